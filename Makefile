@@ -1,0 +1,55 @@
+# One command per wish; the text after ## is what `make help` prints.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.kaspr-delta-ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast test-all lint fmt bench lock clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## Create .venv with everything the other targets need
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, $(PYTHON) is " + sys.version.split()[0] + ": name another one with make PYTHON=...") if sys.version_info < (3, 10) else None'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## Run the order-enrichment example end to end
+	$(BIN)/kaspr-delta demo
+
+test: setup ## Run the tests (without the slow ones)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-fast: setup ## Run the tests that need no Java
+	$(BIN)/python -m pytest -m "not spark and not slow"
+
+test-all: setup ## Run every test
+	$(BIN)/python -m pytest
+
+lint: setup ## Check style and types
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+fmt: setup ## Format the code and apply safe fixes
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: setup ## Measure rows per second of every stage
+	$(BIN)/python -m benchmarks
+
+lock: setup ## Compile requirements-dev.lock anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
+	  --extra local --extra databricks --extra notebooks --group dev \
+	  --output-file requirements-dev.lock pyproject.toml
+
+clean: ## Remove caches, build results and local warehouses (not .venv)
+	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kaspr-delta .databricks spark-warehouse metastore_db derby.log
+	find bundles notebooks resources src tests -type d -name __pycache__ -prune -exec rm -rf {} +

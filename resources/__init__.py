@@ -1,0 +1,18 @@
+"""What ``databricks bundle`` asks for: the resources of the application that the variable ``application`` names."""
+
+from pathlib import Path
+
+from databricks.bundles.core import Bundle, Resources
+
+from kaspr_delta.errors import UsageError
+from kaspr_delta.jobs import Deployment, application_resources
+
+
+def load_resources(bundle: Bundle) -> Resources:
+    """The schema, the volume and the jobs of the application, for the selected target."""
+    try:
+        return application_resources(Deployment.from_variables(bundle.variables), Path.cwd())
+    except UsageError as error:
+        resources = Resources()
+        resources.add_diagnostic_error(str(error))
+        return resources

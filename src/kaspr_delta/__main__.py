@@ -1,0 +1,6 @@
+"""``python -m kaspr_delta`` is the command ``kaspr-delta``."""
+
+from kaspr_delta.cli import main
+
+if __name__ == "__main__":
+    main()

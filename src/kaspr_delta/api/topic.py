@@ -1,0 +1,91 @@
+"""Topics and channels, to put records on and to read them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.api.records import milliseconds, to_effect, to_record
+from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow
+from kaspr_delta.engine.agent.output import Partitions
+from kaspr_delta.engine.agent.source import topic_records
+from kaspr_delta.engine.sequence import offset
+from kaspr_delta.plan.definition import JoinPlan, TopicPlan
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class TopicHandle:
+    """A topic. Records are dictionaries with key, value, timestamp (milliseconds), headers and partition."""
+
+    spark: SparkSession
+    delta: Delta
+    plan: TopicPlan
+
+    def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
+        """Append records in one commit, in their order; the number of them.
+
+        Only key and value are needed; value None is a tombstone. Raises UsageError and SerializationError before
+        anything is written.
+        """
+        partitions = Partitions({self.plan.name: self.plan.partitions}, self.plan.partitions)
+        effects = to_arrow(to_effect(record, self.plan.name, self.plan.serializers, partitions) for record in records)
+        if effects.num_rows:
+            rows = self.spark.createDataFrame(pa.Table.from_batches([effects], SCHEMA)).coalesce(1)
+            self.delta.append(rows.drop("kind", "target", "problem"), self.plan.delta_name)
+        return effects.num_rows
+
+    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The records in order, from the start, at most so many."""
+        rows = self.df.orderBy("offset")
+        kept = rows if limit is None else rows.limit(limit)
+        return [to_record(row.asDict(), self.plan.serializers) for row in kept.collect()]
+
+    @property
+    def df(self) -> DataFrame:
+        """The records as they are stored: key and value as bytes, with offset."""
+        return topic_records(self.delta.changes(self.spark, self.plan.delta_name, 0), self.plan.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelHandle:
+    """The channel of a join: what it emitted, in order, tombstones included (value None)."""
+
+    spark: SparkSession
+    delta: Delta
+    join: JoinPlan
+    left: TableText
+    right: TableText
+
+    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """Emissions in order, from the start, at most so many: key is the left key, value ``{"left":…, "right":…}``."""
+        rows = self.df.orderBy("offset")
+        kept = rows if limit is None else rows.limit(limit)
+        return [self._record(row.asDict()) for row in kept.collect()]
+
+    @property
+    def df(self) -> DataFrame:
+        """Emissions as JSON text: key, left, right (all NULL but the key in a tombstone), timestamp, offset."""
+        emitted = self.delta.changes(self.spark, self.join.log, 0)
+        emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
+        return emitted.select("key", "kind", "left", "right", "timestamp", offset())
+
+    def _record(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        value = None
+        if row["kind"] == "value":
+            right = None if row["right"] is None else self.right.value_object(row["right"])
+            value = {"left": self.left.value_object(row["left"]), "right": right}
+        return {
+            "key": self.left.key_object(row["key"]),
+            "value": value,
+            "timestamp": milliseconds(row["timestamp"]),
+            "offset": row["offset"],
+        }

@@ -1,0 +1,236 @@
+"""The front door for Python: open an application, put data in, run it, look at what came out."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.api.table import JoinHandle, TableHandle
+from kaspr_delta.api.topic import ChannelHandle, TopicHandle
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, TopicPlan
+from kaspr_delta.plan.names import delta_name, topic_table
+from kaspr_delta.runtime.registry import Registry
+from kaspr_delta.runtime.report import RunReport
+from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views
+from kaspr_delta.runtime.runner import Listener, Runner
+from kaspr_delta.runtime.session import spark_session
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.loader import LoadedManifests, load_path
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import DEAD_LETTERS
+from kaspr_delta.storage.namespace import Namespace, Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DEFAULT_WAREHOUSE = ".kaspr-delta"
+
+
+class Application:
+    """An application on a warehouse.
+
+    Example::
+
+        with Application.open("bundles/order-system", warehouse="./wh") as app:
+            app.topic("raw-orders").produce([{"key": "O1", "value": {"product_id": "P100"}}])
+            app.run()
+            app.join("orders-products-join").to_dict()
+    """
+
+    def __init__(self, spark: SparkSession, namespace: Namespace, plan: Plan) -> None:
+        """Use ``Application.open``."""
+        self.spark = spark
+        self.plan = plan
+        self.delta = Delta(namespace)
+        self._views_made = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None = None,
+        *,
+        warehouse: str | Path | None = None,
+        app: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> Application:
+        """Open an application: apply the manifests of a file or folder, or, without one, take those applied before.
+
+        ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
+        ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application where there are several.
+        ``spark`` brings a session, classic or Connect.
+
+        Raises ManifestError (with every finding), NotFoundError, UsageError and EnvironmentProblem.
+        """
+        place = Warehouse(str(warehouse or os.environ.get("KASPR_DELTA_WAREHOUSE") or DEFAULT_WAREHOUSE))
+        if path is not None:
+            return cls._apply(load_path(Path(path)), place, app, spark)
+        schema = _applied_schema(place, app)
+        session = spark or spark_session(place.log_file)
+        delta = Delta(place.namespace(schema))
+        create_system_tables(session, delta)
+        plan = _plan_of(Registry(delta).load(session), app)
+        return cls._with_tables(session, delta, plan)
+
+    @classmethod
+    def _apply(
+        cls, manifests: LoadedManifests, place: Warehouse, app: str | None, spark: SparkSession | None
+    ) -> Application:
+        plan = _plan_of(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
+        session = spark or spark_session(place.log_file)
+        delta = Delta(place.namespace(plan.schema))
+        create_system_tables(session, delta)
+        Registry(delta).apply(session, manifests.manifests)
+        return cls._with_tables(session, delta, plan)
+
+    @classmethod
+    def _with_tables(cls, session: SparkSession, delta: Delta, plan: Plan) -> Application:
+        create_tables(session, delta, plan)
+        return cls(session, delta.namespace, plan)
+
+    # -- data ---------------------------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> TopicHandle:
+        """A topic by name. Raises NotFoundError."""
+        plan = self.plan.topic(name) or self._selected_topic(name)
+        return TopicHandle(self.spark, self.delta, plan)
+
+    def table(self, name: str) -> TableHandle:
+        """A table by name. Raises NotFoundError."""
+        plan = self.plan.table(name)
+        if plan is None:
+            raise NotFoundError.among("table", name, [table.name for table in self.plan.tables])
+        return TableHandle(self.spark, LiveTable(self.delta, plan))
+
+    def join(self, name: str) -> JoinHandle:
+        """A join's result table by the join's name. Raises NotFoundError."""
+        plan = self.plan.join(name)
+        if plan is None:
+            raise NotFoundError.among("join", name, [join.name for join in self.plan.joins])
+        return JoinHandle(self.spark, self.delta, plan, *self._sides(plan))
+
+    def channel(self, name: str) -> ChannelHandle:
+        """A join's channel by the channel's name. Raises NotFoundError."""
+        plan = self.plan.channel(name)
+        if plan is None:
+            raise NotFoundError.among("channel", name, [join.channel for join in self.plan.joins])
+        return ChannelHandle(self.spark, self.delta, plan, *self._sides(plan))
+
+    def dead_letters(self, resource: str | None = None) -> list[dict[str, Any]]:
+        """What could not be processed and why, oldest first; of one resource (``kind/name``) or of all."""
+        rows = self.delta.read(self.spark, DEAD_LETTERS)
+        if resource is not None:
+            rows = rows.where(F.col("resource") == resource)
+        return [row.asDict() for row in rows.orderBy("timestamp", "resource", "key").collect()]
+
+    def sql(self, text: str) -> DataFrame:
+        """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``."""
+        self.delta.use(self.spark)
+        if not self._views_made:
+            create_views(self.spark, self.delta, self.plan)
+            self._views_made = True
+        return self.spark.sql(text)
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self, *, only: Iterable[str] = (), listener: Listener | None = None) -> RunReport:
+        """Run until everything is caught up; what each resource did.
+
+        ``only`` restricts the run to resources named ``kind/name``. Raises ResourceFailedError, AlreadyRunningError,
+        NotQuietError and NotFoundError.
+        """
+        start = datetime.now(timezone.utc)
+        self._runner(listener).until_quiet(self._refs(only))
+        return RunReport.since(self.spark, self.delta, start)
+
+    def run_continuously(self, stop: threading.Event, *, every: str = "5 seconds", only: Iterable[str] = ()) -> None:
+        """Run until ``stop`` is set; batches under way are finished. Raises as ``run`` does."""
+        self._runner(None).continuously(stop, every, self._refs(only))
+
+    def close(self) -> None:
+        """Nothing is held open: the Spark session lives as long as the process, all state is in the warehouse."""
+
+    def __enter__(self) -> Application:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _runner(self, listener: Listener | None) -> Runner:
+        runner = Runner(self.spark, self.delta, self.plan)
+        if listener is not None:
+            runner.listener = listener
+        return runner
+
+    def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
+        known = {str(ref): ref for stage in self.plan.stages for ref in stage.resources}
+        known |= {str(ref): ref for ref, _ in self.plan.waiting}
+        for name in (wanted := list(only)):
+            if name not in known:
+                raise NotFoundError.among("resource", name, known)
+        return [known[name] for name in wanted]
+
+    def _sides(self, join: JoinPlan) -> tuple[TableText, TableText]:
+        """How the join's tables spell keys and values. Raises UsageError while one of them is not there."""
+        found = [self.plan.table(name) for name in (join.left, join.right)]
+        missing = [n for n, table in zip((join.left, join.right), found, strict=True) if table is None]
+        if missing:
+            msg = f"join {join.name!r} waits for table {missing[0]!r}, which is not there yet"
+            raise UsageError(msg)
+        left, right = (TableText(table.serializers) for table in found if table is not None)
+        return left, right
+
+    def _selected_topic(self, name: str) -> TopicPlan:
+        """A topic that only a nameSelector named: it is there once something was sent to it."""
+        table = topic_table(name)
+        if not self.delta.exists(self.spark, table):
+            raise NotFoundError.among("topic", name, [topic.name for topic in self.plan.topics])
+        any_topic = next(iter(self.plan.topics))
+        return TopicPlan(name, table, self.plan.default_partitions, any_topic.serializers)
+
+
+def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:
+    """The one application, or the one of that name. Raises ManifestError, NotFoundError and UsageError."""
+    plans, findings = build_plans(manifests)
+    if has_errors(findings):
+        raise ManifestError(findings)
+    if app is not None:
+        chosen = [plan for plan in plans if app in {plan.application, plan.schema}]
+        if not chosen:
+            raise NotFoundError.among("application", app, [plan.application for plan in plans])
+        return chosen[0]
+    if len(plans) == 1:
+        return plans[0]
+    if not plans:
+        msg = "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
+        raise UsageError(msg)
+    msg = f"there are several applications: choose one with --app ({', '.join(plan.application for plan in plans)})"
+    raise UsageError(msg)
+
+
+def _applied_schema(place: Warehouse, app: str | None) -> str:
+    """The schema of the application that was applied to a warehouse."""
+    schemas = place.schemas()
+    if app is not None:
+        if not place.is_unity and delta_name(app) not in schemas:
+            raise NotFoundError.among("application", app, schemas)
+        return delta_name(app)
+    if len(schemas) == 1:
+        return schemas[0]
+    if not schemas:
+        msg = f"nothing was applied to {place.text} yet: name the manifests, as in `kaspr-delta run PATH`"
+        raise NotFoundError(msg)
+    msg = f"{place.text} holds several applications: choose one with --app ({', '.join(schemas)})"
+    raise UsageError(msg)

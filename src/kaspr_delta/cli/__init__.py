@@ -1,0 +1,40 @@
+"""The command ``kaspr-delta``: one function a command, errors as one clear message, exit codes 0, 1 and 2."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from kaspr_delta.cli.demo import demo
+from kaspr_delta.cli.doctor import doctor
+from kaspr_delta.cli.findings import print_findings
+from kaspr_delta.cli.options import remember
+from kaspr_delta.cli.plan import plan
+from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.records import consume, dead_letters, produce
+from kaspr_delta.cli.run import run
+from kaspr_delta.cli.table import table
+from kaspr_delta.cli.validate import validate
+from kaspr_delta.errors import KasprError, ManifestError, UsageError
+
+application = typer.Typer(
+    name="kaspr-delta", callback=remember, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True
+)
+for command in (demo, validate, plan, run, produce, consume, table, dead_letters, doctor):
+    application.command(command.__name__.replace("_", "-"))(command)
+
+
+def main() -> None:
+    """Run the command line. A failure is told in a sentence; the exit code is 2 for a wrong call, else 1."""
+    try:
+        application()
+    except ManifestError as error:
+        print_findings(error.findings, to_stderr=True)
+        sys.exit(1)
+    except UsageError as error:
+        console().print(str(error), markup=False)
+        sys.exit(2)
+    except KasprError as error:
+        console().print(str(error), markup=False)
+        sys.exit(1)

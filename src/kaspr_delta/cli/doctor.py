@@ -1,0 +1,81 @@
+"""``kaspr-delta doctor``: whether this machine has what is needed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from kaspr_delta.application import DEFAULT_WAREHOUSE
+from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.errors import EnvironmentProblem
+from kaspr_delta.runtime.java import check_java
+
+
+def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:  # noqa: ARG001
+    """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
+
+    The exit code is 1 if something is missing, else 0. Spark is not started.
+    """
+    before = context.obj if isinstance(context.obj, Target) else Target()
+    place = warehouse or before.warehouse or DEFAULT_WAREHOUSE
+    checks: dict[str, Callable[[], str]] = {
+        "python": _python,
+        "java": _java,
+        "pyspark": lambda: _package("pyspark"),
+        "delta-spark": lambda: _package("delta-spark"),
+        "delta jars": _jars,
+        "warehouse": lambda: _writable(place),
+    }
+    failed = False
+    for name, check in checks.items():
+        try:
+            typer.echo(f"ok       {name}: {check()}")
+        except EnvironmentProblem as problem:
+            failed = True
+            typer.echo(f"missing  {name}: {problem}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _python() -> str:
+    if sys.version_info < (3, 10):
+        msg = f"Python {platform.python_version()} is too old: use 3.10 or newer"
+        raise EnvironmentProblem(msg)
+    return f"{platform.python_version()} ({sys.executable})"
+
+
+def _java() -> str:
+    return f"version {check_java()}"
+
+
+def _package(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        msg = "not installed: pip install 'kaspr-delta[local]'"
+        raise EnvironmentProblem(msg) from None
+
+
+def _jars() -> str:
+    version = _package("delta-spark")
+    found = list(Path.home().glob(f".ivy2*/jars/io.delta_delta-spark*-{version}.jar"))
+    return f"in {found[0].parent}" if found else "not downloaded yet (about 90 MB at the first start, once)"
+
+
+def _writable(place: str) -> str:
+    if place.startswith("unity:"):
+        return f"{place} (checked when a command runs)"
+    folder = Path(place).expanduser().absolute()
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        msg = f"{existing} cannot be written to: choose another folder with --warehouse"
+        raise EnvironmentProblem(msg)
+    with tempfile.TemporaryFile(dir=existing):
+        return f"{folder} can be written"

@@ -1,0 +1,61 @@
+"""``kaspr-delta plan``: what would run, read from the plan that the engine reads."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kaspr_delta.cli.findings import print_findings
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import Plan
+from kaspr_delta.plan.explain import as_json, as_text
+from kaspr_delta.plan.mermaid import as_mermaid
+from kaspr_delta.spec.diagnostics import Severity, has_errors
+from kaspr_delta.spec.loader import load_path
+
+
+class PlanOutput(str, Enum):
+    """The forms in which a plan is shown."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
+
+
+def plan(
+    path: Annotated[Path, typer.Argument(help="A manifest, or a folder of manifests.")],
+    output: Annotated[
+        PlanOutput, typer.Option("--output", "-o", help="An outline, the whole plan as JSON, or a Mermaid flowchart.")
+    ] = PlanOutput.TEXT,
+) -> None:
+    """Show what `run` would run: tables, joins and agents, in which order, and what waits for something.
+
+    With an error in the manifests there is no plan: the findings are printed and the exit code is 1.
+
+    Example: kaspr-delta plan bundles/order-system -o mermaid
+    """
+    plans, findings = build_plans(load_path(path))
+    if has_errors(findings):
+        print_findings(findings, to_stderr=True)
+        raise typer.Exit(1)
+    match output:
+        case PlanOutput.TEXT:
+            typer.echo("\n\n".join(as_text(plan) for plan in plans) or "no application")
+            _print_warnings(plans)
+        case PlanOutput.JSON:
+            typer.echo(json.dumps({"applications": [as_json(plan) for plan in plans]}, indent=2, ensure_ascii=False))
+        case PlanOutput.MERMAID:
+            typer.echo(as_mermaid(plans))
+
+
+def _print_warnings(plans: tuple[Plan, ...]) -> None:
+    """Why something waits or may not run as meant; notes are for `validate`."""
+    found = dict.fromkeys(finding for plan in plans for finding in plan.findings if finding.severity > Severity.NOTE)
+    if found:
+        typer.echo()
+    for finding in found:
+        typer.echo(str(finding))

@@ -1,0 +1,110 @@
+"""``produce``, ``consume`` and ``dead-letters``: records as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import typer
+
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.progress import console
+from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
+from kaspr_delta.serde.json_text import parse, value_text
+
+
+def produce(
+    context: typer.Context,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON lines; - is standard input.")] = "-",
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Put records on a topic: JSON lines with key, value and, if wanted, timestamp (ms), headers and partition.
+
+    All records are read before any is written. A value of null is a tombstone.
+
+    Example: echo '{"key": "O1", "value": {"product_id": "P100"}}' | kaspr-delta produce raw-orders
+    """
+    records = list(read_lines(file))
+    handle = open_application(context, warehouse, app).topic(topic)
+    console().print(f"{handle.produce(records)} records on {topic}", style="dim")
+
+
+def consume(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="TOPIC-OR-CHANNEL", help="A topic, or the channel of a join.")],
+    most: Annotated[int | None, typer.Option("--max", min=0, help="At most so many records.")] = None,
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Print the records of a topic or channel as JSON lines, in order, from the start.
+
+    Example: kaspr-delta consume enriched-orders --max 3
+    """
+    application = open_application(context, warehouse, app)
+    channels = [join.channel for join in application.plan.joins]
+    if name in channels and application.plan.topic(name) is None:
+        records = application.channel(name).records(most)
+    else:
+        try:
+            records = application.topic(name).records(most)
+        except NotFoundError:
+            topics = [topic.name for topic in application.plan.topics]
+            raise NotFoundError.among("topic or channel", name, [*topics, *channels]) from None
+    for record in records:
+        typer.echo(json_line(record))
+
+
+def dead_letters(
+    context: typer.Context,
+    resource: Annotated[str | None, typer.Option("--resource", metavar="KIND/NAME", help="Only of this one.")] = None,
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Print what could not be processed, and why, as JSON lines, oldest first."""
+    for letter in open_application(context, warehouse, app).dead_letters(resource):
+        typer.echo(json_line(letter))
+
+
+def read_lines(file: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines. Raises UsageError with the line's number."""
+    if file == "-":
+        yield from _objects(sys.stdin, "standard input")
+        return
+    try:
+        with Path(file).open(encoding="utf-8") as stream:
+            yield from _objects(stream, file)
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{file} cannot be read: {error}"
+        raise UsageError(msg) from error
+
+
+def json_line(record: dict[str, Any]) -> str:
+    """One record as a line of JSON; bytes as text."""
+    try:
+        return value_text(record)
+    except SerializationError:
+        return json.dumps(record, default=_as_text, ensure_ascii=False)
+
+
+def _objects(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(stream, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = parse(line)
+        except SerializationError as error:
+            msg = f"{name}:{number}: {error}"
+            raise UsageError(msg) from error
+        if not isinstance(record, dict):
+            msg = f"{name}:{number}: expected an object with key and value, not {line.strip()[:60]}"
+            raise UsageError(msg)
+        yield record
+
+
+def _as_text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

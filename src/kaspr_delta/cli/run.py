@@ -1,0 +1,67 @@
+"""``kaspr-delta run``: until quiet, or continuously."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from kaspr_delta.application import Application
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.progress import console, show_progress, show_report
+from kaspr_delta.errors import UsageError
+from kaspr_delta.spec.diagnostics import Severity
+from kaspr_delta.spec.durations import milliseconds
+
+
+def run(  # noqa: PLR0913  one parameter an option
+    context: typer.Context,
+    path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="KIND/NAME", help="Only this resource; may be repeated.")
+    ] = None,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until stopped.")] = False,  # noqa: FBT002
+    every: Annotated[str, typer.Option(help="With --continuous: the pause between batches.")] = "5s",
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Run joins and agents until everything is caught up, or, with --continuous, until stopped.
+
+    The exit code is 0, 1 when a resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the
+    batches under way finish.
+
+    Example: kaspr-delta run bundles/order-system
+    """
+    interval = _interval(every)
+    application = open_application(context, warehouse, app, path)
+    _show_waiting(application)
+    if not continuous:
+        report = application.run(only=only or (), listener=show_progress)
+        show_report(report, Console(highlight=False))
+        return
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    console().print(f"running, a batch at most every {every}; Ctrl-C stops", style="dim")
+    application.run_continuously(stop, every=interval, only=only or ())
+    console().print("stopped; the next run goes on from here", style="dim")
+
+
+def _interval(text: str) -> str:
+    try:
+        return f"{milliseconds(text)} milliseconds"
+    except ValueError:
+        msg = f"--every {text}: expected a number and a unit, such as 500ms, 5s or 1m"
+        raise UsageError(msg) from None
+
+
+def _show_waiting(application: Application) -> None:
+    for ref, reason in application.plan.waiting:
+        console().print(f"{ref} waits: {reason}", style="yellow")
+    for finding in application.plan.findings:
+        if finding.severity is Severity.WARNING:
+            console().print(str(finding), style="yellow")

@@ -1,0 +1,49 @@
+"""What an agent does to the world: sends, table writes, dead letters. Rows of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
+
+SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("target", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _HEADERS),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("partition", pa.int32()),
+        ("seq", pa.int64()),
+        ("problem", _PROBLEM),
+    ]
+)
+
+
+class Effect(NamedTuple):
+    """One effect, in the order of the log's columns but for ``seq``, which is its place."""
+
+    kind: str
+    target: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[dict[str, Any]] | None = None
+    timestamp: datetime | None = None
+    partition: int | None = None
+    problem: dict[str, str | None] | None = None
+
+
+def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:
+    """Effects as rows of SCHEMA, numbered from ``first_seq``."""
+    rows = list(effects)
+    columns = dict(zip(Effect._fields, zip(*rows, strict=True), strict=True)) if rows else {}
+    columns["seq"] = range(first_seq, first_seq + len(rows))
+    return pa.RecordBatch.from_arrays(
+        [pa.array(columns.get(field.name, ()), field.type) for field in SCHEMA], schema=SCHEMA
+    )

@@ -1,0 +1,129 @@
+"""What a function sees of a record: the event, its message, and the application around it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.serializers import decode
+from kaspr_delta.serde.table_text import TableText
+
+
+class InputRecord(NamedTuple):
+    """A record as it is read: of a topic, or of a join's channel (whose value is ``{"left": …, "right": …}``)."""
+
+    source: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[dict[str, Any]] | None
+    timestamp: datetime | None
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The record behind an event: ``key`` and ``value`` are bytes, ``timestamp`` is Unix seconds."""
+
+    key: bytes | None
+    value: bytes | None
+    topic: str
+    partition: int
+    offset: int
+    timestamp: float | None
+    headers: dict[str, bytes]
+
+
+@dataclass(slots=True)
+class Event:
+    """``context["event"]``: key and value decoded, headers by name."""
+
+    key: Any
+    value: Any
+    headers: dict[str, bytes]
+    message: Message
+
+
+class JoinedValue(dict[str, Any]):
+    """What a channel delivers: ``value["left"]`` and ``value.left`` both work, ``right`` is None without a match."""
+
+    @property
+    def left(self) -> Any:
+        """The full value of the left row."""
+        return self["left"]
+
+    @property
+    def right(self) -> Any:
+        """The value of the matching right row, or None."""
+        return self["right"]
+
+
+@dataclass(frozen=True, slots=True)
+class AppConfiguration:
+    """``context["app"].conf``."""
+
+    name: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """``context["app"]``: what functions may ask of their application."""
+
+    conf: AppConfiguration
+    log: logging.Logger = field(repr=False)
+    should_stop: bool = False
+
+    @classmethod
+    def of(cls, name: str, application_id: str) -> App:
+        """The application of that name."""
+        return cls(AppConfiguration(name, application_id), logging.getLogger(f"kaspr_delta.app.{name}"))
+
+    def is_leader(self) -> bool:
+        """Whether this instance leads: always, for one query is the only reader of its input."""
+        return True
+
+
+Decoder = Callable[[InputRecord], Event]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDecoder:
+    """Records of a topic to events. Raises SerializationError."""
+
+    serializers: Serializers
+
+    def __call__(self, record: InputRecord) -> Event:
+        key, value = decode(self.serializers.key, record.key), decode(self.serializers.value, record.value)
+        return _event(record, key, value)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelDecoder:
+    """Records of a join's channel to events with a JoinedValue. Raises SerializationError."""
+
+    left: TableText
+    right: TableText
+
+    def __call__(self, record: InputRecord) -> Event:
+        key = None if record.key is None else self.left.key_object(record.key.decode())
+        if record.value is None:
+            return _event(record, key, None)
+        texts: dict[str, str | None] = decode("json", record.value)
+        left, right = texts["left"], texts["right"]
+        value = JoinedValue(
+            left=None if left is None else self.left.value_object(left),
+            right=None if right is None else self.right.value_object(right),
+        )
+        return _event(record, key, value)
+
+
+def _event(record: InputRecord, key: Any, value: Any) -> Event:
+    headers = {header["key"]: header["value"] for header in record.headers or ()}
+    timestamp = None if record.timestamp is None else record.timestamp.timestamp()
+    message = Message(record.key, record.value, record.source, record.partition, record.offset, timestamp, headers)
+    return Event(key, value, headers, message)

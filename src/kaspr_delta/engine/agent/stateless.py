@@ -1,0 +1,45 @@
+"""The stateless way: an agent without tables, its batches in parallel, order kept inside a partition of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from kaspr_delta.engine.agent.effect import to_arrow
+from kaspr_delta.engine.agent.event import InputRecord
+from kaspr_delta.engine.agent.executor import AgentExecutor
+from kaspr_delta.engine.sequence import first_seq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class RunAgent:
+    """Arrow batches of input records to Arrow batches of effects."""
+
+    executor: AgentExecutor
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        # Each task numbers its effects from its own start, so that order inside a task is order by `seq`.
+        seq = first_seq(context.partitionId() if context is not None else 0)
+        for batch in batches:
+            effects = [effect for record in records_of(batch) for effect in self.executor.process(record)]
+            yield to_arrow(effects, seq)
+            seq += len(effects)
+
+
+def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
+    """Rows with the columns of InputRecord, one by one."""
+    columns = [rows.column(name).to_pylist() for name in InputRecord._fields]
+    return (InputRecord(*values) for values in zip(*columns, strict=True))
+
+
+def in_partition_order(records: DataFrame) -> DataFrame:
+    """Records brought together by source and partition, each in the order in which it was written."""
+    return records.repartition("source", "partition").sortWithinPartitions("source", "partition", "offset")

@@ -1,0 +1,29 @@
+"""Dead letters: what could not be processed, kept with the reason, while everything else goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.log import BatchId
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import DEAD_LETTERS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def fold_dead_letters(delta: Delta, rows: DataFrame, resource: str, batch: BatchId) -> None:
+    """Append rows with columns source, key, value, problem, timestamp and batch to the dead letters, once."""
+    letters = rows.select(
+        F.lit(resource).alias("resource"),
+        "source",
+        "key",
+        "value",
+        F.col("problem.reason").alias("reason"),
+        F.col("problem.detail").alias("detail"),
+        "timestamp",
+        "batch",
+    )
+    delta.append(letters.coalesce(1), DEAD_LETTERS, batch.transaction("dead-letters"))

@@ -1,0 +1,44 @@
+"""Hop 5: what differs from the last emission goes to the log; no-ops fall away here and only here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.sequence import seq_of_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def emit(responses: DataFrame) -> DataFrame:
+    """Responses to rows of the log: a value, a tombstone where something was emitted and nothing holds, or state only."""
+    unchanged = F.col("result").eqNullSafe(F.col("emitted"))
+    kind = F.when(unchanged, "state").when(F.col("shown"), "value").otherwise("tombstone")
+    live = F.col("left").isNotNull()
+    same_state = F.col("fk").eqNullSafe(F.col("old_fk")) & F.col("left_hash").eqNullSafe(F.col("old_hash"))
+    is_value = F.col("kind") == "value"
+    return (
+        responses.withColumn("kind", kind)
+        .where((F.col("kind") != "state") | ~same_state | F.col("problem").isNotNull())
+        .select(
+            "key",
+            "kind",
+            F.when(is_value, F.col("left")).alias("left"),
+            F.when(is_value, F.col("right")).alias("right"),
+            F.col("result_timestamp").alias("timestamp"),
+            "fk",
+            "left_hash",
+            F.col("result").alias("emitted"),
+            live.alias("live"),
+            "instruction",
+            "problem",
+            F.col("problem").isNotNull().alias("failed"),
+        )
+    )
+
+
+def in_order(rows: DataFrame) -> DataFrame:
+    """Rows of the log with ``seq``: by key, as Kafka Streams answers the subscribers of a row."""
+    return rows.sortWithinPartitions("key").withColumn("seq", seq_of_rows())

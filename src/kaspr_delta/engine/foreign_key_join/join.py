@@ -1,0 +1,165 @@
+"""The foreign-key join as a resource: its batch, hop by hop, and its folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.dead_letters import fold_dead_letters
+from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
+from kaspr_delta.engine.foreign_key_join.receive import receive
+from kaspr_delta.engine.foreign_key_join.response import respond
+from kaspr_delta.engine.foreign_key_join.right_change import woken
+from kaspr_delta.engine.foreign_key_join.send import Extract, row_hash, send
+from kaspr_delta.engine.foreign_key_join.touched import checked
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.query import Decision, Folded, side_by_side
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.plan.definition import JoinPlan, ResourceRef, TablePlan
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_RECORDS = ("value", "tombstone")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyJoin:
+    """KIP-213 over two change feeds."""
+
+    delta: Delta
+    plan: JoinPlan
+    left_table: TablePlan
+    right_table: TablePlan
+
+    @property
+    def ref(self) -> ResourceRef:
+        return self.plan.ref
+
+    @property
+    def log_table(self) -> str:
+        return self.plan.log
+
+    @property
+    def turn(self) -> str:
+        return str(self.ref)
+
+    @property
+    def left(self) -> LiveTable:
+        """The table whose values are given to the extractor."""
+        return LiveTable(self.delta, self.left_table)
+
+    @property
+    def right(self) -> LiveTable:
+        """The table that foreign keys point into."""
+        return LiveTable(self.delta, self.right_table)
+
+    def source(self, spark: SparkSession) -> DataFrame:
+        """Both change feeds in one query, so that one checkpoint covers both. Their order is part of the checkpoint."""
+        return self.left.feed(spark, "left").unionByName(self.right.feed(spark, "right"))
+
+    def decide(self, batch: DataFrame, batch_id: int) -> Decision:
+        spark = batch.sparkSession
+        # Step 1: touched.
+        keys = Rows.of(batch.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
+        if keys.empty:
+            return Decision(keys, 0)
+        touched = checked(keys, self.left.text, self.right.text)
+        # Step 2: pinned.
+        left_version, right_version = side_by_side([partial(table.version, spark) for table in (self.left, self.right)])
+        # Steps 3 and 4: recompute, difference.
+        known = self._known(spark, touched, left_version, first=batch_id == 0)
+        extract = Extract(self.plan.extractor, self.left.text, self.right.text)
+        subscriptions = send(known, self.plan.type, extract)
+        answered = receive(spark, subscriptions, self.right, right_version)
+        rows = emit(respond(answered, self.plan.type)).unionByName(_refused(touched.df), allowMissingColumns=True)
+        effects = Rows.of(in_order(rows.coalesce(1))) if subscriptions.few else Rows(in_order(rows))
+        return Decision(effects, touched.table.num_rows if touched.table is not None else touched.df.count())
+
+    def _known(self, spark: SparkSession, touched: Rows, left_version: int, *, first: bool) -> Rows:
+        """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
+        state = self.delta.read(spark, self.plan.subscriptions)
+        keys = self._keys(state, touched, first=first).join(
+            state.select("key", F.col("fk").alias("old_fk"), F.col("left_hash").alias("old_hash"), "emitted"),
+            "key",
+            "left",
+        )
+        # Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
+        known = Rows.of(keys) if touched.few and touched.has("side", "right") else Rows(keys)
+        current = self.left.live_rows(spark, left_version, known.df).select(
+            "key",
+            F.col("value").alias("left"),
+            row_hash(F.col("value")).alias("left_hash"),
+            F.col("timestamp").alias("left_timestamp"),
+            "copies",
+        )
+        joined = known.df.join(current, "key", "left")
+        return Rows.of(joined) if touched.few else Rows(joined)
+
+    def _keys(self, subscriptions: DataFrame, touched: Rows, *, first: bool) -> DataFrame:
+        """Left keys that were touched, or woken by the right row they subscribe to: key, changed_at, woken."""
+        fit = touched.df.where(F.col("reason").isNull())
+        left_keys = fit.where(F.col("side") == "left").select("key", "changed_at")
+        if first:
+            # A new checkpoint over an old state: whatever was emitted is looked at again, also rows long deleted.
+            every = subscriptions.select("key", F.current_timestamp().alias("changed_at"))
+            left_keys = left_keys.unionByName(every.join(left_keys, "key", "left_anti"))
+        keys = left_keys.withColumn("woken", F.lit(False))
+        if touched.few and not touched.has("side", "right"):
+            return keys
+        right_keys = fit.where(F.col("side") == "right").select("key", "changed_at")
+        followers = woken(subscriptions, right_keys, left_keys)
+        return keys.unionByName(followers.withColumn("woken", F.lit(True)))
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:  # noqa: ARG002
+        counts = rows.count_by("kind", "failed")
+        records = sum(count for (kind, _), count in counts.items() if kind in _RECORDS)
+        letters = sum(count for (_, failed), count in counts.items() if failed)
+        folds: list[Callable[[], None]] = [partial(self._fold_subscriptions, rows.df)]
+        if records:
+            folds.append(partial(self._fold_result, rows.df))
+        if letters:
+            folds.append(partial(fold_dead_letters, self.delta, self._letters(rows.df), str(self.ref), batch))
+        side_by_side(folds)
+        return Folded(records, letters)
+
+    def _fold_result(self, rows: DataFrame) -> None:
+        records = rows.where(F.col("kind").isin(*_RECORDS))
+        records = records.select("key", "left", "right", "timestamp", (F.col("kind") == "value").alias("keep"))
+        self.delta.upsert(records, self.plan.result, compare=("left", "right"), also=("timestamp",), keep="keep")
+
+    def _fold_subscriptions(self, rows: DataFrame) -> None:
+        states = rows.where(F.col("live").isNotNull()).select("key", "fk", "left_hash", "emitted", "live")
+        self.delta.upsert(states, self.plan.subscriptions, compare=("fk", "left_hash", "emitted"), keep="live")
+
+    def _letters(self, rows: DataFrame) -> DataFrame:
+        return rows.where("failed").select(
+            F.lit(f"{self.plan.left},{self.plan.right}").alias("source"),
+            "key",
+            F.col("problem.value").alias("value"),
+            "problem",
+            "timestamp",
+            "batch",
+        )
+
+
+def _refused(touched: DataFrame) -> DataFrame:
+    """Touched keys that cannot be joined, as rows of the log that change nothing and carry the problem."""
+    hint = F.when(
+        F.col("reason") == "null key", F.lit("a row without a key belongs to nothing: give it a key or delete it")
+    ).otherwise(F.concat(F.lit('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), "side"))
+    problem = F.struct("reason", hint.alias("detail"), F.lit(None).cast("string").alias("value"))
+    return touched.where(F.col("reason").isNotNull()).select(
+        "key",
+        F.lit("state").alias("kind"),
+        F.col("changed_at").alias("timestamp"),
+        problem.alias("problem"),
+        F.lit(True).alias("failed"),
+    )
+

@@ -1,0 +1,35 @@
+"""Hop 4, back on the left side: what a subscription's answer makes of the left row.
+
+The counterpart of Kafka Streams' ``ResponseJoinProcessorSupplier``. There an answer whose hash is not that of the
+current left row is dropped, for a newer one is under way. Here left rows, hashes and right rows of a batch are read at
+pinned versions, and a row whose hash differs was sent again in the same batch (see ``send``): never an old left row with
+a new right one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.plan.definition import JoinType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def respond(answered: DataFrame, join_type: JoinType) -> DataFrame:
+    """Answered subscriptions with the result that holds now, or none: columns shown, result, result_timestamp.
+
+    ``result`` tells results apart without comparing them: the hashes of both rows; NULL where nothing holds.
+    """
+    shown = F.col("left").isNotNull()
+    if join_type == "inner":
+        shown = shown & F.col("right").isNotNull()
+    fingerprint = F.concat_ws(":", "left_hash", F.coalesce(F.md5("right"), F.lit("")))
+    timestamp = F.greatest("left_timestamp", "right_timestamp")  # of those that are there
+    return (
+        answered.withColumn("shown", shown)
+        .withColumn("result", F.when(F.col("shown"), fingerprint))
+        .withColumn("result_timestamp", F.coalesce(F.when(F.col("shown"), timestamp), F.col("changed_at")))
+    )

@@ -1,0 +1,77 @@
+"""Rows on their way through a batch: held on the driver while they are few, left to Spark when they are many.
+
+Most batches touch little. Their rows are brought to the driver once and sent back as literals, so that every later step
+sees the same rows without computing them again, and Python functions run without starting workers. A large batch stays a
+plan, which Spark runs once, in the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+FEW_ROWS = 2_000
+FEW_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A DataFrame and, when it is small, its rows."""
+
+    df: DataFrame
+    table: pa.Table | None = None
+
+    @classmethod
+    def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
+        """Rows that are on the driver already."""
+        return cls(spark.createDataFrame(table).coalesce(1), table)
+
+    @classmethod
+    def of(cls, df: DataFrame, limit: int = FEW_ROWS) -> Rows:
+        """Bring the rows to the driver if they are few; one Spark action."""
+        table = df.limit(limit + 1).toArrow()
+        if table.num_rows > limit or table.nbytes > FEW_BYTES:
+            return cls(df)
+        return cls.held(df.sparkSession, table)
+
+    @property
+    def few(self) -> bool:
+        """Whether the rows are on the driver."""
+        return self.table is not None
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is certainly no row; False also means "not known"."""
+        return self.table is not None and self.table.num_rows == 0
+
+    def has(self, column: str, value: str) -> bool:
+        """Whether rows that are few hold a value."""
+        return self.table is not None and value in self.table.column(column).to_pylist()
+
+    def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
+        """How many rows there are of each combination of values; no Spark action when the rows are few."""
+        if self.table is not None:
+            counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
+        else:
+            rows = self.df.groupBy(*columns).agg(F.count("*").alias("count_all")).collect()
+            counted = [row.asDict() for row in rows]
+        return {tuple(row[column] for column in columns): row["count_all"] for row in counted}
+
+    def map_arrow(self, function: ArrowFunction, schema: str) -> Rows:
+        """Apply a function over Arrow batches: here when the rows are few, else in Spark's Python workers."""
+        if self.table is None:
+            return Rows(self.df.mapInArrow(function, schema))  # type: ignore[arg-type]
+        spark = self.df.sparkSession
+        batches = list(function(self.table.to_batches()))
+        if not batches:
+            return Rows.held(spark, spark.createDataFrame([], schema).toArrow())
+        return Rows.held(spark, pa.Table.from_batches(batches))

@@ -1,0 +1,40 @@
+"""Order: where a record stands on its topic or channel.
+
+``seq`` orders the rows of one commit; ``offset`` puts the commit's version before it, so that offsets order everything on
+a topic and never repeat, as Kafka's do. They have gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+# A commit holds up to 2^34 rows, written by up to 1,024 tasks of up to 2^24 rows; 2^29 commits fit beside that.
+_SEQ_BITS = 34
+_TASK_BITS = 24
+_ROW_MASK = (1 << 33) - 1  # the row's number inside its task, in Spark's monotonically_increasing_id
+
+
+def first_seq(task: int) -> int:
+    """The number from which a task counts its rows."""
+    return task << _TASK_BITS
+
+
+def seq_of_rows() -> Column:
+    """A ``seq`` for rows in the order in which tasks hold them."""
+    row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_MASK))
+    return (F.shiftleft(F.spark_partition_id().cast("bigint"), _TASK_BITS) + row).alias("seq")
+
+
+def offset() -> Column:
+    """The offset of a row of a topic's or channel's change feed."""
+    return (F.shiftleft(F.col("_commit_version"), _SEQ_BITS) + F.col("seq")).alias("offset")
+
+
+def version_of(offset_value: int) -> int:
+    """The commit version in an offset."""
+    return offset_value >> _SEQ_BITS

@@ -1,0 +1,74 @@
+"""Errors, caught at the height you need::
+
+    KasprError
+    ├── ManifestError            manifests that cannot run; carries every finding
+    ├── UsageError               a command or call that names something that is not there
+    │   └── NotFoundError
+    ├── EnvironmentProblem       Java, Spark or the warehouse is not as needed; says how to mend it
+    ├── AlreadyRunningError      the same resource runs in another process
+    ├── SerializationError       a key or value that cannot be written or read
+    ├── ResourceFailedError      a resource stopped; others went on
+    └── NotQuietError            a loop of resources that feeds itself for ever
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kaspr_delta.spec.diagnostics import Finding
+
+
+class KasprError(Exception):
+    """The root of everything this package raises on purpose."""
+
+
+class ManifestError(KasprError):
+    """Manifests that cannot run. ``findings`` holds all of them, not only the first."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(str(finding) for finding in self.findings))
+
+
+class UsageError(KasprError):
+    """Something asked for in a way that cannot be answered."""
+
+
+class NotFoundError(UsageError):
+    """A name that is not there."""
+
+    @classmethod
+    def among(cls, kind: str, name: str, available: Iterable[str]) -> NotFoundError:
+        """An error that names what is near, or what there is."""
+        names = sorted(available)
+        near = difflib.get_close_matches(name, names, n=1)
+        if near:
+            hint = f"did you mean {near[0]!r}?"
+        elif names:
+            hint = f"there are: {', '.join(names)}"
+        else:
+            hint = f"there is no {kind} yet"
+        return cls(f"no {kind} {name!r} ({hint})")
+
+
+class EnvironmentProblem(KasprError):
+    """The machine lacks something; the message is one sentence that says what to do."""
+
+
+class AlreadyRunningError(KasprError):
+    """A resource is started twice on one warehouse."""
+
+
+class SerializationError(KasprError):
+    """A key or value that its serializer cannot write or read."""
+
+
+class ResourceFailedError(KasprError):
+    """A resource stopped with an error. Resources that do not need it went on."""
+
+
+class NotQuietError(KasprError):
+    """Resources that feed one another did not come to rest within the bound."""

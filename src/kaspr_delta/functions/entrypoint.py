@@ -1,0 +1,92 @@
+"""From Python text to the function that is called.
+
+A named entry point must be bound by the snippet itself. Without a name it is the first function the snippet writes:
+imported names and those of ``init`` are never taken for it, so that an ``import`` on the first line changes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import symtable
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kaspr_delta.functions.snippet import Snippet, functions_written_in
+
+
+class SnippetError(ValueError):
+    """Python text that cannot be used: what is wrong, and in ``hint`` what to do.
+
+    ``line`` and ``column`` count from 1 within the text; ``line`` is None where not the text is wrong but the name of
+    the entry point.
+    """
+
+    def __init__(self, message: str, hint: str = "", line: int | None = None, column: int = 1) -> None:
+        super().__init__(f"{message} ({hint})" if hint else message)
+        self.message = message
+        self.hint = hint
+        self.line = line
+        self.column = column
+
+
+def resolve(source: str, entrypoint: str | None = None, *, file: str = "<manifest>", first_line: int = 1) -> Snippet:
+    """The snippet with its entry point. Raises SnippetError where there is none, or where the text is not Python."""
+    resolve_statements(source, file=file, first_line=first_line)
+    with _warnings_left_to_the_author():
+        written = functions_written_in(source)
+        if entrypoint is None and not written:
+            raise SnippetError("this Python defines no function", "write a 'def', its first one is called", 1)
+        if entrypoint is not None and entrypoint not in written and not _binds(source, entrypoint):
+            there = f"functions here: {', '.join(written)}" if written else "there is no function here"
+            raise SnippetError(f"entrypoint '{entrypoint}' is not defined by this Python", there)
+    return Snippet(source, entrypoint or written[0], file, first_line)
+
+
+def resolve_statements(source: str, *, file: str = "<manifest>", first_line: int = 1) -> Snippet:
+    """An ``init`` block: statements that are run, no function that is called. Raises SnippetError as well."""
+    snippet = Snippet(source, "", file, first_line)
+    with _warnings_left_to_the_author():
+        try:
+            # Parsed first by itself: such an error counts lines in the source, one of the compiler those of the file.
+            ast.parse(source)
+        except SyntaxError as error:
+            raise _not_python(error, 0) from None
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise SnippetError(f"Python cannot read this: {error}", "", 1) from None
+        try:
+            snippet.code()
+        except SyntaxError as error:
+            raise _not_python(error, first_line - 1) from None
+    return snippet
+
+
+@contextmanager
+def _warnings_left_to_the_author() -> Iterator[None]:
+    """What Python merely warns of, a doubtful escape say, refuses nothing."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _not_python(error: SyntaxError, offset: int) -> SnippetError:
+    hint = ""
+    if isinstance(error, TabError):
+        hint = "indent with blanks only"
+    elif isinstance(error, IndentationError):
+        hint = "check the indentation of this line and of the one above"
+    message = f"this is not valid Python: {error.msg}"
+    return SnippetError(message, hint, max(1, (error.lineno or 1) - offset), error.offset or 1)
+
+
+def _binds(source: str, name: str) -> bool:
+    """Whether the snippet binds the name in another way: by an assignment, an import, or a ``def`` below an ``if``."""
+    tree = ast.parse(source)
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
+        return True
+    table = symtable.symtable(source, "<manifest>", "exec")
+    try:
+        symbol = table.lookup(name)
+    except KeyError:
+        return False
+    return symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()

@@ -1,0 +1,68 @@
+"""Python written inside a manifest: compiled when the manifest is loaded, run where the data is.
+
+A snippet travels to Spark's workers as text; each process compiles it once. Its file name and line numbers are those of
+the manifest, so a traceback points into the YAML.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """Source text and the function in it that is called.
+
+    ``entrypoint`` is resolved: never empty, but for an ``init`` block, whose functions are not called.
+    ``first_line`` is the line of the manifest on which the source begins, counting from 1.
+    """
+
+    source: str
+    entrypoint: str
+    file: str = "<manifest>"
+    first_line: int = 1
+
+    def code(self) -> CodeType:
+        """The compiled source. Raises SyntaxError, with the manifest's line, for text that is not Python."""
+        return _compiled(self.source, self.file, self.first_line)
+
+    def run(self, scope: dict[str, Any]) -> dict[str, Any]:
+        """Execute the top-level statements in ``scope`` and return it."""
+        # Running the manifest author's own code is what this product is for.
+        exec(self.code(), scope)  # noqa: S102
+        return scope
+
+    def function(self, scope: dict[str, Any]) -> Callable[..., Any]:
+        """Execute the source in ``scope`` and return the entry point."""
+        function: Callable[..., Any] = self.run(scope)[self.entrypoint]
+        return function
+
+
+@lru_cache(maxsize=4096)
+def _compiled(source: str, file: str, first_line: int) -> CodeType:
+    tree = ast.parse(source, file)
+    ast.increment_lineno(tree, first_line - 1)
+    return compile(tree, file, "exec", dont_inherit=True)
+
+
+def functions_written_in(source: str) -> tuple[str, ...]:
+    """Names of the functions that the source itself defines at its top level, in order.
+
+    Counted are ``def``, ``async def`` and lambdas bound to a name; imported names are not. The first one is the entry
+    point of a snippet that names none.
+    """
+    names: list[str] = []
+    for statement in ast.parse(source).body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.append(name)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda()):
+                names.append(name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Lambda()):
+                names.append(name)
+    return tuple(names)

@@ -1,0 +1,99 @@
+"""Everything a bundle deploys for an application: its schema, the volume of its checkpoints, its jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from databricks.bundles import core
+from databricks.bundles.schemas import Schema
+from databricks.bundles.volumes import Volume
+
+from kaspr_delta.errors import UsageError
+from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.jobs.work import work_of
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import Plan
+from kaspr_delta.plan.names import delta_name
+from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
+from kaspr_delta.spec.loader import load_path
+
+_VOLUME = "kaspr_checkpoints"
+
+
+def application_resources(deployment: Deployment, root: Path) -> core.Resources:
+    """The Databricks resources of the application whose folder stands in ``bundles/`` below ``root``.
+
+    Findings about the manifests become the bundle's own diagnostics, with their lines; with an error among them there
+    is nothing to deploy.
+    """
+    resources = core.Resources()
+    plans, findings = build_plans(load_path(root / deployment.folder))
+    for finding in findings:
+        _report(resources, finding)
+    if not has_errors(findings):
+        _refuse_shared_schema(deployment, plans)
+        for plan in plans:
+            resources.add_resources(plan_resources(plan, deployment))
+    return resources
+
+
+def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
+    """The Databricks resources of one plan."""
+    resources = core.Resources()
+    work = work_of(plan)
+    if not work:
+        return resources
+    key = delta_name(plan.application)
+    place = _place(work[0].location)
+    # By reference, not by name: a development target puts the user's name before the schema's.
+    schema = f"resources.schemas.{key}"
+    resources.add_schema(
+        key,
+        Schema(
+            catalog_name=deployment.catalog,
+            name=deployment.schema or plan.schema,
+            comment=f"Tables of the Kaspr application {plan.application}",
+        ),
+        location=place,
+    )
+    resources.add_volume(
+        key,
+        Volume(
+            catalog_name=deployment.catalog,
+            schema_name=f"${{{schema}.name}}",
+            name=_VOLUME,
+            comment=f"Checkpoints of the Kaspr application {plan.application}",
+        ),
+        location=place,
+    )
+    warehouse = f"unity://{deployment.catalog}.${{{schema}.name}}/${{resources.volumes.{key}.name}}"
+    builder = JobBuilder(plan, deployment, warehouse)
+    if deployment.mode == "scheduled":
+        resources.add_job(key, builder.scheduled(work), location=place)
+        for index, unit in enumerate(work):
+            resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _place(unit.location))
+    else:
+        for unit in work:
+            resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_place(unit.location))
+    return resources
+
+
+def _report(resources: core.Resources, finding: Finding) -> None:
+    """Say a finding in the bundle's own way. Notes stay with ``kaspr-delta validate``."""
+    place = _place(finding.location)
+    if finding.severity is Severity.ERROR:
+        resources.add_diagnostic_error(finding.message, detail=finding.hint or None, location=place)
+    elif finding.severity is Severity.WARNING:
+        resources.add_diagnostic_warning(finding.message, detail=finding.hint or None, location=place)
+
+
+def _refuse_shared_schema(deployment: Deployment, plans: tuple[Plan, ...]) -> None:
+    if deployment.schema and len(plans) > 1:
+        names = ", ".join(plan.application for plan in plans)
+        msg = f"variable 'schema' names one schema, but {deployment.folder} holds several applications: {names}"
+        raise UsageError(msg)
+
+
+def _place(location: Location) -> core.Location:
+    return core.Location(file=location.file, line=location.line, column=location.column)

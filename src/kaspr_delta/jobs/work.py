@@ -1,0 +1,136 @@
+"""The units of work of a plan: what one Databricks task does, and which ones must have been done before."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from itertools import combinations
+
+import networkx as nx
+
+from kaspr_delta.plan.definition import Plan, ResourceRef
+from kaspr_delta.spec.diagnostics import Location
+
+# Databricks allows 100 characters in a task's key.
+_LONGEST_KEY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Resources that one task runs, with the tasks that come before it.
+
+    Several resources stand together when they share tables (they take turns) or feed one another (they run until all
+    are quiet).
+    """
+
+    key: str
+    resources: tuple[ResourceRef, ...]
+    location: Location
+    description: str
+    after: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The resources as people write them."""
+        return " + ".join(str(resource) for resource in self.resources)
+
+
+def work_of(plan: Plan) -> tuple[Work, ...]:
+    """The units of work of a plan, in an order in which they may run one after another.
+
+    Keys are unique, and ``after`` names only keys that come earlier; of several ways round to the same task the direct
+    one is left out. Waiting resources are no work.
+    """
+    order = [resource for stage in plan.stages for resource in stage.resources]
+    parts = _parts(plan, order)
+    graph = _graph_of_parts(plan, parts)
+    position = {part: order.index(part[0]) for part in parts}
+    keys = {part: task_key(part) for part in parts}
+    return tuple(
+        _work(plan, part, keys[part], tuple(sorted(keys[before] for before in graph.predecessors(part))))
+        for part in nx.lexicographical_topological_sort(graph, key=position.__getitem__)
+    )
+
+
+def task_key(resources: tuple[ResourceRef, ...]) -> str:
+    """A key that Databricks accepts, with the resources' names in it; different resources have different keys.
+
+    >>> task_key((ResourceRef("join", "orders-products-join"),))
+    'join_orders-products-join'
+    """
+    written = "__".join(f"{resource.kind}_{resource.name}" for resource in resources)
+    # Only names without an underscore: then none but ours are in the key, and nothing else is spelt like it.
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", written) and not any("_" in resource.name for resource in resources)
+    if plain and len(written) <= _LONGEST_KEY:
+        return written
+    digest = hashlib.sha256(" ".join(map(str, resources)).encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9_-]', '_', written)[: _LONGEST_KEY - 9]}_{digest}"
+
+
+Part = tuple[ResourceRef, ...]
+
+
+def _parts(plan: Plan, order: list[ResourceRef]) -> tuple[Part, ...]:
+    """The runnable resources, put together where one task must run them, each part in the order of the stages."""
+    together: nx.Graph[ResourceRef] = nx.Graph()
+    together.add_nodes_from(order)
+    loops = [stage.resources for stage in plan.stages if stage.loop]
+    for members in (*plan.groups, *loops):
+        together.add_edges_from(combinations((member for member in members if member in together), 2))
+    flow = _flow(plan)
+    while True:
+        parts = tuple(tuple(sorted(part, key=order.index)) for part in nx.connected_components(together))
+        # A group can enclose a join that one of its agents feeds and another one reads: then they run as one.
+        circles = [circle for circle in _circles(flow, parts) if len(circle) > 1]
+        if not circles:
+            return parts
+        for circle in circles:
+            together.add_edges_from((first[0], second[0]) for first, second in combinations(circle, 2))
+
+
+def _circles(flow: nx.DiGraph[str], parts: tuple[Part, ...]) -> list[list[Part]]:
+    circles = nx.strongly_connected_components(_merged(flow, parts))
+    return [[node for node in circle if not isinstance(node, str)] for circle in circles]
+
+
+def _graph_of_parts(plan: Plan, parts: tuple[Part, ...]) -> nx.DiGraph[Part]:
+    """Which part feeds which, over whatever tables and topics, without what follows from other edges."""
+    merged = _merged(_flow(plan), parts)
+    feeds: nx.DiGraph[Part] = nx.DiGraph()
+    feeds.add_nodes_from(parts)
+    for part in parts:
+        later = (node for node in nx.descendants(merged, part) if not isinstance(node, str))
+        feeds.add_edges_from((part, node) for node in later if node != part)
+    direct: nx.DiGraph[Part] = nx.transitive_reduction(feeds)
+    return direct
+
+
+def _flow(plan: Plan) -> nx.DiGraph[str]:
+    flow: nx.DiGraph[str] = nx.DiGraph()
+    flow.add_edges_from((edge.source, edge.target) for edge in plan.edges)
+    return flow
+
+
+def _merged(flow: nx.DiGraph[str], parts: tuple[Part, ...]) -> nx.DiGraph[str | Part]:
+    """The data flow with the resources of a part drawn as one node."""
+    part_of = {str(resource): part for part in parts for resource in part}
+    merged: nx.DiGraph[str | Part] = nx.DiGraph()
+    merged.add_nodes_from(parts)
+    merged.add_edges_from((part_of.get(source, source), part_of.get(target, target)) for source, target in flow.edges)
+    return merged
+
+
+def _work(plan: Plan, part: Part, key: str, after: tuple[str, ...]) -> Work:
+    declared = [_declared(plan, resource) for resource in part]
+    descriptions = [description for _, description in declared if description]
+    return Work(key, part, declared[0][0], "; ".join(descriptions), after)
+
+
+def _declared(plan: Plan, resource: ResourceRef) -> tuple[Location, str]:
+    """Where a resource is declared, and its description."""
+    known = plan.join(resource.name) if resource.kind == "join" else plan.agent(resource.name)
+    if known is None:
+        msg = f"{resource} stands in a stage of the plan but is not declared in it"
+        raise LookupError(msg)
+    return known.location, known.description

@@ -1,0 +1,29 @@
+"""What an application says for all its resources, and what holds where it says nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaspr_delta.plan.definition import SerializerName, Serializers
+from kaspr_delta.spec.app import AppSpec
+
+_PARTITIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Resolved ``config`` of a KasprApp: json, json and 3 partitions unless it says otherwise."""
+
+    serializers: Serializers
+    partitions: int
+
+    def with_own(self, key: SerializerName | None, value: SerializerName | None) -> Serializers:
+        """The serializers of a topic: its own ones where given."""
+        return Serializers(key or self.serializers.key, value or self.serializers.value)
+
+
+def defaults_of(spec: AppSpec | None) -> Defaults:
+    """The defaults of an application, also of one whose KasprApp is absent."""
+    config = (spec or AppSpec()).config
+    serializers = Serializers(config.key_serializer or "json", config.value_serializer or "json")
+    return Defaults(serializers, config.topic_partitions or _PARTITIONS)

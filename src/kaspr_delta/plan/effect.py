@@ -1,0 +1,84 @@
+"""Fields that are accepted because Kaspr has them, but change nothing here: one note per manifest lists them."""
+
+from __future__ import annotations
+
+from kaspr_delta.plan.applications import Application, Declared
+from kaspr_delta.plan.report import Report
+from kaspr_delta.spec.app import AppSpec
+from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.messages import field_name
+from kaspr_delta.spec.near import nearest
+from kaspr_delta.spec.resource import ResourceSpec
+
+_DECLARATION = ("declare", "partitions", "retention", "compacting", "deleting", "replicas", "config")
+_CONFIG_WITH_EFFECT = {"topicPartitions", "keySerializer", "valueSerializer"}
+
+# "*" stands for any one step, and fields that are not written are not listed.
+_APP: tuple[tuple[str, ...], ...] = (
+    *((name,) for name in ("version", "image", "replicas", "bootstrapServers", "tls", "authentication", "resources")),
+    *((name,) for name in ("livenessProbe", "readinessProbe", "storage", "template")),
+    ("config", "*"),
+    *(("pythonPackages", name) for name in ("indexUrl", "extraIndexUrls", "trustedHosts", "credentials", "cache")),
+    *(("pythonPackages", name) for name in ("installPolicy", "resources")),
+)
+_TABLE = (("global",), ("options",), ("extraTopicConfigs",))
+_AGENT = (
+    ("isolatedPartitions",),
+    ("input", "declare"),
+    *(("input", "topic", name) for name in _DECLARATION),
+    *(("output", "topics", "*", name) for name in _DECLARATION),
+    *(("processors", "operations", "*", "topicSend", name) for name in _DECLARATION),
+)
+
+
+def note_fields_without_effect(application: Application, report: Report) -> None:
+    """Add the notes for all manifests of an application that is run."""
+    if application.app is not None:
+        _note_unknown_settings(application.app, report)
+        _note(application.app, _APP, report)
+    for table in application.tables.values():
+        _note(table, _TABLE, report)
+    for join in application.joins.values():
+        _note(join, (), report)
+    for agent in application.agents.values():
+        _note(agent, _AGENT, report)
+
+
+def note_kinds_not_run(application: Application, report: Report) -> None:
+    """Add a note for every resource that is checked, but not started."""
+    for kind, resources in (("KasprWebView", application.web_views), ("KasprTask", application.tasks)):
+        for resource in resources.values():
+            message = f"{kind} '{resource.name}' is accepted; `run` does not start it in this version"
+            report.note(resource.source.locate("kind"), message)
+
+
+def _note_unknown_settings(app: Declared[AppSpec], report: Report) -> None:
+    config = app.spec.config
+    for setting in config.model_extra or {}:
+        near = nearest(setting, config.field_names())
+        if near is not None:
+            location = app.source.locate("spec", "config", setting)
+            report.note(location, f"'{setting}' in spec.config is no setting of Kaspr", f"did you mean '{near}'?")
+
+
+def _note(resource: Declared[ResourceSpec], patterns: tuple[tuple[str, ...], ...], report: Report) -> None:
+    written = [
+        path
+        for path in resource.source.positions.places
+        if path[:1] == ("spec",) and any(_matches(path[1:], pattern) for pattern in patterns)
+    ]
+    names = [field_name(path[1:]) for path in written if path[-1] not in _CONFIG_WITH_EFFECT or path[1] != "config"]
+    listed = [path for path in written if field_name(path[1:]) in names]
+    if resource.spec.name not in {None, resource.name}:
+        listed.append(("spec", "name"))
+        names.append(f"name (the name that counts is metadata.name, '{resource.name}')")
+    if listed:
+        hint = "topics are Delta tables, no broker is contacted" if "bootstrapServers" in names else ""
+        location = min(resource.source.locate(*path) for path in listed)
+        report.note(location, f"accepted, without effect here: {', '.join(names)}", hint)
+
+
+def _matches(path: FieldPath, pattern: tuple[str, ...]) -> bool:
+    if len(path) != len(pattern):
+        return False
+    return all(expected in {"*", step} for step, expected in zip(path, pattern, strict=True))

@@ -1,0 +1,128 @@
+"""A plan for people and for programs: the same object the engine reads, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition import (
+    AgentPlan,
+    ChannelInput,
+    JoinPlan,
+    OperationPlan,
+    Plan,
+    ResourceRef,
+    SendPlan,
+    Serializers,
+    Stage,
+)
+from kaspr_delta.spec.diagnostics import Finding, Location
+
+_COMPUTED = "topic by function"
+
+
+def as_text(plan: Plan) -> str:
+    """What would run, as an outline."""
+    return "\n".join(_lines(plan))
+
+
+def as_json(plan: Plan) -> dict[str, Any]:
+    """The whole plan as plain data: names in camelCase as in the manifests, resources as ``kind/name``."""
+    encoded: dict[str, Any] = _encoded(plan)
+    encoded["waiting"] = [{"resource": str(resource), "reason": reason} for resource, reason in plan.waiting]
+    return encoded
+
+
+def _lines(plan: Plan) -> Iterator[str]:
+    yield f"application {plan.application} (id {plan.application_id}, schema {plan.schema})"
+    yield from _section("topics", ((topic.name, f"{topic.partitions} partitions") for topic in plan.topics))
+    yield from _section(
+        "tables",
+        (
+            (
+                table.name,
+                f"{_serializers(table.serializers)}, {table.partitions} partitions, changelog {table.changelog}",
+            )
+            for table in plan.tables
+        ),
+    )
+    yield from _section("joins", ((join.name, _join(join)) for join in plan.joins))
+    yield from _section("agents", ((agent.name, _agent(agent)) for agent in plan.agents))
+    shared = ((str(number), _names(group)) for number, group in enumerate(plan.groups, 1) if len(group) > 1)
+    yield from _section("agents that share tables", shared)
+    yield from _section("stages", ((str(number), _stage(stage)) for number, stage in enumerate(plan.stages, 1)))
+    yield from _section("waiting", ((str(resource), reason) for resource, reason in plan.waiting))
+    yield from _section("accepted, not run in this version", ((str(resource), "") for resource in plan.not_run))
+    yield from _section("python packages", ((package, "") for package in plan.python_packages))
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    listed = list(rows)
+    if listed:
+        width = max(len(name) for name, _ in listed)
+        yield ""
+        yield title
+        yield from (f"  {name.ljust(width)}  {text}".rstrip() for name, text in listed)
+
+
+def _join(join: JoinPlan) -> str:
+    return f"{join.left} {join.type} join {join.right} by {join.extractor.entrypoint}() -> channel {join.channel}"
+
+
+def _agent(agent: AgentPlan) -> str:
+    if isinstance(agent.input, ChannelInput):
+        source = f"channel {agent.input.channel}"
+    else:
+        source = ", ".join(f"topic {topic}" for topic in agent.input.topics)
+    steps = [source, *map(_operation, agent.pipeline)]
+    if agent.outputs:
+        steps.append(", ".join(_target(output) for output in agent.outputs))
+    tables = f" [tables: {', '.join(agent.tables)}]" if agent.tables else ""
+    return " -> ".join(steps) + tables
+
+
+def _operation(operation: OperationPlan) -> str:
+    return f"{operation.name} (send to {_target(operation.send)})" if operation.send else operation.name
+
+
+def _target(output: SendPlan) -> str:
+    return f"topic {output.topic}" if output.topic else _COMPUTED
+
+
+def _stage(stage: Stage) -> str:
+    loop = "it feeds itself" if len(stage.resources) == 1 else "they feed one another"
+    return _names(stage.resources) + (f" (until quiet: {loop})" if stage.loop else "")
+
+
+def _names(resources: Iterable[ResourceRef]) -> str:
+    return ", ".join(map(str, resources))
+
+
+def _serializers(serializers: Serializers) -> str:
+    return f"{serializers.key}/{serializers.value}"
+
+
+def _encoded(value: Any) -> Any:
+    match value:
+        case ResourceRef() | Location():
+            return str(value)
+        case Snippet():
+            place = Location(value.file, value.first_line)
+            return {"entrypoint": value.entrypoint or None, "location": str(place), "python": value.source}
+        case Finding():
+            return {
+                "severity": value.severity.name.lower(),
+                "location": str(value.location),
+                "message": value.message,
+                "hint": value.hint or None,
+            }
+        case tuple():
+            return [_encoded(element) for element in value]
+        case _ if is_dataclass(value):
+            return {to_camel(field.name): _encoded(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            return value

@@ -1,0 +1,58 @@
+"""Plans as a picture: a Mermaid flowchart, which GitHub and notebooks draw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from kaspr_delta.plan.definition import Plan
+
+# Topics are lanes, tables are drums, joins are hexagons, agents are boxes.
+_SHAPES = {"topic": '[/"{}"/]', "table": '[("{}")]', "join": '{{{{"{}"}}}}', "agent": '["{}"]'}
+
+
+def as_mermaid(plans: Iterable[Plan]) -> str:
+    """One flowchart of all applications, each in a box of its own where there are several."""
+    drawn = list(plans)
+    lines = ["flowchart LR"]
+    for number, plan in enumerate(drawn, 1):
+        if len(drawn) > 1:
+            lines.append(f'  subgraph app{number}["{_text(plan.application)}"]')
+        lines.extend(_nodes_and_edges(plan, f"app{number}_" if len(drawn) > 1 else ""))
+        if len(drawn) > 1:
+            lines.append("  end")
+    if any(plan.waiting for plan in drawn):
+        lines.append("  classDef waiting stroke-dasharray: 4 4")
+    return "\n".join(lines)
+
+
+def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
+    runs = (
+        *(f"topic/{topic.name}" for topic in plan.topics),
+        *(f"table/{table.name}" for table in plan.tables),
+        *(str(join.ref) for join in plan.joins),
+        *(str(agent.ref) for agent in plan.agents),
+    )
+    for label in runs:
+        yield f"  {_node(label, prefix)}"
+    for resource, reason in plan.waiting:
+        yield f"  {_node(str(resource), prefix, f' waits: {reason}')}:::waiting"
+    channels = {str(join.ref): join.channel for join in plan.joins}
+    for edge in plan.edges:
+        arrow = f'-- "{_text(channels[edge.source])}" -->' if edge.source in channels else "-->"
+        yield f"  {_identifier(edge.source, prefix)} {arrow} {_identifier(edge.target, prefix)}"
+
+
+def _node(label: str, prefix: str, addition: str = "") -> str:
+    kind, _, name = label.partition("/")
+    return _identifier(label, prefix) + _SHAPES[kind].format(_text(name + addition))
+
+
+def _identifier(label: str, prefix: str) -> str:
+    return prefix + re.sub(
+        r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}_" if match[0] not in "-/" else "_", label
+    )
+
+
+def _text(text: str) -> str:
+    return text.replace('"', "#quot;")

@@ -1,0 +1,54 @@
+"""From resource names to Delta names: one rule for all, so that a name in SQL can be guessed."""
+
+from __future__ import annotations
+
+import re
+
+
+def delta_name(name: str) -> str:
+    """The Delta name of a resource: lower case, everything but ``a-z0-9_`` becomes ``_``.
+
+    >>> delta_name("Orders-Products.Join")
+    'orders_products_join'
+    """
+    return re.sub(r"[^a-z0-9_]", "_", name.lower())
+
+
+def topic_table(topic: str) -> str:
+    """The Delta table of a topic."""
+    return f"topic__{delta_name(topic)}"
+
+
+def channel_table(join: str) -> str:
+    """The log of a join, which is its channel."""
+    return f"channel__{delta_name(join)}"
+
+
+def log_table(agent: str) -> str:
+    """The log of an agent's effects."""
+    return f"log__{delta_name(agent)}"
+
+
+def subscriptions_table(join: str) -> str:
+    """The subscriptions of a join."""
+    return f"subscriptions__{delta_name(join)}"
+
+
+def value_view(name: str) -> str:
+    """The view of a table or result with VARIANT columns."""
+    return f"v_{delta_name(name)}"
+
+
+def application_id(application: str) -> str:
+    """Kaspr's application id, the prefix of every topic it generates."""
+    return f"{application}-app"
+
+
+def changelog_topic(application: str, table: str) -> str:
+    """Kaspr's name of a table's changelog topic."""
+    return f"{application_id(application)}-{table}-changelog"
+
+
+def default_channel(join: str) -> str:
+    """The channel of a join that names none."""
+    return f"{join}-channel"

@@ -1,0 +1,88 @@
+"""In which order resources run: along the data, those that feed one another together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import networkx as nx
+
+from kaspr_delta.plan.definition import AgentPlan, Edge, JoinPlan, ResourceRef, Stage, TopicInput
+
+_RUN = ("agent/", "join/")
+
+
+def data_flow(joins: Iterable[JoinPlan], agents: Iterable[AgentPlan]) -> tuple[Edge, ...]:
+    """Who feeds whom, sorted. Topics whose names a function computes are not known before the function runs."""
+    return tuple(sorted(set(_edges(joins, agents)), key=lambda edge: (edge.source, edge.target)))
+
+
+def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Stage, ...]:
+    """The resources in stages: each needs only earlier ones to be quiet. What feeds itself is a stage of its own."""
+    by_label = {str(resource): resource for resource in resources}
+    graph = _graph(edges)
+    graph.add_nodes_from(by_label)
+    together: nx.DiGraph[int] = nx.condensation(graph)
+    level: dict[int, int] = {}
+    runs_at: defaultdict[int, list[Stage]] = defaultdict(list)
+    for component in nx.topological_sort(together):
+        labels = sorted(together.nodes[component]["members"])
+        running = tuple(by_label[label] for label in labels if label in by_label)
+        before = [level[feeder] for feeder in together.predecessors(component)]
+        level[component] = max(before, default=0) + bool(running)
+        if running:
+            # A component of one resource alone is no loop: an edge always leads over a topic, a table or a channel,
+            # but for a join that feeds an agent, and that is no way back.
+            runs_at[level[component]].append(Stage(running, loop=len(labels) > 1))
+    return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
+
+
+def groups(agents: Iterable[AgentPlan]) -> tuple[tuple[ResourceRef, ...], ...]:
+    """Agents that share tables, directly or through others, each group and all groups sorted."""
+    graph: nx.Graph[str] = nx.Graph()
+    refs = {str(agent.ref): agent.ref for agent in agents}
+    for agent in agents:
+        graph.add_edges_from((str(agent.ref), f"table/{table}") for table in agent.tables)
+    members = (tuple(sorted(refs[label] for label in part if label in refs)) for part in nx.connected_components(graph))
+    return tuple(sorted(members))
+
+
+def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
+    """Circles of things defined by one another, such as a join over its own result; circles through agents are none.
+
+    An agent reacts to events, so a circle through it is a loop of messages that comes to rest; a circle of definitions
+    has no beginning.
+    """
+    defined = [edge for edge in edges if not edge.source.startswith("agent/") and not edge.target.startswith("agent/")]
+    return tuple(sorted(tuple(circle) for circle in nx.simple_cycles(_graph(defined))))
+
+
+def _edges(joins: Iterable[JoinPlan], agents: Iterable[AgentPlan]) -> Iterator[Edge]:
+    for join in joins:
+        yield Edge(f"table/{join.left}", str(join.ref))
+        yield Edge(f"table/{join.right}", str(join.ref))
+    for agent in agents:
+        if isinstance(agent.input, TopicInput):
+            for topic in agent.input.topics:
+                yield Edge(f"topic/{topic}", str(agent.ref))
+        else:
+            yield Edge(f"join/{agent.input.join}", str(agent.ref))
+        for table in agent.tables:
+            yield Edge(str(agent.ref), f"table/{table}")
+        sends = (*agent.outputs, *(operation.send for operation in agent.pipeline if operation.send))
+        for topic in filter(None, (send.topic for send in sends)):
+            yield Edge(str(agent.ref), f"topic/{topic}")
+
+
+def _graph(edges: Iterable[Edge]) -> nx.DiGraph[str]:
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_edges_from((edge.source, edge.target) for edge in edges)
+    return graph
+
+
+def _side_by_side(parts: Sequence[Stage]) -> Iterator[Stage]:
+    """One stage for all that stand alone, then one for each loop."""
+    alone = sorted(resource for part in parts if not part.loop for resource in part.resources)
+    if alone:
+        yield Stage(tuple(alone))
+    yield from sorted((part for part in parts if part.loop), key=lambda part: part.resources)

@@ -1,0 +1,57 @@
+"""What a run did, resource by resource."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import PROGRESS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceReport:
+    """What one resource did: ``seconds`` is the wall-clock time of its batches."""
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    dead_letters: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a run did. ``resources`` maps ``kind/name`` to its report; resources without a batch are not in it."""
+
+    resources: Mapping[str, ResourceReport]
+
+    @property
+    def rows_out(self) -> int:
+        """Records emitted and table rows written by all resources."""
+        return sum(report.rows_out for report in self.resources.values())
+
+    @property
+    def dead_letters(self) -> int:
+        """Dead letters of all resources."""
+        return sum(report.dead_letters for report in self.resources.values())
+
+    @classmethod
+    def since(cls, spark: SparkSession, delta: Delta, start: datetime) -> RunReport:
+        """The report of all batches finished since a moment."""
+        batches = delta.read(spark, PROGRESS).where(F.col("at") >= F.lit(start))
+        rows = batches.groupBy("resource").agg(
+            F.count("*").alias("batches"),
+            *(F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters", "seconds")),
+        )
+        names = ResourceReport.__dataclass_fields__
+        return cls(
+            {row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows.collect()}
+        )

@@ -1,0 +1,80 @@
+"""From the plan to what runs: the Delta tables of an application and the queries of its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kaspr_delta.engine.agent.agent import Agent
+from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
+from kaspr_delta.engine.query import Query, Resource
+from kaspr_delta.errors import NotFoundError
+from kaspr_delta.plan.definition import Plan, ResourceRef
+from kaspr_delta.plan.names import value_view
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import CHANNEL, EFFECTS, RESULT, SUBSCRIPTIONS, SYSTEM, TOPIC, Layout, table_layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
+    """Every Delta table of the application that its plan names, with its layout."""
+    for topic in plan.topics:
+        yield topic.delta_name, TOPIC
+    for table in plan.tables:
+        yield table.delta_name, table_layout(table.serializers)
+    for join in plan.joins:
+        yield join.log, CHANNEL
+        yield join.result, RESULT
+        yield join.subscriptions, SUBSCRIPTIONS
+    for agent in plan.agents:
+        yield agent.log, EFFECTS
+
+
+def create_system_tables(spark: SparkSession, delta: Delta) -> None:
+    """The schema and the tables whose names start with ``_kaspr``."""
+    delta.create_schema(spark)
+    for table, layout in SYSTEM.items():
+        delta.ensure(spark, table, layout)
+
+
+def create_tables(spark: SparkSession, delta: Delta, plan: Plan) -> None:
+    """Create or register the tables of the application."""
+    for table, layout in tables_of(plan):
+        delta.ensure(spark, table, layout)
+
+
+def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
+    """For SQL and BI: ``v_<name>`` of every schemaless table and result, with keys and values as VARIANT."""
+    for table in plan.tables:
+        columns = {
+            "key": _variant("key", raw=table.serializers.key == "raw"),
+            "value": _variant("value", raw=table.serializers.value == "raw"),
+            "timestamp": "timestamp",
+        }
+        delta.create_view(spark, value_view(table.name), table.delta_name, columns)
+    for join in plan.joins:
+        columns = {name: _variant(name, raw=False) for name in ("key", "left", "right")}
+        delta.create_view(spark, value_view(join.name), join.result, {**columns, "timestamp": "timestamp"})
+
+
+def query_of(delta: Delta, plan: Plan, ref: ResourceRef) -> Query:
+    """The query that runs a join or an agent. Raises NotFoundError for any other resource."""
+    return Query.of(delta, _resource(delta, plan, ref))
+
+
+def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    if join is not None:
+        left, right = plan.table(join.left), plan.table(join.right)
+        if left is not None and right is not None:
+            return ForeignKeyJoin(delta, join, left, right)
+    agent = plan.agent(ref.name) if ref.kind == "agent" else None
+    if agent is not None:
+        return Agent(delta, agent, plan)
+    raise NotFoundError.among("resource that runs", str(ref), [str(r) for stage in plan.stages for r in stage.resources])
+
+
+def _variant(column: str, *, raw: bool) -> str:
+    return f"`{column}`" if raw else f"try_parse_json(`{column}`)"

@@ -1,0 +1,97 @@
+"""The embedded Spark: one session with Delta on this machine, no server, no account."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kaspr_delta.errors import EnvironmentProblem
+from kaspr_delta.runtime.java import check_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# No one of these is needed for right answers: on Databricks none is set.
+_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.maxResultSize": "0",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def spark_session(log: Path | None = None) -> SparkSession:
+    """The running session, or a new embedded one, whose JVM writes what it has to say to ``log``.
+
+    On Databricks and under Spark Connect a session is always running. Raises EnvironmentProblem when Java or the
+    packages of the extra ``local`` are missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        msg = "pyspark is not installed: pip install 'kaspr-delta[local]'"
+        raise EnvironmentProblem(msg) from error
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ or "SPARK_REMOTE" in os.environ:
+        return SparkSession.builder.getOrCreate()
+    return _embedded(log)
+
+
+def _embedded(log: Path | None) -> SparkSession:
+    check_java()
+    try:
+        from delta import configure_spark_with_delta_pip
+    except ImportError as error:
+        msg = "delta-spark is not installed: pip install 'kaspr-delta[local]'"
+        raise EnvironmentProblem(msg) from error
+    from pyspark.sql import SparkSession
+
+    # Workers run the interpreter that runs this: another python on the PATH has not our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("kaspr-delta").master(os.environ.get("KASPR_DELTA_MASTER", "local[*]"))
+    # Where Spark would put tables without a location, of which there are none: out of the working directory.
+    builder = builder.config("spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "kaspr-delta-spark-warehouse"))
+    builder = builder.config("spark.driver.memory", os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"))
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    with _stderr_to(log):
+        try:
+            return configure_spark_with_delta_pip(builder).getOrCreate()
+        except Exception as error:
+            where = f"; see {log}" if log is not None else ""
+            msg = f"Spark does not start ({str(error).splitlines()[0]}){where}"
+            raise EnvironmentProblem(msg) from error
+
+
+@contextlib.contextmanager
+def _stderr_to(log: Path | None) -> Iterator[None]:
+    """Give processes started meanwhile, which is the JVM, a file as their standard error."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)

@@ -1,0 +1,96 @@
+"""JSON text: how Python objects become keys and values, and when two keys are the same key.
+
+Keys are compared as *canonical* text, so ``1`` and ``"1"`` differ and ``{"a": 1, "b": 2}`` has one spelling. Values keep
+the order in which their author wrote them. What is not JSON by nature follows Kaspr's rules: datetimes as ISO text with
+``Z``, dates as midnight, Decimal, UUID and bytes as ``str()``, enums by value, sets and deques as lists, objects with a
+``__json__`` method by what it returns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from kaspr_delta.errors import SerializationError
+
+
+def canonical_key(key: Any) -> str:
+    """The one JSON text of a key: sorted, without blanks, not ASCII-escaped.
+
+    >>> canonical_key("P100"), canonical_key(1), canonical_key(("eu", 1))
+    ('"P100"', '1', '["eu",1]')
+
+    Raises SerializationError for what has no JSON text.
+    """
+    return _dump(key, sort_keys=True)
+
+
+def value_text(value: Any) -> str:
+    """The JSON text of a value. Raises SerializationError for what has none."""
+    return _dump(value, sort_keys=False)
+
+
+def parse(text: str | bytes) -> Any:
+    """The object that a JSON text stands for. Raises SerializationError for text that is not JSON."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        shown = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")
+        msg = f"not JSON: {shown!r} ({error})"
+        raise SerializationError(msg) from error
+
+
+def is_canonical(text: str) -> bool:
+    """Whether the text is a key as this package writes it."""
+    try:
+        return canonical_key(parse(text)) == text
+    except SerializationError:
+        return False
+
+
+def _dump(value: Any, *, sort_keys: bool) -> str:
+    try:
+        text = json.dumps(
+            value, default=_plain, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+        text.encode()  # a lone surrogate has no UTF-8, and would fail far from its cause
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"no JSON text for {type(value).__name__} {_shown(value)}: {error}"
+        raise SerializationError(msg) from error
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """What json.dumps asks for when it meets an object it does not know."""
+    if hasattr(value, "__json__"):
+        return value.__json__()
+    match value:
+        case datetime():
+            return value.isoformat().replace("+00:00", "Z")
+        case date():
+            return datetime.combine(value, time.min).isoformat()
+        case Decimal() | UUID() | bytes():
+            return str(value)
+        case Enum():
+            return value.value
+        case set() | frozenset():
+            return sorted(value, key=lambda item: (type(item).__name__, repr(item)))
+        case deque():
+            return list(value)
+    msg = f"objects of type {type(value).__name__} are not JSON"
+    raise TypeError(msg)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _refuse_constant(name: str) -> None:
+    msg = f"{name} is not JSON"
+    raise ValueError(msg)

@@ -1,0 +1,110 @@
+"""The four serializers of topics: how bytes on a topic become what a function sees, and back.
+
+``None`` stands for "no bytes" in both directions: a tombstone, a missing key. JSON ``null`` is read as the same notion.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import pickle
+from typing import Any, Protocol
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import SerializerName
+from kaspr_delta.serde import json_text
+
+
+class Serializer(Protocol):
+    """Bytes to objects and back. Both directions raise SerializationError."""
+
+    def decode(self, data: bytes) -> Any:
+        """The object that the bytes stand for."""
+        ...
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of an object."""
+        ...
+
+
+class _Json:
+    """JSON text in UTF-8; bytes pass through unencoded, as in Kaspr."""
+
+    def decode(self, data: bytes) -> Any:
+        return json_text.parse(data)
+
+    def encode(self, value: Any) -> bytes:
+        return value if isinstance(value, bytes) else json_text.value_text(value).encode()
+
+
+class _JsonKey(_Json):
+    """JSON keys are canonical, so that equal keys are equal bytes and reach the same partition."""
+
+    def encode(self, value: Any) -> bytes:
+        return value if isinstance(value, bytes) else json_text.canonical_key(value).encode()
+
+
+class _Raw:
+    """Bytes as they are; text as UTF-8."""
+
+    def decode(self, data: bytes) -> Any:
+        return data
+
+    def encode(self, value: Any) -> bytes:
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytes):
+            return value
+        msg = f"the raw serializer writes bytes or text, not {type(value).__name__}"
+        raise SerializationError(msg)
+
+
+class _Binary(_Raw):
+    """Bytes as base64."""
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            return base64.b64decode(data, validate=True)
+        except binascii.Error as error:
+            msg = f"not base64: {error}"
+            raise SerializationError(msg) from error
+
+    def encode(self, value: Any) -> bytes:
+        return base64.b64encode(super().encode(value))
+
+
+class _Pickle:
+    """Pickled objects as base64. Reading a pickle runs code: for topics whose writers are trusted."""
+
+    def decode(self, data: bytes) -> Any:
+        try:
+            return pickle.loads(base64.b64decode(data, validate=True))  # noqa: S301
+        except Exception as error:  # unpickling may raise anything
+            msg = f"not a pickle: {error}"
+            raise SerializationError(msg) from error
+
+    def encode(self, value: Any) -> bytes:
+        try:
+            return base64.b64encode(pickle.dumps(value))
+        except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+            msg = f"cannot pickle {type(value).__name__}: {error}"
+            raise SerializationError(msg) from error
+
+
+_VALUES: dict[SerializerName, Serializer] = {"json": _Json(), "raw": _Raw(), "binary": _Binary(), "pickle": _Pickle()}
+_KEYS: dict[SerializerName, Serializer] = {**_VALUES, "json": _JsonKey()}
+
+
+def encode_key(name: SerializerName, key: Any) -> bytes | None:
+    """The bytes of a record's key. Raises SerializationError."""
+    return None if key is None else _KEYS[name].encode(key)
+
+
+def encode_value(name: SerializerName, value: Any) -> bytes | None:
+    """The bytes of a record's value; None is a tombstone. Raises SerializationError."""
+    return None if value is None else _VALUES[name].encode(value)
+
+
+def decode(name: SerializerName, data: bytes | None) -> Any:
+    """What a function sees of a key or value. Raises SerializationError."""
+    return None if data is None else _VALUES[name].decode(data)

@@ -1,0 +1,68 @@
+"""KasprAgent: a pipeline over a topic or over the channel of a join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text
+from kaspr_delta.spec.durations import PositiveDuration
+from kaspr_delta.spec.processors import Processors
+from kaspr_delta.spec.resource import Resource, ResourceSpec
+from kaspr_delta.spec.topics import InputTopic, OutputTopic
+
+
+class InputChannel(Spec):
+    """The channel of a join. With ``tombstones`` the agent also hears of keys that have no result any more."""
+
+    name: Text = Field(description="the outputChannel of a KasprJoin")
+    tombstones: Boolean = False
+
+
+class Take(Spec):
+    """Several events at once: at most ``max``, or what came ``within`` a time."""
+
+    max: PositiveInteger = Field(description="how many events at most")
+    within: PositiveDuration = Field(description="how long to wait for them, such as '5s'")
+
+
+class Input(Spec):
+    """What an agent reads, and from where on when it is new."""
+
+    topic: InputTopic | None = None
+    channel: InputChannel | None = None
+    start: Literal["earliest", "latest"] = "earliest"
+    declare: Boolean | None = None
+    take: Take | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """Exactly one source."""
+        if self.topic and self.channel:
+            yield Problem("an agent reads a 'topic' or a 'channel', not both", "make two agents of it", ("channel",))
+        if not self.topic and not self.channel:
+            hint = "`topic: {name: …}` for a topic, `channel: {name: …}` for the channel of a join"
+            yield Problem("an agent needs something to read: 'topic' or 'channel'", hint)
+
+
+class Output(Spec):
+    """Where the results of the pipeline go. Without topics they are dropped."""
+
+    topics: tuple[OutputTopic, ...] = ()
+
+
+class AgentSpec(ResourceSpec):
+    """The fields of an agent."""
+
+    isolated_partitions: Boolean = False
+    input: Input = Field(description="`topic: {name: …}` or `channel: {name: …}`")
+    output: Output = Output()
+    processors: Processors = Processors()
+
+
+class KasprAgent(Resource):
+    """An agent manifest."""
+
+    kind: Literal["KasprAgent"]
+    spec: AgentSpec = Field(description="at least `input`")

@@ -1,0 +1,70 @@
+"""KasprApp: the application that tables, joins, agents, web views and tasks belong to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenMap, OpenSpec, PositiveInteger
+from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storage, Template
+from kaspr_delta.spec.python_packages import PythonPackages
+from kaspr_delta.spec.resource import Resource, ResourceSpec
+from kaspr_delta.spec.serializers import TopicSerializer
+
+
+class AppConfig(OpenSpec):
+    """Settings of the application. Those not listed are kept as they are."""
+
+    topic_replication_factor: PositiveInteger | None = None
+    topic_partitions: PositiveInteger | None = None
+    topic_allow_declare: Boolean | None = None
+    key_serializer: TopicSerializer | None = None
+    value_serializer: TopicSerializer | None = None
+    table_dir: str | None = None
+    web_port: PositiveInteger | None = None
+    web_base_path: str | None = None
+    web_metrics_base_path: str | None = None
+    store_rocksdb_write_buffer_size: NaturalNumber | None = None
+    store_rocksdb_target_file_size_base: NaturalNumber | None = None
+    store_rocksdb_max_write_buffer_number: NaturalNumber | None = None
+    store_rocksdb_bloom_filter_size: NaturalNumber | None = None
+    store_rocksdb_block_cache_size: NaturalNumber | None = None
+    store_rocksdb_block_cache_compressed_size: NaturalNumber | None = None
+    store_rocksdb_set_cache_index_and_filter_blocks: Boolean | None = None
+    scheduler_enabled: Boolean | None = None
+    scheduler_cron_enabled: Boolean | None = None
+    scheduler_topic_partitions: PositiveInteger | None = None
+    scheduler_debug_stats_enabled: Boolean | None = None
+    scheduler_checkpoint_save_interval_seconds: Number | None = None
+    scheduler_dispatcher_default_checkpoint_lookback_days: Number | None = None
+    scheduler_dispatcher_checkpoint_interval: Number | None = None
+    scheduler_janitor_checkpoint_interval: Number | None = None
+    scheduler_janitor_clean_interval_seconds: Number | None = None
+    scheduler_janitor_highwater_offset_seconds: Number | None = None
+    scheduler_cron_tick_interval_seconds: Number | None = None
+    scheduler_cron_tick_buffer_seconds: Number | None = None
+    scheduler_cron_min_interval_seconds: Number | None = None
+
+
+class AppSpec(ResourceSpec):
+    """The fields of an application. Kafka's and Kubernetes' are kept, and have no effect here."""
+
+    version: str | None = None
+    image: str | None = None
+    replicas: NaturalNumber | None = None
+    bootstrap_servers: str | None = None
+    tls: OpenMap | None = None
+    authentication: Authentication | None = None
+    config: AppConfig = AppConfig()
+    resources: Resources | None = None
+    liveness_probe: Probe | None = None
+    readiness_probe: Probe | None = None
+    storage: Storage | None = None
+    python_packages: PythonPackages | None = None
+    template: Template | None = None
+
+
+class KasprApp(Resource):
+    """An application manifest."""
+
+    kind: Literal["KasprApp"]
+    spec: AppSpec = AppSpec()

@@ -1,0 +1,57 @@
+"""Cron text: five fields (minute, hour, day, month, weekday) and, as a sixth and last one, seconds."""
+
+from __future__ import annotations
+
+import re
+
+_FIELDS = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of the month", 1, 31, ()),
+    ("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
+    ("weekday", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
+    ("second", 0, 59, ()),
+)
+_SHORTHANDS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+_PART = re.compile(r"^(?P<first>\*|\?|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d+))?\Z", re.ASCII)
+_LEAST_FIELDS = 5
+
+
+def cron_problem(text: str) -> str | None:
+    """What is wrong with a cron text, or None.
+
+    >>> cron_problem("*/15 * * * *")
+    >>> cron_problem("0 24 * * *")
+    "hour '24' is not between 0 and 23"
+    """
+    if text.strip().lower() in _SHORTHANDS:
+        return None
+    fields = text.split()
+    if not _LEAST_FIELDS <= len(fields) <= len(_FIELDS):
+        return f"a cron text has 5 fields (or 6, with seconds last), '{text}' has {len(fields)}"
+    for field, (name, low, high, names) in zip(fields, _FIELDS, strict=False):
+        for part in field.split(","):
+            if problem := _part_problem(part, name, low, high, names):
+                return problem
+    return None
+
+
+def _part_problem(part: str, name: str, low: int, high: int, names: tuple[str, ...]) -> str | None:
+    match = _PART.match(part)
+    if match is None:
+        return f"'{part}' is no {name}"
+    if match["step"] is not None and int(match["step"]) == 0:
+        return f"the step of '{part}' is zero"
+    if match["first"] in {"*", "?"}:
+        return f"'{part}' is no {name}" if match["last"] else None
+    bounds: list[int] = []
+    for bound in (match["first"], match["last"]):
+        if bound is None:
+            continue
+        number = names.index(bound.lower()) + low if bound.lower() in names else None
+        if number is None and bound.isdigit():
+            number = int(bound)
+        if number is None or not low <= number <= high:
+            return f"{name} '{bound}' is not between {low} and {high}"
+        bounds.append(number)
+    return f"'{part}' ends before it begins" if bounds != sorted(bounds) else None

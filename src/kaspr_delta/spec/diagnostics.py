@@ -1,0 +1,54 @@
+"""Findings about manifests: values with a place, collected first and shown together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Severity(IntEnum):
+    """How much a finding weighs: an error refuses, a warning makes a resource wait, a note informs."""
+
+    NOTE = 1
+    WARNING = 2
+    ERROR = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a manifest file; ``line`` and ``column`` count from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing worth saying about a manifest.
+
+    ``message`` says what is wrong and what is expected, ``hint`` what to do or what is near.
+    """
+
+    severity: Severity
+    location: Location
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{self.location}: {self.severity.name.lower()}: {self.message}{hint}"
+
+
+def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings in reading order: by place, the heavier one first, every one once."""
+    return tuple(sorted(dict.fromkeys(findings), key=lambda f: (f.location, -f.severity, f.message)))
+
+
+def has_errors(findings: Iterable[Finding]) -> bool:
+    """Whether one of the findings refuses the application."""
+    return any(finding.severity is Severity.ERROR for finding in findings)

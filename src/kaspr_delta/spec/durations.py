@@ -1,0 +1,45 @@
+"""Durations as Kaspr writes them, a whole number and a unit: ``30s``, ``5m``, ``1h``, ``1d``; here ``250ms`` too."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from kaspr_delta.spec.base import Problem, refused
+
+_GRAMMAR = re.compile(r"^(\d+)(ms|s|m|h|d)\Z", re.ASCII)
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def milliseconds(duration: str) -> int:
+    """The length of a duration. Raises ValueError for text that is none.
+
+    >>> milliseconds("5m")
+    300000
+    """
+    match = _GRAMMAR.match(duration)
+    if match is None:
+        message = f"'{duration}' is not a duration"
+        raise ValueError(message)
+    return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def _checked(text: str) -> str:
+    try:
+        milliseconds(text)
+    except ValueError as error:
+        hint = "a whole number followed by ms, s, m, h or d, such as '30s' or '5m'"
+        raise refused(Problem(str(error), hint)) from None
+    return text
+
+
+def _checked_positive(text: str) -> str:
+    if milliseconds(_checked(text)) == 0:
+        raise refused(Problem(f"a duration of {text} is no time at all", "it must be longer than zero"))
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_checked)]
+PositiveDuration = Annotated[str, AfterValidator(_checked_positive)]

@@ -1,0 +1,54 @@
+"""Which fields exist where: found in the models themselves, for hints about names that do not exist."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from kaspr_delta.spec.base import FieldPath, Spec
+
+
+def spec_at(model: type[Spec], path: FieldPath) -> type[Spec] | None:
+    """The model of the mapping at ``path``, or None where the models end."""
+    current: type[Spec] | None = model
+    for step in path:
+        # A list is written as the field of its elements: the index leads nowhere else.
+        if isinstance(step, int):
+            continue
+        if current is None:
+            return None
+        current = next((spec for name, spec in _mappings(current) if name == step), None)
+    return current
+
+
+def places_of(model: type[Spec], field: str, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The dotted paths of all mappings that do have a field of that name."""
+    if field in model.field_names():
+        yield ".".join(path)
+    for name, spec in _mappings(model):
+        yield from places_of(spec, field, (*path, name))
+
+
+def description_of(model: type[Spec], path: FieldPath) -> str:
+    """What the field at ``path`` is for, as its declaration tells."""
+    owner = spec_at(model, path[:-1])
+    for name, field in (owner.model_fields if owner else {}).items():
+        if (field.alias or name) == path[-1]:
+            return field.description or ""
+    return ""
+
+
+def _mappings(model: type[Spec]) -> Iterator[tuple[str, type[Spec]]]:
+    for name, field in model.model_fields.items():
+        spec = _spec_in(field.annotation)
+        if spec is not None:
+            yield field.alias or name, spec
+
+
+def _spec_in(annotation: Any) -> type[Spec] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Spec):
+        return annotation
+    if get_origin(annotation) in {Union, types.UnionType, Annotated, tuple}:
+        return next((spec for spec in map(_spec_in, get_args(annotation)) if spec is not None), None)
+    return None

@@ -1,0 +1,188 @@
+"""From YAML files to manifests, with everything worth saying about them.
+
+Nothing here raises for what a user may have written: every mistake becomes a finding with its place, all of them in one
+go. Documents are read one by one, so that a broken one hides no other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors, sorted_findings
+from kaspr_delta.spec.document import Document, read_document
+from kaspr_delta.spec.manifest import MANIFEST, Manifest
+from kaspr_delta.spec.messages import found, manifest_findings
+from kaspr_delta.spec.positions import Positions
+from kaspr_delta.spec.snippets import snippet_at, snippet_findings
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_SEPARATOR = re.compile(r"^(---|\.\.\.)(?=\s|$)")
+_NOTHING = re.compile(r"^\s*(#.*)?$|^%")
+_SUFFIXES = {".yaml", ".yml"}
+
+
+@dataclass(frozen=True)
+class LoadedManifest:
+    """A valid manifest, its own YAML text and the place where that begins."""
+
+    manifest: Manifest
+    text: str
+    location: Location
+    positions: Positions = field(repr=False, compare=False)
+
+    def locate(self, *path: str | int) -> Location:
+        """Where the key of a field stands, such as ``locate("spec", "input", "topic")``, or its nearest parent's."""
+        return self.positions.key(path)
+
+    def locate_value(self, *path: str | int) -> Location:
+        """Where the value of a field begins, or the key of its nearest parent."""
+        return self.positions.value(path)
+
+    def snippet(self, code: Code, *path: str | int) -> Snippet:
+        """The Python of the Code block at ``path``, ready to be called."""
+        return snippet_at(path, code.python, code.entrypoint, self.positions)
+
+
+@dataclass(frozen=True)
+class LoadedManifests:
+    """What was loaded and what there is to say about it.
+
+    ``broken`` are the resources, as (kind, name), whose manifests have errors: they are not missing.
+    """
+
+    manifests: tuple[LoadedManifest, ...]
+    findings: tuple[Finding, ...]
+    broken: frozenset[tuple[str, str]] = frozenset()
+
+    def __add__(self, other: LoadedManifests) -> LoadedManifests:
+        findings = sorted_findings((*self.findings, *other.findings))
+        return LoadedManifests(self.manifests + other.manifests, findings, self.broken | other.broken)
+
+
+def load_path(path: Path) -> LoadedManifests:
+    """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and the folders below it, in sorted order."""
+    if not path.exists():
+        return _nothing(path, "there is no such file or folder", "give the path of a manifest, or of a folder of them")
+    if not path.is_dir():
+        return _load_file(path)
+    files = sorted(_manifest_files(path))
+    if not files:
+        return _nothing(path, "this folder holds no manifests", "manifests are files named *.yaml or *.yml")
+    loaded = LoadedManifests((), ())
+    for file in files:
+        loaded += _load_file(file)
+    return loaded
+
+
+def load_text(text: str, file: str, first_line: int = 1) -> LoadedManifests:
+    """Load the documents of a text. ``file`` and ``first_line`` say where the text comes from, for findings."""
+    loaded = LoadedManifests((), ())
+    for line, lines in _documents(text):
+        loaded += _load_document(lines, file, first_line + line)
+    return loaded
+
+
+def _manifest_files(folder: Path) -> Iterator[Path]:
+    for parent, folders, files in os.walk(folder):
+        # Folders such as .git and .venv hold YAML too, of other people.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(parent, name) for name in files if Path(name).suffix in _SUFFIXES and not name.startswith("."))
+
+
+def _load_file(path: Path) -> LoadedManifests:
+    name = _shown(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        return _nothing(path, f"this file cannot be read: {error.strerror}")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        place = Location(name, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        message = f"this is not UTF-8 text: byte 0x{content[error.start]:02x}"
+        return LoadedManifests((), (Finding(Severity.ERROR, place, message, "save the file as UTF-8"),))
+    loaded = load_text(text, name)
+    if not loaded.manifests and not loaded.findings:
+        return LoadedManifests((), (Finding(Severity.NOTE, Location(name), "this file holds no manifest"),))
+    return loaded
+
+
+def _nothing(path: Path, message: str, hint: str = "") -> LoadedManifests:
+    return LoadedManifests((), (Finding(Severity.ERROR, Location(_shown(path)), message, hint),))
+
+
+def _shown(path: Path) -> str:
+    """The name by which a file appears in findings: short below the current directory, as given elsewhere."""
+    try:
+        return path.resolve().relative_to(Path.cwd()).as_posix()
+    except (ValueError, OSError):
+        return str(path)
+
+
+def _documents(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The documents of a text: how many lines stand before each, and its own lines.
+
+    ``---`` at the beginning of a line separates documents wherever it stands, in block text too; so YAML has it.
+    """
+    start, lines = 0, list[str]()
+    for number, line in enumerate(_LINE_END.split(text)):
+        if _SEPARATOR.match(line):
+            yield from _trimmed(start, lines)
+            # What stands behind the dashes belongs to the document; its column is kept.
+            start, lines = number, [line.replace("---", "   ", 1) if line.startswith("---") else ""]
+        else:
+            lines.append(line)
+    yield from _trimmed(start, lines)
+
+
+def _trimmed(start: int, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """The document without the comments before it, so that its text begins where its location says. None if empty."""
+    for skipped, line in enumerate(lines):
+        if not _NOTHING.match(line):
+            yield start + skipped, lines[skipped:]
+            return
+
+
+def _load_document(lines: list[str], file: str, first_line: int) -> LoadedManifests:
+    text = "\n".join(lines).rstrip() + "\n"
+    document = read_document(text, file, first_line)
+    start = document.positions.value(())
+    findings = list(document.findings)
+    if not isinstance(document.data, dict):
+        if not findings:
+            message = f"a manifest is a mapping with apiVersion, kind, metadata and spec, found {found(document.data)}"
+            findings.append(Finding(Severity.ERROR, start, message))
+        return LoadedManifests((), tuple(findings))
+    manifest: Manifest | None = None
+    try:
+        manifest = MANIFEST.validate_python(document.data)
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        findings.extend(manifest_findings(errors, document.data, document.positions))
+    if document.data.get("kind") != "KasprApp":
+        findings.extend(snippet_findings(document))
+    return _loaded(manifest, document, text, tuple(findings))
+
+
+def _loaded(manifest: Manifest | None, document: Document, text: str, findings: tuple[Finding, ...]) -> LoadedManifests:
+    if manifest is None or has_errors(findings):
+        return LoadedManifests((), sorted_findings(findings), frozenset(_named(document.data)))
+    location = Location(document.positions.value(()).file, document.positions.value(()).line)
+    return LoadedManifests((LoadedManifest(manifest, text, location, document.positions),), sorted_findings(findings))
+
+
+def _named(data: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    metadata = data.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if isinstance(data.get("kind"), str) and isinstance(name, str):
+        yield data["kind"], name

@@ -1,0 +1,25 @@
+"""A manifest of any kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from kaspr_delta.spec.agent import KasprAgent
+from kaspr_delta.spec.app import KasprApp
+from kaspr_delta.spec.join import KasprJoin
+from kaspr_delta.spec.resource import Resource
+from kaspr_delta.spec.table import KasprTable
+from kaspr_delta.spec.task import KasprTask
+from kaspr_delta.spec.webview import KasprWebView
+
+Manifest: TypeAlias = KasprApp | KasprTable | KasprJoin | KasprAgent | KasprWebView | KasprTask
+
+MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Annotated[Manifest, Field(discriminator="kind")])
+"""Makes a manifest of plain data: the one place where manifests are validated."""
+
+KINDS: dict[str, type[Resource]] = {
+    kind.__name__: kind for kind in (KasprApp, KasprTable, KasprJoin, KasprAgent, KasprWebView, KasprTask)
+}
+"""The kinds by the name written under ``kind``."""

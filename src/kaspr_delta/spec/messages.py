@@ -1,0 +1,192 @@
+"""What pydantic found, as findings: a place in the YAML, and a sentence that says what is expected there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from kaspr_delta.spec.base import PROBLEMS, FieldPath, Problem, Spec
+from kaspr_delta.spec.diagnostics import Finding, Severity
+from kaspr_delta.spec.fields import description_of, places_of, spec_at
+from kaspr_delta.spec.manifest import KINDS
+from kaspr_delta.spec.near import listing, nearest, suggestion
+from kaspr_delta.spec.positions import Positions
+from kaspr_delta.spec.resource import API_VERSION
+
+_LONGEST_QUOTE = 40
+
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping of fields",
+    "model_attributes_type": "a mapping of fields",
+}
+
+
+def field_name(path: FieldPath) -> str:
+    """A path as people write it.
+
+    >>> field_name(("spec", "operations", 0, "map"))
+    'spec.operations[0].map'
+    """
+    name = ""
+    for step in path:
+        name += f"[{step}]" if isinstance(step, int) else f".{step}" if name else step
+    return name
+
+
+def manifest_findings(errors: list[ErrorDetails], data: Mapping[str, Any], positions: Positions) -> Iterator[Finding]:
+    """The findings for the errors of one manifest."""
+    kind = data.get("kind")
+    if isinstance(kind, str) and kind in KINDS and "apiVersion" in data and data["apiVersion"] != API_VERSION:
+        # Another version has other fields: what else there is to say about them would be noise.
+        at = positions.value(("apiVersion",))
+        message = f"'apiVersion' must be '{API_VERSION}', found {found(data['apiVersion'])}"
+        yield Finding(Severity.ERROR, at, message, f"write `apiVersion: {API_VERSION}`")
+        return
+    misspelt = set(_misspelt(errors))
+    for error in errors:
+        # Where a required field is misspelt, the misspelt one is what to look at.
+        if error["type"] != "missing" or error["loc"] not in misspelt:
+            yield from _findings(error, data, positions)
+
+
+def _misspelt(errors: list[ErrorDetails]) -> Iterator[FieldPath]:
+    """The paths of the fields that unknown ones were most likely meant to be."""
+    for error in errors:
+        if error["type"] == "extra_forbidden":
+            owner = spec_at(KINDS[str(error["loc"][0])], error["loc"][1:-1])
+            near = nearest(str(error["loc"][-1]), owner.field_names() if owner else ())
+            if near is not None:
+                yield *error["loc"][:-1], near
+
+
+def _findings(error: ErrorDetails, data: Mapping[str, Any], positions: Positions) -> Iterator[Finding]:
+    if error["type"] in {"union_tag_invalid", "union_tag_not_found"}:
+        yield _kind_finding(data, positions)
+        return
+    # The first step of a path is the kind by which pydantic chose the model.
+    model = KINDS[str(error["loc"][0])]
+    path = tuple(step for step in error["loc"][1:] if step != "[key]")
+    if error["type"] == PROBLEMS:
+        problems: tuple[Problem, ...] = error["ctx"]["problems"]
+        for problem in problems:
+            at = (*path, *problem.at)
+            location = positions.value(at) if _is_scalar(data, at) else positions.key(at)
+            yield Finding(Severity.ERROR, location, problem.message, problem.hint)
+        return
+    if error["type"] in {"extra_forbidden", "missing"}:
+        message, hint = _about_the_key(error["type"], model, path, positions)
+        yield Finding(Severity.ERROR, positions.key(path), message, hint)
+    else:
+        message, hint = _about_the_value(error, model, path)
+        yield Finding(Severity.ERROR, positions.value(path), message, hint)
+
+
+def _about_the_key(error: str, model: type[Spec], path: FieldPath, positions: Positions) -> tuple[str, str]:
+    where = f"in {field_name(path[:-1])}" if path[:-1] else "at the top level"
+    if error == "extra_forbidden":
+        return f"unknown field '{path[-1]}' {where}", _unknown_hint(model, path)
+    state = "is empty" if path in positions.places else "is missing"
+    return f"required field '{path[-1]}' {state} {where}", description_of(model, path)
+
+
+def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath) -> tuple[str, str]:
+    name, value, context = field_name(path), error["input"], error.get("ctx", {})
+    match error["type"]:
+        case "literal_error":
+            choices = [choice.strip("'") for choice in context["expected"].replace(" or ", ", ").split(", ")]
+            near = nearest(value, choices) if isinstance(value, str) else None
+            message = f"'{name}' must be {listing(choices, 'or')}, found {found(value)}"
+            return message, f"did you mean '{near}'?" if near else ""
+        case "greater_than_equal":
+            return f"'{name}' must be at least {context['ge']}, found {found(value)}", ""
+        case "less_than_equal":
+            return f"'{name}' must be at most {context['le']}, found {found(value)}", ""
+        case "string_too_short":
+            return f"'{name}' must not be empty", description_of(model, path)
+        case kind if kind in _EXPECTED:
+            expected = _EXPECTED[kind]
+            return f"'{name}' must be {expected}, found {found(value)}", _conversion_hint(expected, value)
+        case _:
+            # No model of ours gives another error; one that a new pydantic may invent is still shown with its place.
+            return f"'{name}' is not valid: {error['msg']}", ""
+
+
+def found(value: object) -> str:
+    """What stands there instead of what is expected.
+
+    >>> found(6), found("six"), found(None)
+    ('the number 6', "the text 'six'", 'nothing')
+    """
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            text = value if len(value) <= _LONGEST_QUOTE else f"{value[:_LONGEST_QUOTE]}…"
+            return f"the text {text!r}"
+        case dict():
+            return "a mapping"
+        case _:
+            return "a list"
+
+
+def _conversion_hint(expected: str, value: object) -> str:
+    if expected == "text" and isinstance(value, bool | int | float):
+        return f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+    if expected == "a list" and isinstance(value, str):
+        return f"write [{value}]"
+    if isinstance(value, str) and expected == "true or false" and value.lower() in {"true", "yes", "on"}:
+        return "write true"
+    if isinstance(value, str) and expected == "true or false" and value.lower() in {"false", "no", "off"}:
+        return "write false"
+    if isinstance(value, str) and "number" in expected and value.strip().isdigit():
+        return f"write {value.strip()} without quotes"
+    return ""
+
+
+def _unknown_hint(model: type[Spec], path: FieldPath) -> str:
+    owner, field = spec_at(model, path[:-1]), str(path[-1])
+    known = owner.field_names() if owner else frozenset()
+    near = nearest(field, known)
+    if near is None:
+        elsewhere = list(places_of(model, field))
+        # A field one level too high is the common slip: what lies below comes before the rest.
+        below = [place for place in elsewhere if place.startswith(f"{field_name(path[:-1])}.")]
+        for places in (below, elsewhere):
+            if len(places) == 1:
+                return f"it belongs in {places[0] or 'the top level'}"
+    return suggestion(field, known, "known here")
+
+
+def _kind_finding(data: Mapping[str, Any], positions: Positions) -> Finding:
+    kind = data.get("kind")
+    if kind is None:
+        message = "required field 'kind' is missing at the top level"
+        return Finding(Severity.ERROR, positions.key(("kind",)), message, f"the kinds are {listing(KINDS)}")
+    message = f"unknown kind '{kind}'" if isinstance(kind, str) else f"'kind' must be text, found {found(kind)}"
+    api_version = data.get("apiVersion")
+    if isinstance(api_version, str) and api_version != API_VERSION:
+        message = f"'{kind}' of '{api_version}' is no manifest of '{API_VERSION}'"
+    return Finding(Severity.ERROR, positions.value(("kind",)), message, suggestion(str(kind), KINDS, "the kinds are"))
+
+
+def _is_scalar(data: Any, path: FieldPath) -> bool:
+    for step in path:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return not isinstance(data, dict | list)

@@ -1,0 +1,85 @@
+"""KasprTable: keyed state that agents read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, TextMap
+from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
+from kaspr_delta.spec.resource import Resource, ResourceSpec
+from kaspr_delta.spec.serializers import TableSerializer
+
+
+class TumblingWindow(Spec):
+    """Windows of one size, one after another. ``expires`` says how long their rows are kept."""
+
+    size: PositiveDuration = Field(description="the length of a window, such as '1m'")
+    expires: Duration | None = None
+
+
+class HoppingWindow(Spec):
+    """Windows of one size that begin every ``step`` and so may overlap."""
+
+    size: PositiveDuration = Field(description="the length of a window, such as '5m'")
+    step: PositiveDuration = Field(description="how often a new window begins, such as '1m'")
+    expires: Duration | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """A step longer than the window would leave events that belong to none."""
+        if milliseconds(self.step) > milliseconds(self.size):
+            yield Problem(
+                f"step {self.step} is longer than size {self.size}", "events in between would have no window", ("step",)
+            )
+
+
+def _lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+class Window(Spec):
+    """How the rows of a table are split by time; ``relativeTo`` tells by whose clock."""
+
+    tumbling: TumblingWindow | None = None
+    hopping: HoppingWindow | None = None
+    relative_to: Annotated[Literal["stream", "now", "custom"], BeforeValidator(_lower_case)] = "stream"
+    relative_to_selector: Code | None = None
+    grace: Duration = "0s"
+    emit: Literal["update", "close"] = "update"
+
+    def problems(self) -> Iterator[Problem]:
+        """Exactly one kind of window; a selector just where it is asked."""
+        if self.tumbling and self.hopping:
+            yield Problem("a table has tumbling or hopping windows, not both", "remove one of the two", ("hopping",))
+        if not self.tumbling and not self.hopping:
+            yield Problem("a window needs 'tumbling' or 'hopping'", "for example `tumbling: {size: 1m, expires: 1h}`")
+        if self.relative_to == "custom" and not self.relative_to_selector:
+            hint = "add a function of the value that returns a timestamp"
+            yield Problem("'relativeTo: custom' needs a 'relativeToSelector'", hint, ("relativeTo",))
+        if self.relative_to != "custom" and self.relative_to_selector:
+            hint = "set `relativeTo: custom` or remove the selector"
+            at = ("relativeToSelector",)
+            yield Problem(f"'relativeToSelector' has no meaning with relativeTo '{self.relative_to}'", hint, at)
+
+
+class TableSpec(ResourceSpec):
+    """The fields of a table."""
+
+    is_global: Boolean = Field(default=False, alias="global")
+    default_selector: Code | None = None
+    key_serializer: TableSerializer = "json"
+    value_serializer: TableSerializer = "json"
+    partitions: PositiveInteger | None = None
+    extra_topic_configs: TextMap = Field(default_factory=dict)
+    options: TextMap = Field(default_factory=dict)
+    window: Window | None = None
+
+
+class KasprTable(Resource):
+    """A table manifest."""
+
+    kind: Literal["KasprTable"]
+    spec: TableSpec = TableSpec()

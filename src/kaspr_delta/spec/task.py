@@ -1,0 +1,55 @@
+"""KasprTask: a pipeline that runs by the clock, or once at the start."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text
+from kaspr_delta.spec.cron import cron_problem
+from kaspr_delta.spec.durations import PositiveDuration
+from kaspr_delta.spec.near import suggestion
+from kaspr_delta.spec.processors import Processors
+from kaspr_delta.spec.resource import Resource, ResourceSpec
+
+
+class Schedule(Spec):
+    """When a task runs: every ``interval``, or by ``cron`` in a ``timezone`` (UTC unless given)."""
+
+    interval: PositiveDuration | None = None
+    cron: Text | None = None
+    timezone: Text | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """Exactly one of interval and cron, well formed."""
+        if self.interval and self.cron:
+            yield Problem("a schedule has an 'interval' or a 'cron', not both", "remove one of the two", ("cron",))
+        if not self.interval and not self.cron:
+            hint = "`interval: 15m` or `cron: '*/15 * * * *'`; a task that runs once has no schedule"
+            yield Problem("a schedule needs 'interval' or 'cron'", hint)
+        if self.cron and (wrong := cron_problem(self.cron)):
+            yield Problem(wrong, "for example '0 9 * * mon-fri'", ("cron",))
+        if self.timezone:
+            zones = zoneinfo.available_timezones()
+            # A machine without time zone data knows none at all: then there is nothing to check against.
+            if zones and self.timezone not in zones:
+                hint = suggestion(self.timezone, zones) or "an IANA name such as 'Europe/Berlin'"
+                yield Problem(f"'{self.timezone}' is no time zone", hint, ("timezone",))
+
+
+class TaskSpec(ResourceSpec):
+    """The fields of a task."""
+
+    on_leader: Boolean = False
+    schedule: Schedule | None = None
+    processors: Processors = Field(description="`pipeline` and `operations`")
+
+
+class KasprTask(Resource):
+    """A task manifest."""
+
+    kind: Literal["KasprTask"]
+    spec: TaskSpec = Field(description="at least `processors`")

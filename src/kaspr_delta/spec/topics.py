@@ -1,0 +1,95 @@
+"""Topics as agents read and write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap
+from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.serializers import TopicSerializer
+
+_TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
+_TOPIC_NAME_HINT = "letters, digits, '.', '_' and '-', at most 249"
+
+
+class TopicDeclaration(Spec):
+    """How a topic is to be made in Kafka."""
+
+    declare: Boolean | None = None
+    partitions: PositiveInteger | None = None
+    retention: Integer | None = None
+    compacting: Boolean | None = None
+    deleting: Boolean | None = None
+    replicas: PositiveInteger | None = None
+    config: TextMap = Field(default_factory=dict)
+
+
+class InputTopic(TopicDeclaration):
+    """The topics an agent reads: one name, several separated by commas, or a pattern."""
+
+    name: Text | None = None
+    pattern: Text | None = None
+    key_serializer: TopicSerializer | None = None
+    value_serializer: TopicSerializer | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The topics by name, without repetitions."""
+        return tuple(dict.fromkeys(name.strip() for name in (self.name or "").split(",") if name.strip()))
+
+    def problems(self) -> Iterator[Problem]:
+        """Exactly one of name and pattern, and each of them well formed."""
+        if self.name is not None and self.pattern is not None:
+            yield Problem("a topic has a 'name' or a 'pattern', not both", "remove one of the two", ("pattern",))
+        if self.name is None and self.pattern is None:
+            yield Problem("a topic to read needs a 'name'", "for example `topic: {name: raw-orders}`")
+        if self.name is not None and not all(part.strip() for part in self.name.split(",")):
+            yield Problem(f"'{self.name}' holds an empty topic name", "names are separated by single commas", ("name",))
+        for name in self.names:
+            if not _TOPIC_NAME.match(name):
+                yield Problem(f"'{name}' is no topic name", _TOPIC_NAME_HINT, ("name",))
+        if self.pattern is not None:
+            try:
+                re.compile(self.pattern)
+            except re.error as error:
+                yield Problem(f"'{self.pattern}' is no regular expression: {error}", "", ("pattern",))
+
+
+class SendTarget(TopicDeclaration):
+    """Where a value is sent, and what becomes its key, value, partition and headers."""
+
+    name: Text | None = None
+    name_selector: Code | None = None
+    key_selector: Code | None = None
+    value_selector: Code | None = None
+    partition_selector: Code | None = None
+    headers_selector: Code | None = None
+    predicate: Code | None = None
+    key_serializer: TopicSerializer | None = None
+    value_serializer: TopicSerializer | None = None
+    ack: Boolean = False
+
+    def problems(self) -> Iterator[Problem]:
+        """Exactly one of name and nameSelector."""
+        if self.name is not None and self.name_selector is not None:
+            hint = "remove one of the two"
+            yield Problem("a topic has a 'name' or a 'nameSelector', not both", hint, ("nameSelector",))
+        if self.name is None and self.name_selector is None:
+            yield Problem(
+                "a topic to send to needs a 'name' or a 'nameSelector'", "for example `name: enriched-orders`"
+            )
+        if self.name is not None and not _TOPIC_NAME.match(self.name):
+            yield Problem(f"'{self.name}' is no topic name", _TOPIC_NAME_HINT, ("name",))
+
+
+class OutputTopic(SendTarget):
+    """A topic that receives every result of a pipeline."""
+
+
+class TopicSend(SendTarget):
+    """An operation that sends; ``passThrough`` hands the value on to the next operation."""
+
+    pass_through: Boolean = Field(default=False)

@@ -1,0 +1,87 @@
+"""KasprWebView: a pipeline that answers HTTP requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kaspr_delta.spec.base import Problem, Spec, Text, TextMap
+from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.processors import Processors
+from kaspr_delta.spec.resource import Resource, ResourceSpec
+
+_PARAMETER = re.compile(r"\{([^{}:]*)(?::(?:[^{}]|\{[^{}]*\})*)?\}")
+
+
+class Request(Spec):
+    """Which requests are answered. ``path`` may hold parameters: ``/user/{user_id}`` or ``/user/{user_id:[0-9]+}``."""
+
+    method: Literal["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"] = Field(
+        description="the HTTP method, such as GET"
+    )
+    path: Text = Field(description="the path of the URL, such as /user/{user_id}")
+
+    def problems(self) -> Iterator[Problem]:
+        """The path begins with a slash and its parameters have different Python names."""
+        if not self.path.startswith("/"):
+            yield Problem(f"the path '{self.path}' does not begin with '/'", f"write '/{self.path}'", ("path",))
+        names = [match[1] for match in _PARAMETER.finditer(self.path)]
+        rest = _PARAMETER.sub("", self.path)
+        if "{" in rest or "}" in rest:
+            yield Problem(f"the braces of the path '{self.path}' do not match", "a parameter is {name}", ("path",))
+        for name in dict.fromkeys(names):
+            if not (name.isascii() and name.isidentifier()):
+                hint = "letters, digits and '_', such as {user_id}"
+                yield Problem(f"'{name}' cannot be a path parameter", hint, ("path",))
+            if names.count(name) > 1:
+                yield Problem(f"the path parameter '{name}' stands twice in '{self.path}'", "rename one", ("path",))
+
+
+class ResponseSelector(Spec):
+    """Functions of the last value (``onSuccess``) and of the error (``onError``)."""
+
+    on_success: Code | None = None
+    on_error: Code | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """At least one of the two."""
+        if not self.on_success and not self.on_error:
+            yield Problem("a selector needs 'onSuccess' or 'onError'", "each holds a function under 'python'")
+
+
+class Response(Spec):
+    """How the last value becomes an HTTP response."""
+
+    content_type: Literal["text/html", "application/json", "text/plain", "application/octet-stream"] | None = None
+    status_code: Annotated[int, Field(strict=True, ge=100, le=599)] | None = None
+    headers: TextMap | None = None
+    body_selector: ResponseSelector | None = None
+    status_code_selector: ResponseSelector | None = None
+    headers_selector: ResponseSelector | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """A fixed value or a selector, not both."""
+        if self.status_code is not None and self.status_code_selector:
+            hint = "remove one of the two"
+            yield Problem("'statusCode' and 'statusCodeSelector' exclude each other", hint, ("statusCodeSelector",))
+        if self.headers is not None and self.headers_selector:
+            hint = "remove one of the two"
+            yield Problem("'headers' and 'headersSelector' exclude each other", hint, ("headersSelector",))
+
+
+class WebViewSpec(ResourceSpec):
+    """The fields of a web view."""
+
+    request: Request = Field(description="`method` and `path`")
+    response: Response = Response()
+    processors: Processors = Processors()
+
+
+class KasprWebView(Resource):
+    """A web view manifest."""
+
+    kind: Literal["KasprWebView"]
+    spec: WebViewSpec = Field(description="at least `request`")

@@ -1,0 +1,180 @@
+"""Every Delta statement of this package. Nothing else reads, writes, creates or describes a Delta table.
+
+DataFrame API and SQL text only, so that the same code runs on classic Spark, Spark Connect and serverless. Each method
+takes the session it works on: inside ``foreachBatch`` that must be the batch's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from pyspark.errors import PySparkException
+
+from kaspr_delta.storage.namespace import Namespace
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kaspr_delta.storage.layout import Layout
+
+Result = TypeVar("Result")
+StreamStart = Literal["snapshot", "earliest", "latest"]
+
+_CONFLICT_ATTEMPTS = 6
+# Delta's own names for "somebody else committed first"; the statement is safe to run again on the new version.
+_CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_PROTOCOL_CHANGED", "ConcurrentAppendException", "ConcurrentDelete")
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Delta's transaction identifier: an append with one that the table already has is skipped."""
+
+    app_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The Delta tables of one namespace."""
+
+    namespace: Namespace
+
+    # -- creating -----------------------------------------------------------------------------------------------------
+
+    def create_schema(self, spark: SparkSession) -> None:
+        """Make the schema, so that its tables have names."""
+        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self.namespace.schema}")
+
+    def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
+        """Create the table, or register the one that is already at its place."""
+        identifier = self.namespace.identifier(table)
+        location = self.namespace.location(table)
+        with self.namespace.commit_lock(table):
+            if location is not None and (location / "_delta_log").is_dir():
+                spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {_literal(str(location))}")
+                return
+            if location is not None:  # a catalog may remember a table whose folder was deleted
+                spark.sql(f"DROP TABLE IF EXISTS {identifier}")
+            properties = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in layout.properties.items())
+            place = f" LOCATION {_literal(str(location))}" if location is not None else ""
+            spark.sql(
+                f"CREATE TABLE IF NOT EXISTS {identifier} ({layout.columns}) USING DELTA{place}"
+                f" TBLPROPERTIES ({properties})"
+            )
+
+    def exists(self, spark: SparkSession, table: str) -> bool:
+        """Whether the table is there (and registered)."""
+        location = self.namespace.location(table)
+        if location is not None:
+            return (location / "_delta_log").is_dir()
+        return spark.catalog.tableExists(self.namespace.identifier(table))
+
+    def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
+        """A view over a table: column name to SQL expression."""
+        select = ", ".join(f"{expression} AS `{name}`" for name, expression in columns.items())
+        spark.sql(
+            f"CREATE OR REPLACE VIEW {self.namespace.identifier(view)} AS"
+            f" SELECT {select} FROM {self.namespace.identifier(table)}"
+        )
+
+    def use(self, spark: SparkSession) -> None:
+        """Make the schema the session's current one, so that SQL may name tables without it."""
+        spark.sql(f"USE {self.namespace.schema}")
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def version(self, spark: SparkSession, table: str) -> int:
+        """The table's newest version."""
+        row = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT 1").select("version").first()
+        if row is None:  # a table has at least the commit that made it
+            msg = f"{table} has no history"
+            raise LookupError(msg)
+        return int(row["version"])
+
+    def table_id(self, spark: SparkSession, table: str) -> str:
+        """The identity of the table: another one after it was dropped and created again."""
+        row = spark.sql(f"DESCRIBE DETAIL {self.namespace.identifier(table)}").select("id").first()
+        return str(row["id"]) if row is not None else ""
+
+    def read(self, spark: SparkSession, table: str, version: int | None = None) -> DataFrame:
+        """The table's rows, at its newest version or at a pinned one."""
+        reader = spark.read if version is None else spark.read.option("versionAsOf", version)
+        return reader.table(self.namespace.identifier(table))
+
+    def changes(self, spark: SparkSession, table: str, first: int, last: int | None = None) -> DataFrame:
+        """The table's change feed from one version to another (the newest, when None), both included."""
+        reader = spark.read.option("readChangeFeed", "true").option("startingVersion", first)
+        if last is not None:
+            reader = reader.option("endingVersion", last)
+        return reader.table(self.namespace.identifier(table))
+
+    def stream(self, spark: SparkSession, table: str, start: StreamStart, limit: str | None = None) -> DataFrame:
+        """The table's change feed as a stream.
+
+        ``snapshot`` begins with the rows that are there, as inserts; ``earliest`` with the first version; ``latest``
+        with the next. A checkpoint that exists goes on where it stopped. ``limit`` bounds a batch's bytes (``"64m"``).
+        """
+        reader = spark.readStream.option("readChangeFeed", "true")
+        if start != "snapshot":
+            reader = reader.option("startingVersion", "latest" if start == "latest" else "0")
+        if limit is not None:
+            reader = reader.option("maxBytesPerTrigger", limit)
+        return reader.table(self.namespace.identifier(table))
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, rows: DataFrame, table: str, transaction: Transaction | None = None) -> None:
+        """Append rows in one commit; columns are matched by name. Skipped when the transaction is already there."""
+        writer = rows.writeTo(self.namespace.identifier(table))
+        if transaction is not None:
+            writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", str(transaction.version))
+        with self.namespace.commit_lock(table):
+            _retried(writer.append)
+
+    def replace_all(self, rows: DataFrame, table: str) -> None:
+        """Put these rows in the place of all that the table holds, in one commit."""
+        from pyspark.sql import functions as F
+
+        with self.namespace.commit_lock(table):
+            _retried(lambda: rows.writeTo(self.namespace.identifier(table)).overwrite(F.lit(True)))
+
+    def upsert(
+        self, rows: DataFrame, table: str, *, compare: tuple[str, ...], also: tuple[str, ...] = (), keep: str
+    ) -> None:
+        """Bring the rows of some keys to a given state: one MERGE, which leaves equal rows untouched.
+
+        ``rows`` has one row per ``key``, with all the columns and a boolean column named by ``keep``: a row that is not
+        kept is deleted. Rows are equal when the columns in ``compare`` are; those in ``also`` change with them only.
+        """
+        columns = (*compare, *also)
+        different = " OR ".join(f"NOT (t.`{column}` <=> s.`{column}`)" for column in compare)
+        names = ", ".join(f"`{column}`" for column in ("key", *columns))
+        values = ", ".join(f"s.`{column}`" for column in ("key", *columns))
+        assignments = ", ".join(f"t.`{column}` = s.`{column}`" for column in columns)
+        statement = (
+            f"MERGE INTO {self.namespace.identifier(table)} t USING {{rows}} s ON t.key = s.key"
+            f" WHEN MATCHED AND NOT s.`{keep}` THEN DELETE"
+            f" WHEN MATCHED AND ({different}) THEN UPDATE SET {assignments}"
+            f" WHEN NOT MATCHED AND s.`{keep}` THEN INSERT ({names}) VALUES ({values})"
+        )
+        with self.namespace.commit_lock(table):
+            _retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _retried(statement: Callable[[], Result]) -> Result:
+    """Run a statement again, with growing pauses, while others commit first."""
+    for attempt in range(1, _CONFLICT_ATTEMPTS):
+        try:
+            return statement()
+        except PySparkException as error:
+            if not any(sign in str(error) for sign in _CONFLICTS):
+                raise
+            time.sleep(0.1 * 2**attempt)
+    return statement()

@@ -1,0 +1,200 @@
+"""Where an application's tables live: the one place that knows a local folder from Unity Catalog."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from filelock import FileLock, Timeout
+
+from kaspr_delta.errors import AlreadyRunningError, UsageError
+
+_STATE_FOLDER = "_kaspr"
+
+
+class Namespace(Protocol):
+    """One schema of Delta tables, with a folder for checkpoints and locks beside it."""
+
+    @property
+    def name(self) -> str:
+        """The schema's name in the warehouse."""
+        ...
+
+    @property
+    def schema(self) -> str:
+        """The schema, quoted for SQL."""
+        ...
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the streaming checkpoints."""
+        ...
+
+    def identifier(self, table: str) -> str:
+        """The table's name, quoted for SQL."""
+        ...
+
+    def location(self, table: str) -> Path | None:
+        """The folder of a table that is registered by location; None where the catalog decides."""
+        ...
+
+    def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
+        """Held around every commit to the table."""
+        ...
+
+    def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
+        """Held while one of several resources that exclude each other handles a batch."""
+        ...
+
+    def running(self, resource: str) -> contextlib.AbstractContextManager[object]:
+        """Held while a resource runs. Raises AlreadyRunningError when another process holds it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNamespace:
+    """A folder of a warehouse on this machine's disk.
+
+    Delta's log store on a local disk is not atomic between JVMs, so every commit takes a kernel file lock, which is gone
+    with its holder however that ends.
+    """
+
+    root: Path
+    name: str
+    registered_as: str
+
+    @property
+    def schema(self) -> str:
+        return _quoted(self.registered_as)
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / self.name / _STATE_FOLDER / "checkpoints"
+
+    def identifier(self, table: str) -> str:
+        return f"{self.schema}.{_quoted(table)}"
+
+    def location(self, table: str) -> Path | None:
+        return self.root / self.name / table
+
+    def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
+        return FileLock(self._lock(f"commit-{table}"))
+
+    def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
+        return FileLock(self._lock(f"turn-{name}"))
+
+    @contextlib.contextmanager
+    def running(self, resource: str) -> Iterator[None]:
+        lock = FileLock(self._lock(f"running-{_as_file(resource)}"), timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            msg = f"{resource} already runs on {self.root / self.name} in another process: stop that one first"
+            raise AlreadyRunningError(msg) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _lock(self, name: str) -> Path:
+        folder = self.root / self.name / _STATE_FOLDER / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name}.lock"
+
+
+@dataclass(frozen=True, slots=True)
+class UnityNamespace:
+    """A schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there; the catalog owns locations."""
+
+    catalog: str
+    name: str
+    volume: str
+
+    @property
+    def schema(self) -> str:
+        return f"{_quoted(self.catalog)}.{_quoted(self.name)}"
+
+    @property
+    def checkpoints(self) -> Path:
+        if self.volume.startswith("/"):
+            return Path(self.volume)
+        return Path("/Volumes") / self.catalog / self.name / self.volume
+
+    def identifier(self, table: str) -> str:
+        return f"{self.schema}.{_quoted(table)}"
+
+    def location(self, table: str) -> Path | None:  # noqa: ARG002
+        return None
+
+    def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:  # noqa: ARG002
+        return contextlib.nullcontext()
+
+    def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
+        # A group of agents is one job task, so all who take turns are processes of one driver.
+        return FileLock(Path(tempfile.gettempdir()) / f"kaspr-delta-{self.catalog}-{self.name}-{_as_file(name)}.lock")
+
+    def running(self, resource: str) -> contextlib.AbstractContextManager[object]:  # noqa: ARG002
+        # One job per resource with max_concurrent_runs 1 is what keeps a second one away.
+        return contextlib.nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """What ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks."""
+
+    text: str
+
+    def namespace(self, schema: str) -> Namespace:
+        """The namespace of an application whose schema has this name. Raises UsageError for a malformed warehouse."""
+        if not self.is_unity:
+            return LocalNamespace(self._root, schema, _claim(self._root, schema))
+        match = re.fullmatch(r"unity://([^./]+)\.([^./]+)/(.+)", self.text)
+        if match is None:
+            msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME"
+            raise UsageError(msg)
+        return UnityNamespace(*match.groups())
+
+    def schemas(self) -> tuple[str, ...]:
+        """The schemas in which an application was started, by name."""
+        if self.is_unity:
+            return (self.namespace("").name,)
+        return tuple(sorted(folder.parent.name for folder in self._root.glob(f"*/{_STATE_FOLDER}") if folder.is_dir()))
+
+    @property
+    def is_unity(self) -> bool:
+        """Whether tables are named in Unity Catalog, not placed in a folder."""
+        return self.text.startswith("unity:")
+
+    @property
+    def log_file(self) -> Path | None:
+        """Where an embedded Spark writes its log."""
+        return None if self.is_unity else self._root / "spark.log"
+
+    @property
+    def _root(self) -> Path:
+        return Path(self.text).expanduser().absolute()
+
+
+# Which warehouse's tables a schema of the session's catalog holds, in this process.
+_claims: dict[str, Path] = {}
+
+
+def _claim(root: Path, name: str) -> str:
+    """The schema under which a warehouse's tables are registered: its own name, unless another warehouse has it."""
+    if _claims.setdefault(name, root) == root:
+        return name
+    return f"{name}_{zlib.crc32(str(root).encode()):08x}"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _as_file(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", name)

@@ -1,0 +1,72 @@
+"""Plans drawn in a few words, wired by the same functions that wire those of manifests."""
+
+from __future__ import annotations
+
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition import (
+    AgentPlan,
+    ChannelInput,
+    JoinPlan,
+    Plan,
+    SendPlan,
+    Serializers,
+    TopicInput,
+)
+from kaspr_delta.plan.order import data_flow, groups, stages
+from kaspr_delta.spec.diagnostics import Location
+
+JSON = Serializers("json", "json")
+EXTRACTOR = Snippet("def key(value): return value", "key")
+
+
+def agent(
+    name: str,
+    *,
+    topic: str = "",
+    join: str = "",
+    tables: tuple[str, ...] = (),
+    sends: tuple[str, ...] = (),
+    description: str = "",
+    line: int = 1,
+) -> AgentPlan:
+    """An agent that reads a topic or a join's channel, touches tables and sends to topics."""
+    read_topic = TopicInput((topic,), JSON, "earliest")
+    read_channel = ChannelInput(f"{join}-channel", join, tombstones=False, start="earliest")
+    source = read_topic if topic else read_channel
+    location = Location("bundles/shop/agents.yaml", line)
+    return AgentPlan(name, source, None, (), tuple(map(_send, sends)), tables, f"log__{name}", description, location)
+
+
+def join(name: str, left: str, right: str, *, line: int = 1) -> JoinPlan:
+    """An inner join of two tables."""
+    location = Location("bundles/shop/joins.yaml", line)
+    names = (f"{name}-channel", name, f"channel__{name}", f"subscriptions__{name}")
+    return JoinPlan(name, left, right, "inner", EXTRACTOR, *names, "", location)
+
+
+def plan(*resources: AgentPlan | JoinPlan, packages: tuple[str, ...] = (), application: str = "shop") -> Plan:
+    """The plan of an application that has these resources."""
+    agents = tuple(resource for resource in resources if isinstance(resource, AgentPlan))
+    joins = tuple(resource for resource in resources if isinstance(resource, JoinPlan))
+    edges = data_flow(joins, agents)
+    return Plan(
+        application=application,
+        application_id=f"{application}-app",
+        schema=application.replace("-", "_"),
+        default_partitions=1,
+        topics=(),
+        tables=(),
+        joins=joins,
+        agents=agents,
+        groups=groups([one for one in agents if one.ordered]),
+        stages=stages([resource.ref for resource in resources], edges),
+        edges=edges,
+        waiting=(),
+        not_run=(),
+        python_packages=packages,
+        findings=(),
+    )
+
+
+def _send(topic: str) -> SendPlan:
+    return SendPlan(topic, None, None, None, None, None, None, JSON)

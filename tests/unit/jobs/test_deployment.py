@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kaspr_delta.errors import UsageError
+from kaspr_delta.jobs import Deployment
+
+
+def test_variables_of_the_bundle_become_settings() -> None:
+    deployment = Deployment.from_variables({"application": "shop", "workers": "3", "something_else": "x"})
+    assert (deployment.folder, deployment.workers, deployment.mode) == ("bundles/shop", 3, "scheduled")
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"mode": "continous"}, "did you mean 'continuous'?"),
+        ({"compute": "gpu"}, "there are: cluster, default, serverless"),
+        ({"catalog": " "}, "variable 'catalog' is empty"),
+        ({"workers": "many"}, "variable 'workers' is 'many', expected a number"),
+        ({"workers": "0"}, "variable 'workers' is 0, expected 1 or more"),
+        ({"schedule": "hourly"}, "variable 'schedule': 'hourly' has 1 field, expected 6 or 7"),
+        ({"timezone": "Mars"}, "variable 'timezone': 'Mars' is no time zone"),
+    ],
+)
+def test_what_a_workspace_would_refuse_is_refused_here(variables: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        Deployment.from_variables(variables)
+    assert message in str(refusal.value)
+
+
+def test_a_schedule_does_not_matter_to_continuous_jobs() -> None:
+    assert Deployment(mode="continuous", schedule="whatever").mode == "continuous"
+
+
+@pytest.mark.parametrize(
+    ("settings", "serverless"),
+    [
+        ({"mode": "scheduled"}, True),
+        ({"mode": "continuous"}, False),
+        ({"mode": "scheduled", "compute": "cluster"}, False),
+        ({"mode": "continuous", "compute": "serverless"}, True),
+    ],
+)
+def test_scheduled_work_is_serverless_and_continuous_work_has_a_cluster_unless_told(
+    settings: dict[str, Any], serverless: bool
+) -> None:
+    assert Deployment(**settings).serverless is serverless

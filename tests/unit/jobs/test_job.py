@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from databricks.sdk.service.jobs import JobSettings
+
+from kaspr_delta.jobs import Deployment, work_of
+from kaspr_delta.jobs.job import JobBuilder
+from kaspr_delta.plan.definition import Plan
+from tests.unit.jobs.plans import agent, join, plan
+
+SHOP = plan(
+    agent("ingest-orders", topic="raw-orders", tables=("orders",)),
+    agent("correct-orders", topic="corrections", tables=("orders",)),
+    join("orders-products", "orders", "products"),
+    agent("enrich", join="orders-products", description="Adds totals"),
+    packages=("scipy==1.16",),
+)
+ALL_DEPLOYMENTS = [
+    Deployment(mode=mode, compute=compute)
+    for mode in ("scheduled", "continuous")
+    for compute in ("serverless", "cluster")
+]
+
+
+def jobs(of: Plan, deployment: Deployment) -> list[dict[str, Any]]:
+    builder = JobBuilder(of, deployment, "unity://main.shop/checkpoints")
+    work = work_of(of)
+    made = [builder.scheduled(work)] if deployment.mode == "scheduled" else [builder.continuous(unit) for unit in work]
+    return [dict(job.as_dict()) for job in made]
+
+
+def names(items: list[dict[str, Any]], key: str) -> list[str]:
+    return [item[key] for item in items]
+
+
+def test_scheduled_work_is_one_job_with_a_task_per_group_and_join() -> None:
+    (job,) = jobs(SHOP, Deployment())
+    assert names(job["tasks"], "task_key") == [
+        "agent_correct-orders__agent_ingest-orders",
+        "join_orders-products",
+        "agent_enrich",
+    ]
+    assert job["schedule"] == {"quartz_cron_expression": "0 0/15 * * * ?", "timezone_id": "UTC"}
+    assert (job["max_concurrent_runs"], job["queue"]) == (1, {"enabled": True})
+
+
+def test_continuous_work_is_a_job_per_group_and_join() -> None:
+    made = jobs(SHOP, Deployment(mode="continuous"))
+    assert names(made, "name") == [
+        "shop: agent/correct-orders + agent/ingest-orders",
+        "shop: join/orders-products",
+        "shop: agent/enrich",
+    ]
+    assert all(job["max_concurrent_runs"] == 1 and len(job["tasks"]) == 1 for job in made)
+
+
+def test_a_task_runs_the_command_of_a_laptop_for_its_resources() -> None:
+    (job,) = jobs(SHOP, Deployment(application="shop-folder"))
+    assert job["tasks"][0]["python_wheel_task"] == {
+        "package_name": "kaspr_delta",
+        "entry_point": "kaspr-delta",
+        "parameters": [
+            "run",
+            "${workspace.file_path}/bundles/shop-folder",
+            "--app",
+            "shop",
+            "--only",
+            "agent/correct-orders",
+            "--only",
+            "agent/ingest-orders",
+            "--warehouse",
+            "unity://main.shop/checkpoints",
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("deployment", "endless"),
+    [
+        (Deployment(mode="scheduled", compute="cluster"), False),
+        (Deployment(mode="continuous", compute="cluster"), True),
+        (Deployment(mode="continuous", compute="serverless"), False),
+    ],
+)
+def test_only_a_cluster_runs_without_end(deployment: Deployment, endless: bool) -> None:
+    for job in jobs(SHOP, deployment):
+        for task in job["tasks"]:
+            assert ("--continuous" in task["python_wheel_task"]["parameters"]) is endless
+
+
+@pytest.mark.parametrize("deployment", ALL_DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
+def test_a_job_names_only_what_it_defines(deployment: Deployment) -> None:
+    for job in jobs(SHOP, deployment):
+        keys = names(job["tasks"], "task_key")
+        environments = names(job.get("environments", []), "environment_key")
+        clusters = names(job.get("job_clusters", []), "job_cluster_key")
+        assert len(set(keys)) == len(keys)
+        assert not {"schedule", "continuous"} <= job.keys()
+        for task in job["tasks"]:
+            assert set(names(task.get("depends_on", []), "task_key")) <= set(keys)
+            compute = [task.get("environment_key"), task.get("job_cluster_key")]
+            assert compute in ([environments[0], None] if environments else [], [None, clusters[0]] if clusters else [])
+
+
+@pytest.mark.parametrize("deployment", ALL_DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
+def test_the_wheel_and_the_packages_of_the_application_are_installed(deployment: Deployment) -> None:
+    for job in jobs(SHOP, deployment):
+        if deployment.serverless:
+            assert job["environments"][0]["spec"]["dependencies"] == ["dist/*.whl", "scipy==1.16"]
+        for task in job["tasks"]:
+            installed = task.get("libraries")
+            assert installed == (
+                None if deployment.serverless else [{"whl": "dist/*.whl"}, {"pypi": {"package": "scipy==1.16"}}]
+            )
+
+
+def test_continuous_jobs_leave_retries_and_order_to_databricks() -> None:
+    for job in jobs(SHOP, Deployment(mode="continuous")):
+        assert "pause_status" not in job["continuous"]
+        assert not {"max_retries", "depends_on", "timeout_seconds"} & job["tasks"][0].keys()
+
+
+def test_scheduled_tasks_are_tried_again_and_end_some_day() -> None:
+    (job,) = jobs(SHOP, Deployment())
+    assert all(task["max_retries"] > 0 and task["timeout_seconds"] > 0 for task in job["tasks"])
+    assert "pause_status" not in job["schedule"]
+
+
+@pytest.mark.parametrize("deployment", ALL_DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
+def test_a_job_is_what_the_jobs_api_understands(deployment: Deployment) -> None:
+    for job in jobs(SHOP, deployment):
+        assert JobSettings.from_dict(job).as_dict() == job

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from databricks.bundles.core import Bundle, Resources, Severity
+
+from kaspr_delta.errors import UsageError
+from kaspr_delta.jobs import Deployment, application_resources
+from kaspr_delta.jobs.resources import plan_resources
+from resources import load_resources
+from tests.unit.jobs.plans import agent, plan
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def tasks_of(resources: Resources) -> list[dict[str, Any]]:
+    """The tasks of the only job."""
+    (job,) = resources.jobs.values()
+    settings: dict[str, Any] = dict(job.as_dict())
+    return list(settings["tasks"])
+
+
+def test_order_system_is_one_job_with_its_agents_and_its_join() -> None:
+    made = load_resources(Bundle(target="dev"))
+    assert not made.diagnostics.items
+    assert [task["task_key"] for task in tasks_of(made)] == [
+        "agent_ingest-orders",
+        "agent_ingest-products",
+        "join_orders-products-join",
+        "agent_process-enriched-orders",
+    ]
+    assert sorted((*made.schemas, *made.volumes)) == ["order_system", "order_system"]
+
+
+def test_continuous_order_system_is_a_job_per_resource() -> None:
+    made = load_resources(Bundle(target="dev", variables={"mode": "continuous"}))
+    assert sorted(made.jobs) == [
+        "order_system__agent_ingest-orders",
+        "order_system__agent_ingest-products",
+        "order_system__agent_process-enriched-orders",
+        "order_system__join_orders-products-join",
+    ]
+
+
+def test_tables_are_named_by_reference_because_a_target_may_rename_the_schema() -> None:
+    (task,) = tasks_of(plan_resources(plan(agent("a", topic="x")), Deployment()))
+    parameters = task["python_wheel_task"]["parameters"]
+    assert "unity://main.${resources.schemas.shop.name}/${resources.volumes.shop.name}" in parameters
+
+
+def test_a_job_points_at_the_manifests() -> None:
+    made = plan_resources(plan(agent("a", topic="x", line=3), agent("b", topic="x", line=40)), Deployment())
+    places = {".".join(path): place for path, place in made._locations.items()}
+    task = places["resources.jobs.shop.tasks[1]"]
+    assert (task.file, task.line) == ("bundles/shop/agents.yaml", 40)
+    assert places["resources.jobs.shop"].line == 3
+
+
+def test_an_application_without_agents_and_joins_deploys_nothing() -> None:
+    assert not plan_resources(plan(), Deployment()).jobs
+
+
+def test_mistakes_in_manifests_are_the_bundle_s_own_errors(tmp_path: Path) -> None:
+    folder = tmp_path / "bundles" / "shop"
+    folder.mkdir(parents=True)
+    (folder / "app.yaml").write_text("apiVersion: kaspr.io/v1alpha1\nkind: KasprAp\nmetadata: {name: shop}\nspec: {}\n")
+    made = application_resources(Deployment(application="shop"), tmp_path)
+    (error,) = made.diagnostics.items
+    assert error.severity is Severity.ERROR
+    assert error.location is not None
+    assert (Path(error.location.file).name, error.location.line) == ("app.yaml", 2)
+    assert not made.jobs
+
+
+def test_a_wrong_variable_is_an_error_of_the_bundle() -> None:
+    (error,) = load_resources(Bundle(target="dev", variables={"schedule": "daily"})).diagnostics.items
+    assert error.summary.startswith("variable 'schedule'")
+
+
+def test_two_applications_in_a_folder_do_not_share_a_schema(tmp_path: Path) -> None:
+    folder = tmp_path / "bundles" / "both"
+    folder.mkdir(parents=True)
+    document = "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: NAME}\nspec: {}\n"
+    (folder / "apps.yaml").write_text("---\n".join(document.replace("NAME", name) for name in ("one", "two")))
+    with pytest.raises(UsageError, match="several applications: one, two"):
+        application_resources(Deployment(application="both", schema="shared"), tmp_path)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaspr_delta.jobs.work import task_key, work_of
+from kaspr_delta.plan.definition import AgentPlan, JoinPlan, Plan, ResourceRef
+from tests.unit.jobs.plans import agent, join, plan
+
+
+def drawn(of: Plan) -> list[str]:
+    """One line a unit: its resources, and after which tasks it comes."""
+    return [f"{unit.title} <- {', '.join(unit.after)}".rstrip(" <-") for unit in work_of(of)]
+
+
+def test_each_unit_comes_after_those_that_feed_it() -> None:
+    enrichment = plan(
+        agent("ingest-orders", topic="raw-orders", tables=("orders",)),
+        agent("ingest-products", topic="raw-products", tables=("products",)),
+        join("orders-products", "orders", "products"),
+        agent("enrich", join="orders-products", sends=("enriched",)),
+    )
+    assert drawn(enrichment) == [
+        "agent/ingest-orders",
+        "agent/ingest-products",
+        "join/orders-products <- agent_ingest-orders, agent_ingest-products",
+        "agent/enrich <- join_orders-products",
+    ]
+
+
+def test_agents_that_share_a_table_are_one_unit() -> None:
+    assert drawn(plan(agent("a", topic="x", tables=("t",)), agent("b", topic="y", tables=("t",)))) == [
+        "agent/a + agent/b"
+    ]
+
+
+def test_stateless_agents_are_units_of_their_own() -> None:
+    assert drawn(plan(agent("a", topic="x"), agent("b", topic="x"))) == ["agent/a", "agent/b"]
+
+
+def test_resources_that_feed_one_another_are_one_unit() -> None:
+    retry = plan(agent("work", topic="jobs", sends=("failed",)), agent("again", topic="failed", sends=("jobs",)))
+    assert drawn(retry) == ["agent/again + agent/work"]
+
+
+def test_a_join_between_agents_of_one_group_joins_their_unit() -> None:
+    enclosed = plan(
+        agent("first", topic="in", tables=("left", "seen")),
+        join("j", "left", "right"),
+        agent("last", join="j", tables=("seen",)),
+    )
+    (unit,) = work_of(enclosed)
+    assert [str(resource) for resource in unit.resources] == ["agent/first", "join/j", "agent/last"]
+
+
+def test_the_direct_way_is_left_out_where_a_longer_one_says_the_same() -> None:
+    diamond = plan(
+        agent("a", topic="in", sends=("x", "y")),
+        agent("b", topic="x", sends=("z", "y")),
+        agent("c", topic="y"),
+    )
+    assert drawn(diamond) == ["agent/a", "agent/b <- agent_a", "agent/c <- agent_b"]
+
+
+def test_a_unit_knows_where_its_first_resource_is_declared() -> None:
+    (unit,) = work_of(plan(agent("a", topic="x", line=12, description="Counts")))
+    assert (str(unit.location), unit.description) == ("bundles/shop/agents.yaml:12:1", "Counts")
+
+
+def test_keys_hold_what_databricks_allows_and_tell_resources_apart() -> None:
+    names = ["a.b", "a_b", "a-b", "a" * 200, "a" * 201]
+    keys = [task_key((ResourceRef("agent", name),)) for name in names]
+    keys.append(task_key((ResourceRef("join", "a-b"),)))
+    keys.append(task_key((ResourceRef("agent", "a-b"), ResourceRef("agent", "c"))))
+    assert len(set(keys)) == len(keys)
+    assert all(len(key) <= 100 and key.replace("-", "").replace("_", "").isalnum() for key in keys)
+
+
+def test_keys_hold_the_resource_names() -> None:
+    assert task_key((ResourceRef("join", "orders-products-join"),)) == "join_orders-products-join"
+
+
+names = st.sampled_from([f"n{number}" for number in range(6)])
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    joins = [join(name, draw(names), draw(names)) for name in draw(st.lists(names.map(lambda n: f"j{n}"), unique=True))]
+    agents: list[AgentPlan] = []
+    for name in draw(st.lists(names.map(lambda n: f"a{n}"), unique=True)):
+        tables = tuple(draw(st.lists(names, max_size=2, unique=True)))
+        sends = tuple(draw(st.lists(names, max_size=2, unique=True)))
+        topic, channel = draw(names), draw(st.sampled_from([*(one.name for one in joins), ""]))
+        agents.append(agent(name, topic="" if channel else topic, join=channel, tables=tables, sends=sends))
+    resources: list[AgentPlan | JoinPlan] = [*joins, *agents]
+    return plan(*resources)
+
+
+@given(plans())
+def test_every_resource_is_in_exactly_one_unit(any_plan: Plan) -> None:
+    resources = [resource for unit in work_of(any_plan) for resource in unit.resources]
+    assert sorted(resources) == sorted([*(a.ref for a in any_plan.agents), *(j.ref for j in any_plan.joins)])
+
+
+@given(plans())
+def test_units_come_only_after_earlier_ones(any_plan: Plan) -> None:
+    known: set[str] = set()
+    for unit in work_of(any_plan):
+        assert set(unit.after) <= known
+        assert unit.key not in known
+        known.add(unit.key)
+
+
+@given(plans())
+def test_agents_of_a_group_are_never_apart(any_plan: Plan) -> None:
+    unit_of = {resource: unit.key for unit in work_of(any_plan) for resource in unit.resources}
+    assert all(len({unit_of[member] for member in group}) == 1 for group in any_plan.groups)

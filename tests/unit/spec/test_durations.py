@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from kaspr_delta.spec.durations import milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("250ms", 250), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000), ("2d", 172_800_000), ("0s", 0)],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, expected: int) -> None:
+    assert milliseconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "1w", "1.5h", "1 h", "-1s", "1H", "1s\n", "٣s"])
+def test_other_text_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        milliseconds(text)
