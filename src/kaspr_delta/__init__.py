@@ -1,6 +1,9 @@
 """Kaspr on Delta Lake: tables, agents and foreign-key joins that stay up to date by themselves, on Spark."""
 
-from kaspr_delta.application import Application
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from kaspr_delta.errors import (
     AlreadyRunningError,
     EnvironmentProblem,
@@ -12,6 +15,9 @@ from kaspr_delta.errors import (
     SerializationError,
     UsageError,
 )
+
+if TYPE_CHECKING:
+    from kaspr_delta.application import Application
 
 __all__ = [
     "AlreadyRunningError",
@@ -26,3 +32,13 @@ __all__ = [
     "UsageError",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """``Application`` brings Spark with it, so it is imported when somebody asks for it."""
+    if name == "Application":
+        from kaspr_delta.application import Application
+
+        return Application
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -25,6 +25,7 @@ from kaspr_delta.runtime.resources import create_system_tables, create_tables, c
 from kaspr_delta.runtime.runner import Listener, Runner
 from kaspr_delta.runtime.session import spark_session
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import LoadedManifests, load_path
 from kaspr_delta.storage.delta import Delta
@@ -33,8 +34,6 @@ from kaspr_delta.storage.namespace import Namespace, Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-DEFAULT_WAREHOUSE = ".kaspr-delta"
 
 
 class Application:
@@ -72,7 +71,7 @@ class Application:
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and EnvironmentProblem.
         """
-        place = Warehouse(str(warehouse or os.environ.get("KASPR_DELTA_WAREHOUSE") or DEFAULT_WAREHOUSE))
+        place = Warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE))
         if path is not None:
             return cls._apply(load_path(Path(path)), place, app, spark)
         schema = _applied_schema(place, app)

@@ -1,0 +1,1 @@
+"""What `Application` hands out: topics, channels, tables and join results."""

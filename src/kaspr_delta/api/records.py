@@ -1,34 +1,35 @@
-"""Records as people write and read them: dictionaries with key, value, timestamp in milliseconds, headers, partition."""
+"""Records as people write and read them: dictionaries with key, value, timestamp (milliseconds), headers, partition."""
 
 from __future__ import annotations
 
-import time
+import reprlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.output import Partitions
+from kaspr_delta.engine.agent.output import Partitions, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
 _FIELDS = ("key", "value", "timestamp", "headers", "partition")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MOST_PARTITIONS = 2**31
 
 
 def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, partitions: Partitions) -> Effect:
     """A record to append to a topic. Raises UsageError, or SerializationError, naming what is wrong with it."""
-    unknown = sorted(set(record) - set(_FIELDS))
+    unknown = sorted(map(str, set(record) - set(_FIELDS)))
     if unknown or "value" not in record:
         what = f"unknown field {unknown[0]!r}" if unknown else "no field 'value'"
-        msg = f"record {_shown(record)}: {what} (fields are {', '.join(_FIELDS)}; only key and value are needed)"
-        raise UsageError(msg)
+        hint = f"fields are {', '.join(_FIELDS)}; only key and value are needed"
+        raise _refused(record, f"{what} ({hint})")
     key = encode_key(serializers.key, record.get("key"))
     value = encode_value(serializers.value, record["value"])
-    partition = record.get("partition")
-    chosen = partitions.of(topic, key) if partition is None else int(partition)
-    return Effect("send", topic, key, value, _headers(record.get("headers")), _moment(record), chosen)
+    partition = _partition(record)
+    chosen = partitions.of(topic, key) if partition is None else partition
+    return Effect("send", topic, key, value, _headers(record), _moment(record), chosen)
 
 
 def to_record(row: Mapping[str, Any], serializers: Serializers) -> dict[str, Any]:
@@ -57,33 +58,40 @@ def milliseconds(moment: datetime | None) -> int | None:
 def _moment(record: Mapping[str, Any]) -> datetime:
     given = record.get("timestamp")
     if given is None:
-        return datetime.fromtimestamp(time.time(), timezone.utc)
+        return datetime.now(timezone.utc)
     if isinstance(given, bool) or not isinstance(given, (int, float)):
-        msg = f"record {_shown(record)}: timestamp is milliseconds since 1970, not {given!r}"
-        raise UsageError(msg)
+        raise _refused(record, f"timestamp is milliseconds since 1970, not {given!r}")
     try:
         return _EPOCH + timedelta(milliseconds=given)
-    except OverflowError:
-        msg = f"record {_shown(record)}: timestamp {given} is beyond the year 9999 (milliseconds since 1970)"
-        raise UsageError(msg) from None
+    except (OverflowError, ValueError):  # ValueError: not a number
+        what = f"timestamp {given} is not between the years 1 and 9999 (milliseconds since 1970)"
+        raise _refused(record, what) from None
 
 
-def _headers(given: Any) -> list[dict[str, Any]] | None:
+def _partition(record: Mapping[str, Any]) -> int | None:
+    given = record.get("partition")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < _MOST_PARTITIONS:
+        raise _refused(record, f"partition is a whole number from 0 on, not {given!r}")
+    return given
+
+
+def _headers(record: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    given = record.get("headers")
     if not given:
         return None
     if not isinstance(given, Mapping):
-        msg = f"headers are an object of names and texts, not {given!r}"
-        raise UsageError(msg)
-    return [
-        {"key": str(name), "value": value if value is None or isinstance(value, bytes) else str(value).encode()}
-        for name, value in given.items()
-    ]
+        raise _refused(record, f"headers are an object of names and texts, not {given!r}")
+    try:
+        return headers(given.items())
+    except UnicodeEncodeError as error:
+        raise _refused(record, f"headers: {error}") from None
 
 
 def _header_text(value: bytes | None) -> str | None:
     return None if value is None else bytes(value).decode("utf-8", "replace")
 
 
-def _shown(record: Mapping[str, Any]) -> str:
-    text = repr(dict(record))
-    return text if len(text) <= 80 else text[:77] + "..."
+def _refused(record: Mapping[str, Any], what: str) -> UsageError:
+    return UsageError(f"record {reprlib.repr(dict(record))}: {what}")

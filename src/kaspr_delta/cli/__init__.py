@@ -35,6 +35,6 @@ def main() -> None:
     except UsageError as error:
         console().print(str(error), markup=False)
         sys.exit(2)
-    except KasprError as error:
+    except (KasprError, PermissionError) as error:
         console().print(str(error), markup=False)
         sys.exit(1)

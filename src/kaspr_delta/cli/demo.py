@@ -7,16 +7,18 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from kaspr_delta.application import DEFAULT_WAREHOUSE, Application
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.cli.progress import show_progress, show_report, working
 from kaspr_delta.errors import EnvironmentProblem, UsageError
+
+if TYPE_CHECKING:
+    from kaspr_delta.application import Application
 
 _PRODUCTS = 40
 _ORDERS = 300
@@ -31,17 +33,18 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
 
     Works in a folder `demo` of the warehouse, which is emptied first. Everything in it can be looked at afterwards.
     """
-    before = context.obj if isinstance(context.obj, Target) else Target()
-    place = warehouse or before.warehouse or DEFAULT_WAREHOUSE
-    if place.startswith("unity:"):
+    from kaspr_delta.application import Application
+
+    target = Target.of(context, warehouse, app)
+    if target.place.startswith("unity:"):
         msg = "the demo runs on this machine: give a folder as --warehouse"
         raise UsageError(msg)
-    folder = Path(place) / "demo"
+    folder = Path(target.place) / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     out = Console(highlight=False, width=None if Console().is_terminal else 110)
     bundle = bundle_folder("order-system")
     with working("Starting Spark (the first time it downloads Delta's jars, about 90 MB)"):
-        application = Application.open(bundle, warehouse=folder, app=app or before.app)
+        application = Application.open(bundle, warehouse=folder, app=target.app)
     _first_wave(application, bundle, out)
     _second_wave(application, out)
     out.print(

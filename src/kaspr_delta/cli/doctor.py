@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 import sys
 import tempfile
@@ -12,19 +11,17 @@ from pathlib import Path
 
 import typer
 
-from kaspr_delta.application import DEFAULT_WAREHOUSE
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.errors import EnvironmentProblem
 from kaspr_delta.runtime.java import check_java
 
 
-def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:  # noqa: ARG001
+def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
     """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
 
     The exit code is 1 if something is missing, else 0. Spark is not started.
     """
-    before = context.obj if isinstance(context.obj, Target) else Target()
-    place = warehouse or before.warehouse or DEFAULT_WAREHOUSE
+    place = Target.of(context, warehouse, app).place
     checks: dict[str, Callable[[], str]] = {
         "python": _python,
         "java": _java,
@@ -45,9 +42,6 @@ def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOp
 
 
 def _python() -> str:
-    if sys.version_info < (3, 10):
-        msg = f"Python {platform.python_version()} is too old: use 3.10 or newer"
-        raise EnvironmentProblem(msg)
     return f"{platform.python_version()} ({sys.executable})"
 
 
@@ -73,9 +67,10 @@ def _writable(place: str) -> str:
     if place.startswith("unity:"):
         return f"{place} (checked when a command runs)"
     folder = Path(place).expanduser().absolute()
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        msg = f"{existing} cannot be written to: choose another folder with --warehouse"
-        raise EnvironmentProblem(msg)
-    with tempfile.TemporaryFile(dir=existing):
-        return f"{folder} can be written"
+    try:
+        existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        with tempfile.TemporaryFile(dir=existing):
+            return f"{folder} can be written"
+    except OSError as error:
+        msg = f"{folder} cannot be written ({error.strerror}): choose another folder with --warehouse"
+        raise EnvironmentProblem(msg) from error

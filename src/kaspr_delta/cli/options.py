@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kaspr_delta.application import Application
 from kaspr_delta.cli.progress import working
+from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
-WarehouseOption = Annotated[
-    str | None,
-    typer.Option(
-        "--warehouse",
-        metavar="DIR",
-        envvar="KASPR_DELTA_WAREHOUSE",
-        help="Where the tables live: a folder, or unity://CATALOG.SCHEMA/VOLUME on Databricks. [default: ./.kaspr-delta]",
-        show_envvar=True,
-    ),
-]
+if TYPE_CHECKING:
+    from kaspr_delta.application import Application
+
+_WHERE = (
+    "Where the tables live: a folder, or unity://CATALOG.SCHEMA/VOLUME on Databricks."
+    f" [env var: {WAREHOUSE_VARIABLE}; default: ./{DEFAULT_WAREHOUSE}]"
+)
+WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help=_WHERE)]
 AppOption = Annotated[
     str | None, typer.Option("--app", metavar="NAME", help="The application, where there is more than one.")
 ]
@@ -28,10 +27,21 @@ AppOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the options before the command's name said."""
+    """What ``--warehouse`` and ``--app`` say: behind the command's name, or else before it."""
 
     warehouse: str | None = None
     app: str | None = None
+
+    @classmethod
+    def of(cls, context: typer.Context, warehouse: str | None, app: str | None) -> Target:
+        """The target of a command that was given these options behind its name."""
+        before = context.obj if isinstance(context.obj, Target) else Target()
+        return cls(warehouse or before.warehouse, app or before.app)
+
+    @property
+    def place(self) -> str:
+        """The warehouse: named, or that of the environment, or the default."""
+        return self.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
 
 
 def remember(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
@@ -43,6 +53,8 @@ def open_application(
     context: typer.Context, warehouse: str | None, app: str | None, path: Path | None = None
 ) -> Application:
     """The application that the options and an optional path name. Raises what ``Application.open`` raises."""
-    before = context.obj if isinstance(context.obj, Target) else Target()
+    from kaspr_delta.application import Application
+
+    target = Target.of(context, warehouse, app)
     with working("Starting Spark"):
-        return Application.open(path, warehouse=warehouse or before.warehouse, app=app or before.app)
+        return Application.open(path, warehouse=target.place, app=target.app)

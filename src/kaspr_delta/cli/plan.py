@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.findings import print_findings
+from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.definition import Plan
 from kaspr_delta.plan.explain import as_json, as_text
@@ -27,14 +29,18 @@ class PlanOutput(str, Enum):
 
 
 def plan(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder of manifests.")],
     output: Annotated[
         PlanOutput, typer.Option("--output", "-o", help="An outline, the whole plan as JSON, or a Mermaid flowchart.")
     ] = PlanOutput.TEXT,
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
 ) -> None:
     """Show what `run` would run: tables, joins and agents, in which order, and what waits for something.
 
-    With an error in the manifests there is no plan: the findings are printed and the exit code is 1.
+    With --app only that application is shown; --warehouse changes nothing here. With an error in the manifests there is
+    no plan: the findings are printed and the exit code is 1.
 
     Example: kaspr-delta plan bundles/order-system -o mermaid
     """
@@ -42,6 +48,7 @@ def plan(
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
+    plans = _chosen(plans, Target.of(context, warehouse, app).app)
     match output:
         case PlanOutput.TEXT:
             typer.echo("\n\n".join(as_text(plan) for plan in plans) or "no application")
@@ -50,6 +57,14 @@ def plan(
             typer.echo(json.dumps({"applications": [as_json(plan) for plan in plans]}, indent=2, ensure_ascii=False))
         case PlanOutput.MERMAID:
             typer.echo(as_mermaid(plans))
+
+
+def _chosen(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
+    """The application of that name, or all. Raises NotFoundError."""
+    chosen = tuple(plan for plan in plans if app in {None, plan.application, plan.schema})
+    if app is not None and not chosen:
+        raise NotFoundError.among("application", app, [plan.application for plan in plans])
+    return chosen
 
 
 def _print_warnings(plans: tuple[Plan, ...]) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from kaspr_delta.runtime.report import RunReport
-from kaspr_delta.runtime.runner import Progressed
+if TYPE_CHECKING:
+    from kaspr_delta.runtime.report import RunReport
+    from kaspr_delta.runtime.runner import Progressed
 
 # Made anew at each use: tests and notebooks put other streams in the place of sys.stderr.
 

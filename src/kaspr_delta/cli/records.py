@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -13,7 +14,7 @@ import typer
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
-from kaspr_delta.serde.json_text import parse, value_text
+from kaspr_delta.serde.json_text import parse
 
 
 def produce(
@@ -31,7 +32,7 @@ def produce(
     """
     records = list(read_lines(file))
     handle = open_application(context, warehouse, app).topic(topic)
-    console().print(f"{handle.produce(records)} records on {topic}", style="dim")
+    console().print(f"{handle.produce(records)} records on {topic}", style="dim", markup=False)
 
 
 def consume(
@@ -84,11 +85,13 @@ def read_lines(file: str) -> Iterator[dict[str, Any]]:
 
 
 def json_line(record: dict[str, Any]) -> str:
-    """One record as a line of JSON; bytes as text."""
+    """One record as a line of JSON: bytes as text, moments in UTC, text that has no UTF-8 escaped."""
+    line = json.dumps(record, default=_as_text, ensure_ascii=False, separators=(",", ":"))
     try:
-        return value_text(record)
-    except SerializationError:
-        return json.dumps(record, default=_as_text, ensure_ascii=False)
+        line.encode()
+    except UnicodeEncodeError:
+        return json.dumps(record, default=_as_text, separators=(",", ":"))
+    return line
 
 
 def _objects(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
@@ -107,4 +110,9 @@ def _objects(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _as_text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    match value:
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case datetime():  # without a zone it is local time, as Spark gives it
+            return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+    return str(value)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from kaspr_delta.application import Application
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console, show_progress, show_report
 from kaspr_delta.errors import UsageError
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import milliseconds
 
+if TYPE_CHECKING:
+    from kaspr_delta.application import Application
 
-def run(  # noqa: PLR0913  one parameter an option
+
+def run(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     only: Annotated[
@@ -61,7 +63,7 @@ def _interval(text: str) -> str:
 
 def _show_waiting(application: Application) -> None:
     for ref, reason in application.plan.waiting:
-        console().print(f"{ref} waits: {reason}", style="yellow")
+        console().print(f"{ref} waits: {reason}", style="yellow", markup=False)
     for finding in application.plan.findings:
         if finding.severity is Severity.WARNING:
-            console().print(str(finding), style="yellow")
+            console().print(str(finding), style="yellow", markup=False)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kaspr_delta.api.table import JoinHandle, TableHandle
-from kaspr_delta.application import Application
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.records import json_line, read_lines
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.serde.json_text import parse
+
+if TYPE_CHECKING:
+    from kaspr_delta.api.table import JoinHandle, TableHandle
+    from kaspr_delta.application import Application
 
 
 class TableAction(str, Enum):
@@ -24,7 +26,7 @@ class TableAction(str, Enum):
     LOAD = "load"
 
 
-def table(  # noqa: PLR0913  one parameter an option
+def table(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="A table, or a join (its result).")],
     action: Annotated[TableAction, typer.Argument(help="One row, all rows, or write the rows of a file.")],
@@ -34,8 +36,9 @@ def table(  # noqa: PLR0913  one parameter an option
 ) -> None:
     """Read or write a table: rows are JSON lines with key and value.
 
-    A KEY is JSON where it can be read as such ('1' is a number, '"1"' is text), else text as it stands. A value of null
-    in a loaded file deletes the row. `get` of a key that is not there prints nothing and ends with 1.
+    A KEY is JSON where it can be read as such ('1' is a number, '"1"' is text), else text as it stands; of a table with
+    raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
+    nothing and ends with 1.
 
     Examples: kaspr-delta table orders get O1 · kaspr-delta table orders-products-join dump
     """
@@ -43,32 +46,41 @@ def table(  # noqa: PLR0913  one parameter an option
         expected = {TableAction.GET: "a key", TableAction.LOAD: "a file", TableAction.DUMP: "nothing more"}[action]
         msg = f"table {name} {action.value}: expected {expected} after it"
         raise UsageError(msg)
-    rows = list(read_lines(argument)) if action is TableAction.LOAD and argument is not None else []
-    handle = _handle(open_application(context, warehouse, app), name)
+    rows = _rows(argument) if action is TableAction.LOAD and argument is not None else []
+    application = open_application(context, warehouse, app)
     if action is TableAction.LOAD:
-        _load(handle, name, rows)
+        _load(application, name, rows)
     elif action is TableAction.DUMP:
-        for key, value in handle.rows():
+        for key, value in _handle(application, name).rows():
             typer.echo(json_line({"key": key, "value": value}))
     else:
-        key = _key(argument or "")
-        value = handle.get(key)
-        if value is None:
-            console().print(f"{name} has no row {argument}")
-            raise typer.Exit(1)
-        typer.echo(json_line({"key": key, "value": value}))
+        _get(application, name, argument or "")
 
 
-def _load(handle: TableHandle | JoinHandle, name: str, rows: list[dict[str, Any]]) -> None:
-    if isinstance(handle, JoinHandle):
+def _get(application: Application, name: str, argument: str) -> None:
+    key = key_of(argument, raw=_has_raw_keys(application, name))
+    value = _handle(application, name).get(key)
+    if value is None:
+        console().print(f"{name} has no row {argument}", markup=False)
+        raise typer.Exit(1)
+    typer.echo(json_line({"key": key, "value": value}))
+
+
+def _load(application: Application, name: str, rows: list[tuple[Any, Any]]) -> None:
+    if application.plan.table(name) is None and application.plan.join(name) is not None:
         msg = f"{name} is the result of a join, which nobody else writes: load its tables"
         raise UsageError(msg)
+    application.table(name).put(rows)
+    console().print(f"{len(rows)} rows loaded into {name}", style="dim", markup=False)
+
+
+def _rows(file: str) -> list[tuple[Any, Any]]:
+    rows = list(read_lines(file))
     for number, row in enumerate(rows, start=1):
         if set(row) != {"key", "value"}:
-            msg = f"row {number}: expected an object with key and value, not {json_line(row)[:80]}"
+            msg = f"{file}, row {number}: expected an object with key and value, not {json_line(row)[:80]}"
             raise UsageError(msg)
-    handle.put([(row["key"], row["value"]) for row in rows])
-    console().print(f"{len(rows)} rows loaded into {name}", style="dim")
+    return [(row["key"], row["value"]) for row in rows]
 
 
 def _handle(application: Application, name: str) -> TableHandle | JoinHandle:
@@ -76,12 +88,24 @@ def _handle(application: Application, name: str) -> TableHandle | JoinHandle:
         return application.table(name)
     if application.plan.join(name) is not None:
         return application.join(name)
-    names = [resource.name for resource in (*application.plan.tables, *application.plan.joins)]
+    names = [table.name for table in application.plan.tables] + [join.name for join in application.plan.joins]
     raise NotFoundError.among("table or join", name, names)
 
 
-def _key(text: str) -> Any:
+def _has_raw_keys(application: Application, name: str) -> bool:
+    """Whether the keys of a table, or of the left table of a join, are bytes."""
+    join = application.plan.join(name)
+    table = application.plan.table(name) or (application.plan.table(join.left) if join is not None else None)
+    return table is not None and table.serializers.key == "raw"
+
+
+def key_of(text: str, *, raw: bool) -> Any:
+    """The key that a command's argument stands for.
+
+    >>> key_of("O1", raw=False), key_of("1", raw=False), key_of("1", raw=True)
+    ('O1', 1, '1')
+    """
     try:
-        return parse(text)
+        return text if raw else parse(text)
     except SerializationError:
         return text

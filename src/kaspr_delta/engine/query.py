@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
+# Statements are planned on the driver: more at once would only wait for each other.
+_SIDE_BY_SIDE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ class Query:
 
 def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run independent Spark actions at the same time; the first failure is raised once all have ended."""
-    with ThreadPoolExecutor(max(len(actions), 1)) as pool:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         return [done.result() for done in [pool.submit(action) for action in actions]]
 
 

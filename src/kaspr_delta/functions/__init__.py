@@ -1,0 +1,1 @@
+"""The Python in manifests: compiled, found, called."""

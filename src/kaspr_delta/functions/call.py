@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from types import AsyncGeneratorType, CodeType, GeneratorType
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -> Any:
-    """Call with the value in first place and those keyword arguments that the function accepts.
+    """Call with the value and those keyword arguments that the function accepts.
 
-    A function without a positional parameter is called without the value. Coroutines are awaited.
+    The value goes to the first positional parameter; where parameters in front of it have the names of keyword
+    arguments, they get those. A function without a place for the value is called without it. Coroutines are awaited.
     """
-    takes_value, names = _accepts(function, tuple(offered))
-    keywords = {name: offered[name] for name in names}
-    result = function(value, **keywords) if takes_value else function(**keywords)
+    plan = _plan_of(function, tuple(offered))
+    positional = [offered[name] for name in plan.first]
+    if plan.takes_value:
+        positional.append(value)
+    result = function(*positional, **{name: offered[name] for name in plan.keywords})
     return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
 
 
@@ -31,7 +34,7 @@ def fan_out(result: Any) -> Iterator[Any]:
         yield result
 
 
-def _drained(generator: AsyncIterator[Any]) -> Iterator[Any]:
+def _drained(generator: AsyncGeneratorType[Any, None]) -> Iterator[Any]:
     """Values of an asynchronous generator, one at a time, on an event loop of its own."""
     loop = asyncio.new_event_loop()
     try:
@@ -41,36 +44,77 @@ def _drained(generator: AsyncIterator[Any]) -> Iterator[Any]:
             except StopAsyncIteration:
                 return
     finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+        try:
+            loop.run_until_complete(generator.aclose())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
 
 
 async def _await(awaitable: Any) -> Any:
     return await awaitable
 
 
-def _accepts(function: Callable[..., Any], offered: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
+class _Plan(NamedTuple):
+    """How a function is called: names of ``offered`` in front of the value, the value or not, names as keywords."""
+
+    first: tuple[str, ...]
+    takes_value: bool
+    keywords: tuple[str, ...]
+
+
+def _plan_of(function: Callable[..., Any], offered: tuple[str, ...]) -> _Plan:
     if inspect.isfunction(function) and not hasattr(function, "__wrapped__"):
-        # Operations are executed anew for every value, but their code object stays: it is what the answer depends on.
-        return _signature_of_code(function.__code__, offered)
-    return _from_parameters(tuple(inspect.signature(function).parameters.values()), offered)
+        # Operations are executed anew for every value, but their code object stays: the answer depends on it alone.
+        return _plan_of_code(function.__code__, len(function.__defaults__ or ()), offered)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # some that are written in C do not tell
+        return _Plan((), takes_value=True, keywords=())
+    kinds = {parameter.kind for parameter in parameters}
+    return _planned(
+        [p.name for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}],
+        sum(p.kind == p.POSITIONAL_ONLY for p in parameters),
+        sum(p.default is not p.empty and p.kind is not p.KEYWORD_ONLY for p in parameters),
+        {p.name for p in parameters if p.kind == p.KEYWORD_ONLY},
+        any_positional=inspect.Parameter.VAR_POSITIONAL in kinds,
+        any_keyword=inspect.Parameter.VAR_KEYWORD in kinds,
+        offered=offered,
+    )
 
 
 @lru_cache(maxsize=4096)
-def _signature_of_code(code: CodeType, offered: tuple[str, ...]) -> tuple[bool, tuple[str, ...]]:
-    positional = code.co_varnames[: code.co_argcount]
-    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    takes_any_keyword = bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    takes_value = bool(code.co_flags & inspect.CO_VARARGS) or any(name not in offered for name in positional[:1])
-    known = {*positional, *keyword_only}
-    return takes_value, tuple(name for name in offered if takes_any_keyword or name in known)
+def _plan_of_code(code: CodeType, defaults: int, offered: tuple[str, ...]) -> _Plan:
+    names = code.co_varnames
+    return _planned(
+        list(names[: code.co_argcount]),
+        code.co_posonlyargcount,
+        defaults,
+        set(names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]),
+        any_positional=bool(code.co_flags & inspect.CO_VARARGS),
+        any_keyword=bool(code.co_flags & inspect.CO_VARKEYWORDS),
+        offered=offered,
+    )
 
 
-def _from_parameters(
-    parameters: tuple[inspect.Parameter, ...], offered: tuple[str, ...]
-) -> tuple[bool, tuple[str, ...]]:
-    kinds = {parameter.kind for parameter in parameters}
-    positional = [p.name for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
-    known = {p.name for p in parameters if p.kind in {p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY}}
-    takes_value = inspect.Parameter.VAR_POSITIONAL in kinds or any(name not in offered for name in positional[:1])
-    return takes_value, tuple(n for n in offered if inspect.Parameter.VAR_KEYWORD in kinds or n in known)
+def _planned(  # noqa: PLR0913  a signature has that many parts
+    positional: list[str],
+    without_name: int,
+    defaults: int,
+    keyword_only: set[str],
+    *,
+    any_positional: bool,
+    any_keyword: bool,
+    offered: tuple[str, ...],
+) -> _Plan:
+    """The plan for a signature: ``without_name`` parameters are positional only, the last ``defaults`` are optional."""
+    place = next((i for i, name in enumerate(positional) if i < without_name or name not in offered), None)
+    if place is None:  # all are keyword arguments: only *args has a place for the value
+        first, takes_value = (tuple(positional) if any_positional else ()), any_positional
+    elif place == 0 or place < len(positional) - defaults:
+        first, takes_value = tuple(positional[:place]), True
+    else:  # behind the keyword arguments there is only an option
+        first, takes_value = (), False
+    by_name = {*positional[without_name:], *keyword_only} - set(first)
+    keywords = tuple(name for name in offered if name in by_name or (any_keyword and name not in first))
+    return _Plan(first, takes_value, keywords)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.query import Query, Resource
+from kaspr_delta.engine.query import Query, Resource, side_by_side
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition import Plan, ResourceRef
 from kaspr_delta.plan.names import value_view
@@ -35,14 +36,12 @@ def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
 def create_system_tables(spark: SparkSession, delta: Delta) -> None:
     """The schema and the tables whose names start with ``_kaspr``."""
     delta.create_schema(spark)
-    for table, layout in SYSTEM.items():
-        delta.ensure(spark, table, layout)
+    side_by_side([partial(delta.ensure, spark, table, layout) for table, layout in SYSTEM.items()])
 
 
 def create_tables(spark: SparkSession, delta: Delta, plan: Plan) -> None:
     """Create or register the tables of the application."""
-    for table, layout in tables_of(plan):
-        delta.ensure(spark, table, layout)
+    side_by_side([partial(delta.ensure, spark, table, layout) for table, layout in tables_of(plan)])
 
 
 def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:

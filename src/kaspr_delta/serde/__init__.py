@@ -1,0 +1,1 @@
+"""Python objects to text and bytes, and back."""

@@ -1,14 +1,15 @@
 """JSON text: how Python objects become keys and values, and when two keys are the same key.
 
-Keys are compared as *canonical* text, so ``1`` and ``"1"`` differ and ``{"a": 1, "b": 2}`` has one spelling. Values keep
-the order in which their author wrote them. What is not JSON by nature follows Kaspr's rules: datetimes as ISO text with
-``Z``, dates as midnight, Decimal, UUID and bytes as ``str()``, enums by value, sets and deques as lists, objects with a
-``__json__`` method by what it returns.
+Keys are compared as *canonical* text, so ``1`` and ``"1"`` differ and ``{"a": 1, "b": 2}`` has one spelling. Values
+keep the order in which their author wrote them. What is not JSON by nature follows Kaspr's rules: datetimes as ISO text
+with ``Z``, dates as midnight, Decimal, UUID and bytes as ``str()``, enums by value, sets and deques as lists, objects
+with a ``__json__`` method by what it returns.
 """
 
 from __future__ import annotations
 
 import json
+import reprlib
 from collections import deque
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -27,12 +28,16 @@ def canonical_key(key: Any) -> str:
 
     Raises SerializationError for what has no JSON text.
     """
-    return _dump(key, sort_keys=True)
+    text = _dump(key)
+    if not text.startswith(("{", "[")):
+        return text
+    # Names are sorted as the text has them: a dictionary may have numbers for names, which sort otherwise.
+    return _dump(parse(text), sort_keys=True)
 
 
 def value_text(value: Any) -> str:
     """The JSON text of a value. Raises SerializationError for what has none."""
-    return _dump(value, sort_keys=False)
+    return _dump(value)
 
 
 def parse(text: str | bytes) -> Any:
@@ -53,14 +58,14 @@ def is_canonical(text: str) -> bool:
         return False
 
 
-def _dump(value: Any, *, sort_keys: bool) -> str:
+def _dump(value: Any, *, sort_keys: bool = False) -> str:
     try:
         text = json.dumps(
             value, default=_plain, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False
         )
         text.encode()  # a lone surrogate has no UTF-8, and would fail far from its cause
-    except (TypeError, ValueError, RecursionError) as error:
-        msg = f"no JSON text for {type(value).__name__} {_shown(value)}: {error}"
+    except Exception as error:  # an object's own __json__ may raise anything
+        msg = f"no JSON text for {type(value).__name__} {reprlib.repr(value)}: {error}"
         raise SerializationError(msg) from error
     return text
 
@@ -78,17 +83,15 @@ def _plain(value: Any) -> Any:
             return str(value)
         case Enum():
             return value.value
-        case set() | frozenset():
-            return sorted(value, key=lambda item: (type(item).__name__, repr(item)))
-        case deque():
-            return list(value)
+        case set() | frozenset() | deque():
+            return list(value) if isinstance(value, deque) else sorted(value, key=_type_and_text)
     msg = f"objects of type {type(value).__name__} are not JSON"
     raise TypeError(msg)
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _type_and_text(item: Any) -> tuple[str, str]:
+    """What sets are sorted by, whatever is in them: the same order in every process."""
+    return type(item).__name__, repr(item)
 
 
 def _refuse_constant(name: str) -> None:

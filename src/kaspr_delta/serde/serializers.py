@@ -15,6 +15,20 @@ from kaspr_delta.plan.definition import SerializerName
 from kaspr_delta.serde import json_text
 
 
+def raw_bytes(value: Any) -> bytes:
+    """Bytes as they are, text as UTF-8. Raises SerializationError for anything else."""
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, str):
+        msg = f"raw keys and values are bytes or text, not {type(value).__name__}"
+        raise SerializationError(msg)
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        msg = f"no UTF-8 for {value[:30]!r}: {error}"
+        raise SerializationError(msg) from error
+
+
 class Serializer(Protocol):
     """Bytes to objects and back. Both directions raise SerializationError."""
 
@@ -51,12 +65,7 @@ class _Raw:
         return data
 
     def encode(self, value: Any) -> bytes:
-        if isinstance(value, str):
-            return value.encode()
-        if isinstance(value, bytes):
-            return value
-        msg = f"the raw serializer writes bytes or text, not {type(value).__name__}"
-        raise SerializationError(msg)
+        return raw_bytes(value)
 
 
 class _Binary(_Raw):
@@ -86,7 +95,7 @@ class _Pickle:
     def encode(self, value: Any) -> bytes:
         try:
             return base64.b64encode(pickle.dumps(value))
-        except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+        except Exception as error:  # pickling may raise anything
             msg = f"cannot pickle {type(value).__name__}: {error}"
             raise SerializationError(msg) from error
 

@@ -13,6 +13,9 @@ from typing import Any
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition import SerializerName, Serializers
 from kaspr_delta.serde import json_text
+from kaspr_delta.serde.serializers import raw_bytes
+
+_NULL = "null"  # JSON's null: no key, and as a value no row
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +26,31 @@ class TableText:
 
     def key(self, key: Any) -> str:
         """The text under which a key is stored and looked up."""
-        if key is None:
-            msg = "None is no key"
-            raise SerializationError(msg)
-        if self.serializers.key == "raw":
+        if key is not None and self.serializers.key == "raw":
             return _base64(key)
         # Bytes that already are JSON text get encoded once more, as Kaspr's guide describes for mismatched serializers.
-        return json_text.canonical_key(_text_of(key) if isinstance(key, bytes) else key)
+        text = json_text.canonical_key(_text_of(key) if isinstance(key, bytes) else key)
+        if text == _NULL:
+            msg = f"{key!r} is no key"
+            raise SerializationError(msg)
+        return text
 
     def key_object(self, text: str) -> Any:
-        """The key that a text stands for; lists become tuples, so that they can be dictionary keys."""
-        return base64.b64decode(text) if self.serializers.key == "raw" else hashable(json_text.parse(text))
+        """The key that a text stands for, fit to be a dictionary key: lists are tuples, objects are ObjectKeys."""
+        return hashable(self.event_key(text))
 
-    def value(self, value: Any) -> str:
-        """The text of a value."""
-        return _base64(value) if self.serializers.value == "raw" else json_text.value_text(value)
+    def event_key(self, text: str) -> Any:
+        """The key that a text stands for, as it is on a topic."""
+        return base64.b64decode(text) if self.serializers.key == "raw" else json_text.parse(text)
+
+    def value(self, value: Any) -> str | None:
+        """The text of a value; None for what is no row: None, and what JSON would write as ``null``."""
+        if value is None:
+            return None
+        if self.serializers.value == "raw":
+            return _base64(value)
+        text = json_text.value_text(value)
+        return None if text == _NULL else text
 
     def value_object(self, text: str) -> Any:
         """The value that a text stands for, a fresh object at every call."""
@@ -45,15 +58,22 @@ class TableText:
 
     def is_key(self, text: str) -> bool:
         """Whether the text is a key as this table spells it; always so for bytes."""
-        return self.serializers.key == "raw" or json_text.is_canonical(text)
+        return self.serializers.key == "raw" or (text != _NULL and json_text.is_canonical(text))
+
+
+class ObjectKey(dict[str, Any]):
+    """A JSON object that is a key: an ordinary dictionary, equal to others like it, that can be a dictionary key."""
+
+    def __hash__(self) -> int:  # type: ignore[override]  # dict says None, for it may change: keys are left alone
+        return hash(frozenset(self.items()))
 
 
 def hashable(key: Any) -> Any:
-    """A decoded key as a dictionary key: lists as tuples, objects as tuples of pairs."""
+    """A decoded key as a dictionary key of the same JSON text: lists as tuples, objects as ObjectKeys."""
     if isinstance(key, list):
         return tuple(hashable(item) for item in key)
     if isinstance(key, dict):
-        return tuple((name, hashable(item)) for name, item in key.items())
+        return ObjectKey({name: hashable(item) for name, item in key.items()})
     return key
 
 
@@ -63,12 +83,7 @@ def column_type(serializer: SerializerName) -> str:
 
 
 def _base64(value: Any) -> str:
-    if isinstance(value, str):
-        value = value.encode()
-    if not isinstance(value, bytes):
-        msg = f"a raw table holds bytes or text, not {type(value).__name__}"
-        raise SerializationError(msg)
-    return base64.b64encode(value).decode()
+    return base64.b64encode(raw_bytes(value)).decode()
 
 
 def _text_of(data: bytes) -> str:

@@ -98,6 +98,7 @@ class TopicDecoder:
     serializers: Serializers
 
     def __call__(self, record: InputRecord) -> Event:
+        """The event of a record."""
         key, value = decode(self.serializers.key, record.key), decode(self.serializers.value, record.value)
         return _event(record, key, value)
 
@@ -110,7 +111,8 @@ class ChannelDecoder:
     right: TableText
 
     def __call__(self, record: InputRecord) -> Event:
-        key = None if record.key is None else self.left.key_object(record.key.decode())
+        """The event of a record."""
+        key = None if record.key is None else self.left.event_key(record.key.decode())
         if record.value is None:
             return _event(record, key, None)
         texts: dict[str, str | None] = decode("json", record.value)

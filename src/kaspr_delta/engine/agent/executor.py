@@ -1,11 +1,12 @@
 """One event through one agent: pipeline, outputs, and what happens when the author's code fails.
 
-The same class runs in Spark's Python workers (agents without tables) and where the batch is handled (agents with tables).
+The same class runs in Spark's Python workers (agents without tables) and where the batch is handled (agents with
+tables).
 """
 
 from __future__ import annotations
 
-import traceback
+from asyncio import CancelledError
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from kaspr_delta.engine.agent.event import App, Decoder, InputRecord
 from kaspr_delta.engine.agent.output import Partitions, selector, send
 from kaspr_delta.engine.agent.tables import Table, TableState
 from kaspr_delta.functions.call import call, fan_out
+from kaspr_delta.functions.failure import account_of_failure
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import AgentPlan, OperationPlan, SendPlan
 
@@ -26,8 +28,8 @@ _init_scopes: dict[tuple[str, Snippet | None], dict[str, Any]] = {}
 class AgentExecutor:
     """Runs events of one agent, one after another.
 
-    ``tables`` holds, by table name, the state of the tables that the agent's operations declare. ``identity`` tells this
-    agent from those of the same name in other warehouses.
+    ``tables`` holds, by table name, the state of the tables that the agent's operations declare. ``identity`` tells
+    this agent from those of the same name in other warehouses.
     """
 
     identity: str
@@ -45,11 +47,11 @@ class AgentExecutor:
         effects: list[Effect] = []
         try:
             self._run(record, effects)
-        except (Exception, SystemExit):  # the author's code may raise anything; the next event goes on
+        except (Exception, SystemExit, CancelledError):  # noqa: BLE001  the author's code may raise anything
             _init_scopes.pop((self.identity, self.agent.init), None)
             for state in self.tables.values():
                 state.drop()
-            return [_dead_letter(record, traceback.format_exc(limit=-4))]
+            return [_dead_letter(record, account_of_failure(frames=4))]
         for state in self.tables.values():
             state.keep(record.timestamp)
         return effects
@@ -134,8 +136,11 @@ class _Step:
 
     def _table(self, name: str) -> Table:
         state = self.executor.tables[name]
-        default = state.plan.default
-        return Table(state, selector(default)() if default is not None else None)
+        default = None if state.plan.default is None else call(selector(state.plan.default), None, {})
+        if state.plan.default is not None and not isinstance(default, type):
+            msg = f"defaultSelector of table {name!r} must return a class, such as int or dict, not {default!r}"
+            raise TypeError(msg)
+        return Table(state, default)
 
 
 def _dead_letter(record: InputRecord, detail: str) -> Effect:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import Decoder, InputRecord
 from kaspr_delta.engine.agent.executor import AgentExecutor
@@ -95,11 +93,15 @@ def _writes(state: TableState) -> Iterator[Effect]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    elif value is not None:
-        yield value
+    """The scalars in a value, however deep."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as mapping:
+                left.extend(mapping.values())
+            case list() | tuple() as items:
+                left.extend(items)
+            case None:
+                continue
+            case scalar:
+                yield scalar

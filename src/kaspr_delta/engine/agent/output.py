@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -14,6 +16,10 @@ from kaspr_delta.functions.call import call
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import SendPlan
 from kaspr_delta.serde.serializers import encode_key, encode_value
+
+# What Kafka accepts as a topic's name.
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_MOST_PARTITIONS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +46,21 @@ def send(
     """The record to append to a topic, or None when the predicate declines.
 
     All selectors see the pipeline value. Evaluated in Kaspr's order: predicate, name, key, value, partition, headers.
-    Raises whatever the author's selectors raise, SerializationError, and ValueError for a name that is no text.
+    Raises whatever the author's selectors raise, SerializationError, and ValueError or TypeError for what a selector
+    may not return: whatever this returns can be written.
     """
     if plan.predicate is not None and not _select(plan.predicate, value, offered):
         return None
-    topic = plan.topic if plan.name_selector is None else _select(plan.name_selector, value, {})
-    if not isinstance(topic, str) or not topic:
-        msg = f"nameSelector must return the name of a topic, not {topic!r}"
+    topic = plan.topic if plan.name_selector is None else _name(_select(plan.name_selector, value, {}))
+    if topic is None:
+        msg = "a send needs a topic or a nameSelector"
         raise ValueError(msg)
     key = encode_key(plan.serializers.key, _select(plan.key_selector, value, offered) if plan.key_selector else None)
     selected = _select(plan.value_selector, value, offered) if plan.value_selector else value
     data = encode_value(plan.serializers.value, selected)
     chosen = _select(plan.partition_selector, value, offered) if plan.partition_selector else None
     headers = _headers(_select(plan.headers_selector, value, offered)) if plan.headers_selector else None
-    partition = partitions.of(topic, key) if chosen is None else int(chosen)
+    partition = partitions.of(topic, key) if chosen is None else _partition(chosen)
     return Effect("send", topic, key, data, headers, timestamp, partition)
 
 
@@ -61,11 +68,30 @@ def _select(snippet: Snippet, value: Any, offered: Mapping[str, Any]) -> Any:
     return call(selector(snippet), value, offered)
 
 
+def _name(selected: Any) -> str:
+    if not isinstance(selected, str) or not _TOPIC.fullmatch(selected):
+        msg = f"nameSelector must return a topic's name (letters, digits, '.', '_' and '-'), not {selected!r}"
+        raise ValueError(msg)
+    return selected
+
+
+def _partition(selected: Any) -> int:
+    partition = operator.index(selected)  # TypeError for what is no whole number
+    if not 0 <= partition < _MOST_PARTITIONS:
+        msg = f"partitionSelector must return the number of a partition, not {selected!r}"
+        raise ValueError(msg)
+    return partition
+
+
 def _headers(selected: Any) -> list[dict[str, Any]] | None:
     if not selected:
         return None
-    pairs = selected.items() if isinstance(selected, Mapping) else selected
-    return [{"key": str(name), "value": _header_value(value)} for name, value in pairs]
+    return headers(selected.items() if isinstance(selected, Mapping) else selected)
+
+
+def headers(pairs: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
+    """Headers of a record: names as text, values as bytes. Raises UnicodeEncodeError for text without UTF-8."""
+    return [{"key": str(name).encode().decode(), "value": _header_value(value)} for name, value in pairs]
 
 
 def _header_value(value: Any) -> bytes | None:

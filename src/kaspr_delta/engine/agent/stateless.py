@@ -25,6 +25,7 @@ class RunAgent:
     executor: AgentExecutor
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The effects of the records, batch by batch."""
         context = TaskContext.get()
         # Each task numbers its effects from its own start, so that order inside a task is order by `seq`.
         seq = first_seq(context.partitionId() if context is not None else 0)

@@ -34,12 +34,11 @@ class TableState:
 
     plan: TablePlan
     reader: TableReader
-    likely: Callable[[], Collection[str]]
+    likely: Callable[[], Collection[str]] = tuple
     written: dict[str, tuple[str | None, datetime | None]] = field(default_factory=dict)
     pending: dict[str, str | None] = field(default_factory=dict)
     _read: dict[str, str | None] = field(default_factory=dict)
     _scanned: bool = False
-    _asked: set[str] = field(default_factory=set)
 
     def get(self, key: str) -> str | None:
         """The current value of a key; None when there is none."""
@@ -54,7 +53,10 @@ class TableState:
     def all(self) -> dict[str, str]:
         """All rows as they are now."""
         if not self._scanned:
-            self._read, self._scanned = dict(self.reader.scan()), True
+            # Sorted, so that a batch that runs again sees the same order. A key that is not canonical is no key.
+            is_key = TableText(self.plan.serializers).is_key
+            self._read = {key: value for key, value in sorted(self.reader.scan().items()) if is_key(key)}
+            self._scanned = True
         rows: dict[str, str | None] = {**self._read}
         rows.update({key: value for key, (value, _) in self.written.items()})
         rows.update(self.pending)
@@ -81,7 +83,7 @@ class Table(MutableMapping[Any, Any]):
 
     Reading a missing key with ``t[k]`` gives a new instance of the ``defaultSelector``'s class, without storing it, or
     raises KeyError. In ``t.get(k, d)`` an explicit ``d`` wins over the class. ``t[k] = None`` deletes; deleting a
-    missing key is silent.
+    missing key is silent. None is a key that is always missing, and cannot be written.
     """
 
     def __init__(self, state: TableState, default: Callable[[], Any] | None) -> None:
@@ -90,7 +92,7 @@ class Table(MutableMapping[Any, Any]):
         self._default = default
 
     def __getitem__(self, key: Any) -> Any:
-        text = self._state.get(self._text.key(key))
+        text = self._find(key)
         if text is not None:
             return self._text.value_object(text)
         if self._default is not None:
@@ -98,7 +100,8 @@ class Table(MutableMapping[Any, Any]):
         raise KeyError(key)
 
     def get(self, key: Any, default: Any = _MISSING) -> Any:
-        text = self._state.get(self._text.key(key))
+        """The value of a key; without one ``default``, or else a new instance of the table's class, or else None."""
+        text = self._find(key)
         if text is not None:
             return self._text.value_object(text)
         if default is not _MISSING:
@@ -106,16 +109,17 @@ class Table(MutableMapping[Any, Any]):
         return None if self._default is None else self._default()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._state.pending[self._text.key(key)] = None if value is None else self._text.value(value)
+        self._state.pending[self._text.key(key)] = self._text.value(value)
 
     def __delitem__(self, key: Any) -> None:
         self._state.pending[self._text.key(key)] = None
 
     def __contains__(self, key: object) -> bool:
-        return self._state.get(self._text.key(key)) is not None
+        return self._find(key) is not None
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
-        text = self._state.get(self._text.key(key))
+        """Delete a key and return its value; without one ``default``, or else KeyError."""
+        text = self._find(key)
         if text is None:
             if default is _MISSING:
                 raise KeyError(key)
@@ -124,6 +128,7 @@ class Table(MutableMapping[Any, Any]):
         return self._text.value_object(text)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
+        """The value of a key, which is ``default`` from now on if there was none."""
         if key not in self:
             self[key] = default
         return self.get(key)
@@ -134,13 +139,23 @@ class Table(MutableMapping[Any, Any]):
     def __len__(self) -> int:
         return len(self._state.all())
 
+    def copy(self) -> dict[Any, Any]:
+        """All rows as a dictionary of its own."""
+        return dict(self.items())
+
     def clear(self) -> None:
+        """Refused: it would delete rows that no event has to do with. Raises NotImplementedError."""
         msg = f"table {self._state.plan.name!r} cannot be cleared from a function: delete keys one by one"
         raise NotImplementedError(msg)
 
-    def prefix_scan(self, prefix: str) -> Iterator[tuple[Any, Any]]:
-        """Rows whose key is text that begins with the prefix, as pairs."""
+    def prefix_scan(self, prefix: str | bytes) -> Iterator[tuple[Any, Any]]:
+        """Rows whose key is text (in a raw table: bytes) that begins with the prefix, as pairs."""
+        raw = self._state.plan.serializers.key == "raw"
+        wanted: Any = prefix.encode() if raw and isinstance(prefix, str) else prefix
         for key, value in self._state.all().items():
             decoded = self._text.key_object(key)
-            if isinstance(decoded, str) and decoded.startswith(prefix):
+            if type(decoded) is type(wanted) and decoded.startswith(wanted):
                 yield decoded, self._text.value_object(value)
+
+    def _find(self, key: Any) -> str | None:
+        return None if key is None else self._state.get(self._text.key(key))

@@ -1,0 +1,13 @@
+"""What is told of an author's function that failed."""
+
+from __future__ import annotations
+
+import traceback
+
+
+def account_of_failure(frames: int) -> str:
+    """The traceback of the exception being handled, its last frames only.
+
+    A message may quote text that has no UTF-8, a lone surrogate say: it is escaped, for no column could hold it.
+    """
+    return traceback.format_exc(limit=-frames).encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,4 @@
+"""Environment variables that are read, and what holds without them."""
+
+WAREHOUSE_VARIABLE = "KASPR_DELTA_WAREHOUSE"
+DEFAULT_WAREHOUSE = ".kaspr-delta"

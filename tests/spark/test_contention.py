@@ -1,0 +1,48 @@
+"""Several local processes commit to one table: nothing is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaspr_delta import AlreadyRunningError, Application
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import RESULT
+from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROCESSES = 2
+
+
+@pytest.mark.parametrize("commits", [40, pytest.param(500, marks=[pytest.mark.slow, pytest.mark.timeout(1_800)])])
+def test_contending_processes_lose_no_commit(spark: SparkSession, tmp_path: Path, commits: int) -> None:
+    committer = Path(__file__).with_name("committer.py")
+    running = [
+        subprocess.Popen([sys.executable, str(committer), str(tmp_path), f"process-{n}", str(commits)])  # noqa: S603
+        for n in range(PROCESSES)
+    ]
+    assert [process.wait() for process in running] == [0] * PROCESSES
+
+    delta = Delta(Warehouse(str(tmp_path)).namespace("contended"))
+    delta.create_schema(spark)
+    delta.ensure(spark, "rows", RESULT)
+    keys = [row["key"] for row in delta.read(spark, "rows").select("key").collect()]
+    assert len(keys) == len(set(keys)) == PROCESSES * commits
+    assert delta.version(spark, "rows") == PROCESSES * commits
+
+
+def test_a_resource_started_twice_is_refused_and_producing_is_not(spark: SparkSession, tmp_path: Path) -> None:
+    manifests = Path(__file__).parents[2] / "bundles" / "order-system"
+    app = Application.open(manifests, warehouse=tmp_path, spark=spark)
+    with (
+        app.delta.namespace.running("agent/ingest-orders"),
+        pytest.raises(AlreadyRunningError, match="agent/ingest-orders already runs"),
+    ):
+        app.topic("raw-orders").produce([{"key": "O1", "value": {}}])
+        app.run()

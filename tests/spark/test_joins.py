@@ -1,0 +1,193 @@
+"""What a foreign-key join emits and holds, wave by wave. Scenarios are told apart by their keys and share the waves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOINS = {"inner": "inner-channel", "left": "left-joined"}
+ABSENT = "no result"
+
+
+def order(product_id: Any, **more: Any) -> dict[str, Any]:
+    return {"product_id": product_id, **more}
+
+
+def product(name: str, price: float = 1) -> dict[str, Any]:
+    return {"name": name, "price": price}
+
+
+# Each wave is written, then run until quiet: orders and products, None deletes. Pairs, for no dictionary has 0 and False.
+WAVES: list[tuple[dict[Any, Any], list[tuple[Any, Any]]]] = [
+    (
+        {
+            "match": order("P1"),
+            "lonely": order("P999"),
+            "moves": order("P1"),
+            "dies": order("P1"),
+            "forgets": order("P1"),
+            "early": order("P10"),
+            "neither": order(None),
+            "raises": {"quantity": 1},
+            "int": order(1),
+            "text": order("1"),
+            "zero": order(0),
+            "empty": order(""),
+            "false": order(False),
+            ("list", 1): order(["a", 1]),
+            "odd": order("a:b\x00ü"),
+        },
+        [
+            ("P1", product("Widget")),
+            ("P2", product("Gadget")),
+            (1, product("int one")),
+            ("1", product("text one")),
+            (0, product("zero")),
+            ("", product("empty")),
+            (False, product("false")),
+            (["a", 1], product("list")),
+            ("a:b\x00ü", product("odd")),
+        ],
+    ),
+    ({"moves": order("P2"), "dies": None, "forgets": order(None)}, [("P999", product("Late"))]),
+    ({"match": order("P1")}, [("P1", product("Widget", 2)), ("P10", product("Ten")), (1, product("int uno"))]),
+    ({"lonely": order("P404")}, [("P2", None)]),
+    ({"dies": order("P1")}, [("P1", product("Widget", 2)), ("P404", None)]),
+]
+
+Emissions = list[dict[Any, Any]]
+
+
+@pytest.fixture(scope="module")
+def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Emissions]:
+    """By join, what each wave emitted: key to (left, right), or None for a tombstone."""
+    app = open_joins(spark, tmp_path_factory.mktemp("joins"))
+    seen = dict.fromkeys(JOINS, 0)
+    emissions: dict[str, Emissions] = {name: [] for name in JOINS}
+    for orders, products in WAVES:
+        app.table("products").put(products)
+        app.table("orders").put(orders)
+        app.run()
+        for name, channel in JOINS.items():
+            records = app.channel(channel).records()
+            emissions[name].append({record["key"]: pair(record["value"]) for record in records[seen[name] :]})
+            seen[name] = len(records)
+    return {**emissions, "named": app.topic("named").records(), "dead": app.dead_letters(), "app": app}  # type: ignore[dict-item]
+
+
+def open_joins(spark: SparkSession, folder: Path) -> Application:
+    return Application.open(Path(__file__).parent / "applications" / "joins.yaml", warehouse=folder, spark=spark)
+
+
+def pair(value: Any) -> Any:
+    return None if value is None else (value["left"], value["right"])
+
+
+def emitted(story: Mapping[str, Emissions], join: str, key: Any) -> list[Any]:
+    return [wave.get(key, ABSENT) for wave in story[join]]
+
+
+def test_s0_3_inner_emits_nothing_until_the_right_row_comes(story: Mapping[str, Emissions]) -> None:
+    late = (order("P999"), product("Late"))
+    assert emitted(story, "inner", "lonely") == [ABSENT, late, ABSENT, None, ABSENT]
+
+
+def test_s0_4_left_shows_the_row_without_a_match_and_again_with_it(story: Mapping[str, Emissions]) -> None:
+    left = order("P999")
+    assert emitted(story, "left", "lonely")[:2] == [(left, None), (left, product("Late"))]
+
+
+def test_s0_5_the_consumer_of_a_left_join_sees_none(story: Mapping[str, Any]) -> None:
+    names = [record["value"]["product_name"] for record in story["named"]]
+    assert "Unknown" in names
+    assert "Widget" in names
+
+
+def test_s0_6_a_right_update_wakes_its_subscribers_only(story: Mapping[str, Emissions]) -> None:
+    dearer = product("Widget", 2)
+    assert emitted(story, "inner", "match")[2] == (order("P1"), dearer)
+    assert set(story["inner"][2]) == {"match", "early", "int"}
+
+
+def test_s0_9_after_a_key_change_only_the_new_key_counts(story: Mapping[str, Emissions]) -> None:
+    first, second = (order("P1"), product("Widget")), (order("P2"), product("Gadget"))
+    assert emitted(story, "inner", "moves") == [first, second, ABSENT, None, ABSENT]
+
+
+def test_deleting_a_left_row_emits_a_tombstone_and_a_new_row_starts_again(story: Mapping[str, Emissions]) -> None:
+    for join in ("inner", "left"):
+        assert emitted(story, join, "dies")[1:] == [None, ABSENT, ABSENT, (order("P1"), product("Widget", 2))]
+
+
+def test_deleting_a_right_row_ends_inner_and_empties_left(story: Mapping[str, Emissions]) -> None:
+    assert emitted(story, "inner", "moves")[3] is None
+    assert emitted(story, "left", "moves")[3] == (order("P2"), None)
+
+
+def test_without_a_key_any_more_inner_retracts_and_left_shows_the_row(story: Mapping[str, Emissions]) -> None:
+    assert emitted(story, "inner", "forgets")[1:] == [None, ABSENT, ABSENT, ABSENT]
+    assert emitted(story, "left", "forgets")[1:] == [(order(None), None), ABSENT, ABSENT, ABSENT]
+
+
+def test_none_is_no_key_but_zero_false_and_empty_text_are(story: Mapping[str, Emissions]) -> None:
+    assert emitted(story, "left", "neither")[0] == (order(None), None)
+    assert emitted(story, "inner", "zero")[0] == (order(0), product("zero"))
+    assert emitted(story, "inner", "false")[0] == (order(False), product("false"))
+    assert emitted(story, "inner", "empty")[0] == (order(""), product("empty"))
+
+
+def test_one_and_text_one_differ_on_lookup_and_on_wake_up(story: Mapping[str, Emissions]) -> None:
+    assert emitted(story, "inner", "int")[0] == (order(1), product("int one"))
+    assert emitted(story, "inner", "text")[0] == (order("1"), product("text one"))
+    assert emitted(story, "inner", "int")[2] == (order(1), product("int uno"))
+    assert emitted(story, "inner", "text")[2] == ABSENT
+
+
+def test_a_key_never_wakes_one_that_it_is_a_prefix_of(story: Mapping[str, Emissions]) -> None:
+    assert emitted(story, "inner", "early") == [ABSENT, ABSENT, (order("P10"), product("Ten")), ABSENT, ABSENT]
+
+
+def test_list_keys_and_separators_inside_keys_join(story: Mapping[str, Emissions]) -> None:
+    assert emitted(story, "inner", ("list", 1))[0] == (order(["a", 1]), product("list"))
+    assert emitted(story, "inner", "odd")[0] == (order("a:b\x00ü"), product("odd"))
+
+
+def test_a_row_written_again_unchanged_emits_nothing(story: Mapping[str, Emissions]) -> None:
+    assert set(story["inner"][4]) == {"dies"}
+
+
+def test_an_extractor_that_raises_makes_a_dead_letter_and_a_row_without_key(story: Mapping[str, Any]) -> None:
+    letters = [letter for letter in story["dead"] if letter["resource"] == "join/left"]
+    assert [(letter["key"], letter["reason"]) for letter in letters] == [('"raises"', "extractor failed")]
+    assert "KeyError: 'product_id'" in letters[0]["detail"]
+    assert emitted(story, "left", "raises")[0] == ({"quantity": 1}, None)
+    assert emitted(story, "inner", "raises") == [ABSENT] * len(WAVES)
+
+
+def test_the_result_table_is_the_fold_of_the_channel(story: Mapping[str, Any]) -> None:
+    app: Application = story["app"]
+    for join, channel in JOINS.items():
+        folded: dict[Any, Any] = {}
+        for record in app.channel(channel).records():
+            folded[record["key"]] = record["value"]
+        assert {key: value for key, value in folded.items() if value is not None} == app.join(join).to_dict()
+
+
+def test_subscriptions_are_the_extracted_keys(story: Mapping[str, Any]) -> None:
+    app: Application = story["app"]
+    rows = app.sql("SELECT key, fk FROM subscriptions__inner WHERE fk IS NOT NULL").collect()
+    texts = app.table("orders").table.text
+    expected = {
+        texts.key(key): texts.key(value["product_id"])
+        for key, value in app.table("orders").rows()
+        if value.get("product_id") is not None
+    }
+    assert {row["key"]: row["fk"] for row in rows} == expected

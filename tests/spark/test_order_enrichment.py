@@ -1,0 +1,76 @@
+"""The order-enrichment application as its users run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from kaspr_delta import Application
+
+OrderSystem = Callable[[], Application]
+ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P100", "quantity": 3}
+
+
+def test_s0_1_s0_2_s0_10_from_raw_topics_to_the_enriched_topic(order_system: OrderSystem) -> None:
+    app = order_system()
+    app.topic("raw-products").produce([{"key": "P100", "value": {"name": "Widget", "price": 9.5}}])
+    app.topic("raw-orders").produce([{"key": "O1", "value": ORDER, "timestamp": 1_000}])
+    report = app.run()
+
+    assert app.table("orders").get("O1") == ORDER
+    (record,) = app.topic("enriched-orders").records()
+    assert record["key"] == "O1"
+    enriched_at = record["value"].pop("enriched_at")
+    assert record["value"] == {
+        "order_id": "O1",
+        "product_id": "P100",
+        "quantity": 3,
+        "product_name": "Widget",
+        "unit_price": 9.5,
+        "total": 28.5,
+    }
+    assert enriched_at.endswith("+00:00")
+    assert datetime.fromisoformat(enriched_at).utcoffset() == timedelta(0)
+    assert report.resources["join/orders-products-join"].rows_out == 1
+    assert report.dead_letters == 0
+
+
+def test_what_a_run_did_survives_a_restart_and_is_not_done_again(order_system: OrderSystem) -> None:
+    app = order_system()
+    app.topic("raw-products").produce([{"key": "P100", "value": {"name": "Widget", "price": 1}}])
+    app.topic("raw-orders").produce([{"key": "O1", "value": ORDER}])
+    app.run()
+    before = app.topic("enriched-orders").records()
+
+    again = order_system()
+    assert not again.run().resources
+    assert again.topic("enriched-orders").records() == before
+
+    again.topic("raw-orders").produce([{"key": "O1", "value": None}])
+    again.run()
+    assert again.table("orders").to_dict() == {}
+    assert again.join("orders-products-join").to_dict() == {}
+    assert [record["value"] for record in again.channel("orders-products-joined").records()][-1] is None
+    assert again.topic("enriched-orders").records() == before
+
+
+def test_s0_12_a_join_is_read_by_the_name_of_its_channel(order_system: OrderSystem) -> None:
+    plan = order_system().plan
+    assert [(join.name, join.channel) for join in plan.joins] == [("orders-products-join", "orders-products-joined")]
+
+
+def test_joined_tables_are_typed_for_people_and_variants_for_sql(order_system: OrderSystem) -> None:
+    app = order_system()
+    app.table("products").put({"P100": {"name": "Widget", "price": 9.5}})
+    app.table("orders").put({"O1": ORDER, "O2": {**ORDER, "order_id": "O2", "quantity": 4}})
+    app.run()
+
+    df = app.join("orders-products-join").df
+    rows = df.where("left.quantity > 3").select("key", "left.quantity", "right.price").collect()
+    assert [row.asDict() for row in rows] == [{"key": "O2", "quantity": 4, "price": 9.5}]
+    total = app.sql(
+        "SELECT sum(right:price::double * left:quantity::int) AS total FROM v_orders_products_join"
+    ).collect()
+    assert total[0]["total"] == 9.5 * 7
+    assert app.table("products").df.select("value.name").collect()[0]["name"] == "Widget"

@@ -1,0 +1,153 @@
+"""Agents, tables and records to try an executor with, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from itertools import count
+from textwrap import dedent
+from typing import Any
+
+from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.event import App, InputRecord, TopicDecoder
+from kaspr_delta.engine.agent.executor import AgentExecutor
+from kaspr_delta.engine.agent.output import Partitions
+from kaspr_delta.engine.agent.tables import TableState
+from kaspr_delta.functions.entrypoint import resolve, resolve_statements
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition import (
+    AgentPlan,
+    OperationPlan,
+    SendPlan,
+    SerializerName,
+    Serializers,
+    TableParameter,
+    TablePlan,
+    TopicInput,
+)
+from kaspr_delta.spec.diagnostics import Location
+
+JSON = Serializers("json", "json")
+HERE = Location("m.yaml", 1, 1)
+NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+
+_identities = count()
+
+
+@dataclass
+class FakeReader:
+    """A table before the batch, and what was asked of it."""
+
+    rows: dict[str, str] = field(default_factory=dict)
+    fetched: list[set[str]] = field(default_factory=list)
+    scans: int = 0
+
+    def fetch(self, keys: Collection[str]) -> dict[str, str]:
+        self.fetched.append(set(keys))
+        return {key: self.rows[key] for key in keys if key in self.rows}
+
+    def scan(self) -> dict[str, str]:
+        self.scans += 1
+        return dict(self.rows)
+
+
+def code(source: str, entrypoint: str | None = None) -> Snippet:
+    return resolve(dedent(source), entrypoint)
+
+
+def table_plan(name: str = "counts", default: str | None = None, serializers: Serializers = JSON) -> TablePlan:
+    return TablePlan(
+        name=name,
+        delta_name=name,
+        changelog=f"shop-app-{name}-changelog",
+        serializers=serializers,
+        partitions=1,
+        is_global=False,
+        default=code(default) if default is not None else None,
+        description="",
+        location=HERE,
+    )
+
+
+def table_state(rows: Mapping[str, str] | None = None, **plan: Any) -> TableState:
+    return TableState(table_plan(**plan), FakeReader(dict(rows or {})))
+
+
+def mapped(source: str, tables: Iterable[str] = (), entrypoint: str | None = None, name: str = "map") -> OperationPlan:
+    parameters = tuple(TableParameter(table, table) for table in tables)
+    return OperationPlan(name, "map", code(source, entrypoint), None, parameters)
+
+
+def filtered(source: str, tables: Iterable[str] = ()) -> OperationPlan:
+    return replace(mapped(source, tables), kind="filter")
+
+
+def sending(plan: SendPlan, tables: Iterable[str] = ()) -> OperationPlan:
+    return OperationPlan("send", "topicSend", None, plan, tuple(TableParameter(table, table) for table in tables))
+
+
+def send_to(
+    topic: str | None = "out", *, key: SerializerName = "json", value: SerializerName = "json", **options: Any
+) -> SendPlan:
+    """A send; options are selectors as Python text, ``ack`` and ``pass_through``."""
+    chosen = {name: code(text) if isinstance(text, str) else text for name, text in options.items()}
+    selectors = dict.fromkeys(
+        (
+            "name_selector",
+            "key_selector",
+            "value_selector",
+            "partition_selector",
+            "headers_selector",
+            "predicate",
+        )
+    )
+    return SendPlan(topic=topic, serializers=Serializers(key, value), **{**selectors, **chosen})
+
+
+def executor(
+    *pipeline: OperationPlan,
+    outputs: Iterable[SendPlan] | None = None,
+    init: str | None = None,
+    tables: Iterable[TableState] = (),
+    identity: str | None = None,
+) -> AgentExecutor:
+    """An agent on topic ``in`` that by default sends what comes out to topic ``out``; each is an agent of its own."""
+    states = {state.plan.name: state for state in tables}
+    plan = AgentPlan(
+        name="agent",
+        input=TopicInput(("in",), JSON, "earliest"),
+        init=resolve_statements(dedent(init)) if init is not None else None,
+        pipeline=pipeline,
+        outputs=tuple([send_to()] if outputs is None else outputs),
+        tables=tuple(states),
+        log="log__agent",
+        description="",
+        location=HERE,
+    )
+    app = App.of("shop", "shop-app")
+    partitions = Partitions({"out": 4}, 8)
+    name = identity or f"test/{next(_identities)}"
+    return AgentExecutor(name, plan, app, TopicDecoder(JSON), partitions, states)
+
+
+def record(value: Any, key: Any = None, offset: int = 0, **fields: Any) -> InputRecord:
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    encoded = None if key is None else json.dumps(key).encode()
+    given = InputRecord("in", encoded, data, None, NOON, 0, offset)
+    return given._replace(**fields)
+
+
+def sent(effects: Iterable[Effect], topic: str = "out") -> list[Any]:
+    """The values put on a topic."""
+    chosen = [effect for effect in effects if effect.kind == "send" and effect.target == topic]
+    return [None if effect.value is None else json.loads(effect.value) for effect in chosen]
+
+
+def problem_of(effects: list[Effect]) -> str:
+    """The detail of the one dead letter."""
+    (letter,) = effects
+    assert letter.kind == "dead-letter"
+    assert letter.problem is not None
+    return letter.problem["detail"] or ""

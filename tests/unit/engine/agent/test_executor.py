@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.agent.effect import to_arrow
+from kaspr_delta.engine.agent.executor import AgentExecutor
+from tests.unit.engine.agent.agents import (
+    NOON,
+    executor,
+    filtered,
+    mapped,
+    problem_of,
+    record,
+    send_to,
+    sending,
+    sent,
+    table_state,
+)
+
+
+def outcome(agent: AgentExecutor, value: Any, **fields: Any) -> list[Any]:
+    return sent(agent.process(record(value, **fields)))
+
+
+def test_without_a_pipeline_input_goes_to_output_unchanged() -> None:
+    assert outcome(executor(), {"a": [1]}) == [{"a": [1]}]
+
+
+def test_without_output_values_are_discarded() -> None:
+    assert executor(mapped("def f(v): return v"), outputs=[]).process(record(1)) == []
+
+
+def test_operations_follow_one_another() -> None:
+    agent = executor(mapped("def f(v): return v + 1"), mapped("def f(v): return v * 10"))
+    assert outcome(agent, 1) == [20]
+
+
+def test_an_operation_may_stand_in_the_pipeline_twice() -> None:
+    double = mapped("def f(v): return v * 2")
+    assert outcome(executor(double, double), 1) == [4]
+
+
+@pytest.mark.parametrize("value", [[1, 2], [], "ab", {"a": 1}, True, 0, "", None])
+def test_what_a_map_returns_is_one_value(value: Any) -> None:
+    assert outcome(executor(mapped(f"def f(v): return {value!r}")), 1) == [value]
+
+
+def test_none_goes_on_to_the_next_operation() -> None:
+    agent = executor(mapped("def f(v): return None"), mapped("def f(v): return v is None"))
+    assert outcome(agent, 1) == [True]
+
+
+@pytest.mark.parametrize("answer", ["True", "1", "'x'", "[0]"])
+def test_a_filter_lets_the_value_pass_unchanged(answer: str) -> None:
+    assert outcome(executor(filtered(f"def f(v): return {answer}")), {"a": 1}) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("answer", ["False", "0", "None", "''", "[]"])
+def test_a_filter_drops_what_is_not_true(answer: str) -> None:
+    assert outcome(executor(filtered(f"def f(v): return {answer}")), 1) == []
+
+
+def test_an_async_filter_is_awaited() -> None:
+    assert outcome(executor(filtered("async def f(v): return v > 1")), 1) == []
+
+
+def test_a_filter_drops_its_branch_only() -> None:
+    agent = executor(mapped("def f(v): yield from (1, 2, 3)"), filtered("def f(v): return v != 2"))
+    assert outcome(agent, 0) == [1, 3]
+
+
+@pytest.mark.parametrize("source", ["def f(v): yield from range(3)", "async def f(v):\n  for n in range(3): yield n"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_generators_fan_out_wherever_they_stand(source: str, place: int) -> None:
+    pipeline = [mapped("def f(v): return v")]
+    pipeline.insert(place, mapped(source))
+    assert outcome(executor(*pipeline), 9) == [0, 1, 2]
+
+
+def test_a_generator_that_gives_nothing_ends_the_branch() -> None:
+    assert outcome(executor(mapped("def f(v):\n  return\n  yield")), 1) == []
+
+
+def test_a_generator_is_run_to_its_end() -> None:
+    counts = table_state()
+    agent = executor(mapped("def f(v, counts):\n  yield 1\n  counts['after'] = 1", ["counts"]), tables=[counts])
+    assert outcome(agent, 0) == [1]
+    assert counts.written == {'"after"': ("1", NOON)}
+
+
+def test_order_is_depth_first_by_the_values_of_the_first_operation() -> None:
+    note = "def f(v):\n  context['event'].message.headers.setdefault('seen', []).append(v)\n  return v"
+    agent = executor(
+        mapped("def f(v):\n  yield 'a'\n  yield 'b'"),
+        mapped("def f(v):\n  yield v + '1'\n  yield v + '2'"),
+        sending(send_to("side", pass_through=True)),
+        mapped(note),
+    )
+    effects = agent.process(record(0))
+    assert [(effect.target, effect.value) for effect in effects] == [
+        ("side", b'"a1"'),
+        ("side", b'"a2"'),
+        ("out", b'"a1"'),
+        ("out", b'"a2"'),
+        ("side", b'"b1"'),
+        ("side", b'"b2"'),
+        ("out", b'"b1"'),
+        ("out", b'"b2"'),
+    ]
+
+
+def test_init_runs_once_and_operations_see_what_it_made() -> None:
+    agent = executor(
+        mapped("def f(v):\n  seen.append(v)\n  return len(seen) + offset()"),
+        init="seen = []\ndef offset(): return 100",
+    )
+    assert [outcome(agent, 7), outcome(agent, 7)] == [[101], [102]]
+
+
+def test_init_runs_once_for_an_agent_however_many_executors_it_has() -> None:
+    operation, init = mapped("def f(v):\n  seen.append(v)\n  return len(seen)"), "seen = []"
+    first, second = (executor(operation, init=init, identity="test/the same") for _ in range(2))
+    assert [outcome(first, 1), outcome(second, 1)] == [[1], [2]]
+
+
+def test_agents_do_not_share_what_init_made() -> None:
+    operation, init = mapped("def f(v):\n  seen.append(v)\n  return len(seen)"), "seen = []"
+    first, second = (executor(operation, init=init) for _ in range(2))
+    assert [outcome(first, 1), outcome(second, 1)] == [[1], [1]]
+
+
+def test_init_runs_anew_after_a_failed_event() -> None:
+    agent = executor(
+        mapped("def f(v):\n  seen.append(v)\n  if v == 'bad': raise ValueError(v)\n  return len(seen)"),
+        init="seen = []",
+    )
+    outcome(agent, "a")
+    problem_of(agent.process(record("bad")))
+    assert outcome(agent, "b") == [1]
+
+
+def test_an_init_that_fails_fails_the_event_and_is_tried_again() -> None:
+    agent = executor(mapped("def f(v): return v"), init="raise RuntimeError('no service')")
+    for _ in range(2):
+        assert "no service" in problem_of(agent.process(record(1)))
+
+
+def test_functions_in_init_are_not_called() -> None:
+    agent = executor(mapped("def f(v): return 'called' in globals()"), init="def init():\n  global called\n  called = 1")
+    assert outcome(agent, 1) == [False]
+
+
+def test_names_an_operation_sets_start_anew_for_every_value() -> None:
+    agent = executor(mapped("n = 0\ndef f(v):\n  global n\n  n += 1\n  return n"))
+    assert [outcome(agent, 1), outcome(agent, 1)] == [[1], [1]]
+
+
+def test_init_names_are_never_taken_for_the_function_to_call() -> None:
+    agent = executor(mapped("def f(v): return helper(v)"), init="def helper(v): return v + 1")
+    assert outcome(agent, 1) == [2]
+
+
+def test_an_entrypoint_names_the_function_to_call() -> None:
+    agent = executor(mapped("def helper(v): return 0\ndef main(v): return helper(v) + 5", entrypoint="main"))
+    assert outcome(agent, 1) == [5]
+
+
+def test_context_has_the_event_and_the_application() -> None:
+    agent = executor(
+        mapped(
+            """
+            def f(v):
+                event, app = context["event"], context["app"]
+                message = event.message
+                return [event.key, event.value, event.headers["h"].decode(), message.topic, message.partition,
+                        message.offset, message.timestamp, message.key.decode(), message.value.decode(),
+                        app.conf.name, app.conf.id, app.is_leader(), app.should_stop]
+            """
+        )
+    )
+    given = record({"a": 1}, key="K", offset=7, partition=3, headers=[{"key": "h", "value": b"x"}])
+    assert sent(agent.process(given)) == [
+        ["K", {"a": 1}, "x", "in", 3, 7, NOON.timestamp(), '"K"', '{"a": 1}', "shop", "shop-app", True, False]
+    ]
+
+
+def test_init_sees_the_application_but_no_event() -> None:
+    agent = executor(mapped("def f(v): return names"), init="names = sorted(context)")
+    assert outcome(agent, 1) == [["app"]]
+
+
+def test_a_tombstone_is_given_as_none() -> None:
+    assert outcome(executor(mapped("def f(v): return v is None")), 0, value=None) == [True]
+
+
+def test_a_failed_event_leaves_neither_sends_nor_writes_and_the_next_goes_on() -> None:
+    counts = table_state()
+    agent = executor(
+        mapped("def f(v, counts):\n  counts[v] = 1\n  yield v\n  if v == 'bad': 1 / 0", ["counts"]),
+        sending(send_to("side", pass_through=True)),
+        tables=[counts],
+    )
+    assert "ZeroDivisionError" in problem_of(agent.process(record("bad", key="K")))
+    assert counts.written == {}
+    assert counts.get('"bad"') is None
+    assert outcome(agent, "good") == ["good"]
+    assert list(counts.written) == ['"good"']
+
+
+def test_a_dead_letter_has_the_record_and_where_the_code_failed() -> None:
+    agent = executor(mapped("\ndef f(v):\n    return v['missing']"))
+    (letter,) = agent.process(record({"a": 1}, key="K"))
+    assert (letter.target, letter.key, letter.value, letter.timestamp) == ("in", b'"K"', b'{"a": 1}', NOON)
+    assert letter.problem is not None
+    assert letter.problem["reason"] == "event failed"
+    detail = letter.problem["detail"] or ""
+    assert '"<manifest>", line 3, in f' in detail
+    assert "KeyError: 'missing'" in detail
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(v): raise SystemExit(3)",
+        "def f(v):\n  import sys\n  sys.exit()",
+        "async def f(v): raise SystemExit",
+        "async def f(v):\n  import asyncio\n  raise asyncio.CancelledError",
+        "def f(v): raise MemoryError",
+        "def f(v): return f(v)",
+        "def f(v): yield 1 / 0",
+        "1 / 0\ndef f(v): return v",
+        "def f(v, w): return v",
+        "def f(v): return object()",
+        "def f(v): return '\\ud800'",
+    ],
+)
+def test_whatever_the_code_raises_fails_only_its_event(source: str) -> None:
+    problem_of(executor(mapped(source)).process(record(1)))
+
+
+def test_a_message_without_utf_8_can_be_written() -> None:
+    effects = executor(mapped("def f(v): raise ValueError(v)")).process(record("\ud800"))
+    assert to_arrow(effects).num_rows == 1
+
+
+def test_a_record_that_cannot_be_decoded_is_a_dead_letter() -> None:
+    assert "not JSON" in problem_of(executor().process(record(b"{oops")))
+
+
+def test_a_defaultselector_must_return_a_class() -> None:
+    counts = table_state(default="def d(): return 0")
+    agent = executor(mapped("def f(v, counts): return counts[v]", ["counts"]), tables=[counts])
+    assert "must return a class, such as int or dict, not 0" in problem_of(agent.process(record("a")))
+
+
+def test_operations_see_the_writes_of_operations_and_events_before() -> None:
+    counts = table_state(default="def d(): return int")
+    agent = executor(
+        mapped("def f(v, counts):\n  counts[v] += 1\n  return v", ["counts"]),
+        mapped("def f(v, counts): return counts[v]", ["counts"]),
+        tables=[counts],
+    )
+    assert [outcome(agent, "a"), outcome(agent, "a"), outcome(agent, "b")] == [[1], [2], [1]]
+    assert counts.written == {'"a"': ("2", NOON), '"b"': ("1", NOON)}

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from typing import Any
+
+from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.event import InputRecord, TopicDecoder
+from kaspr_delta.engine.agent.ordered import LikelyKeys, run_in_order
+from kaspr_delta.engine.agent.tables import TableState
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.table_text import TableText
+from tests.unit.engine.agent.agents import JSON, NOON, FakeReader, executor, mapped, record, sent, table_plan
+
+COUNT = "def f(v, counts):\n  counts[v['c']] += 1\n  return counts[v['c']]"
+
+
+def run(
+    source: str, records: list[InputRecord], rows: dict[str, str] | None = None, default: str | None = None
+) -> tuple[list[Effect], FakeReader]:
+    reader = FakeReader(dict(rows or {}))
+    likely = LikelyKeys(records, TopicDecoder(JSON))
+    state = TableState(table_plan(default=default), reader, likely.of(TableText(JSON)))
+    agent = executor(mapped(source, ["counts"]), tables=[state])
+    return list(run_in_order(agent, records, likely)), reader
+
+
+def test_a_batch_is_sends_in_order_then_the_last_write_of_every_key() -> None:
+    records = [record({"c": c}, offset=n) for n, c in enumerate("aab")]
+    effects, _ = run(COUNT, records, {'"a"': "10"}, "def d(): return int")
+    assert sent(effects) == [11, 12, 1]
+    assert effects[3:] == [
+        Effect("write", "counts", b'"a"', b"12", None, NOON),
+        Effect("write", "counts", b'"b"', b"1", None, NOON),
+    ]
+
+
+def test_a_deletion_is_a_write_without_a_value() -> None:
+    effects, _ = run("def f(v, counts): del counts[v['c']]", [record({"c": "a"})], {'"a"': "1"})
+    assert effects[1:] == [Effect("write", "counts", b'"a"', None, None, NOON)]
+
+
+def test_a_failed_event_writes_nothing_and_the_others_do() -> None:
+    source = "def f(v, counts):\n  counts[v['c']] = 1\n  return 1 / v['n']"
+    effects, _ = run(source, [record({"c": "a", "n": 0}), record({"c": "b", "n": 1})])
+    assert [(effect.kind, effect.key) for effect in effects] == [
+        ("dead-letter", None),
+        ("send", None),
+        ("write", b'"b"'),
+    ]
+
+
+def test_the_keys_of_a_batch_are_fetched_in_one_read() -> None:
+    records = [record({"c": f"c{n}", "deep": [{"x": n}]}, key=f"k{n}") for n in range(200)]
+    _, reader = run(COUNT, records, default="def d(): return int")
+    (keys,) = reader.fetched
+    assert {'"c0"', '"c199"', '"k0"', '"k199"', "0", "199"} <= keys
+
+
+def test_a_computed_key_is_read_on_the_spot() -> None:
+    _, reader = run("def f(v, counts): return counts.get('x:' + v['c'])", [record({"c": "a"})], {'"x:a"': "1"})
+    assert reader.fetched == [{'"a"', '"x:a"'}]
+
+
+def test_a_batch_that_asks_for_nothing_reads_nothing() -> None:
+    _, reader = run("def f(v, counts): return v", [record({"c": "a"})])
+    assert reader.fetched == []
+
+
+def test_records_that_cannot_be_decoded_do_not_stop_the_look_ahead() -> None:
+    records = [record(b"{oops"), record({"c": "a"})]
+    effects, _ = run(COUNT, records, default="def d(): return int")
+    assert [effect.kind for effect in effects] == ["dead-letter", "send", "write"]
+
+
+def test_values_nested_as_deep_as_can_be_read_do_not_stop_the_look_ahead() -> None:
+    effects, _ = run("def f(v, counts): return len(counts.get('x', ''))", [record(b"[" * 900 + b"1" + b"]" * 900)])
+    assert sent(effects) == [0]
+
+
+def test_what_cannot_be_a_key_is_no_likely_key() -> None:
+    records = [record([1, "\ud800", None, True, 1.5])]
+    likely = LikelyKeys(records, TopicDecoder(JSON))
+    assert set(likely.of(TableText(JSON))()) == {"1", "true", "1.5"}
+    assert set(likely.of(TableText(Serializers("raw", "raw")))()) == set()
+
+
+def test_likely_keys_are_named_once_for_a_stretch_of_events() -> None:
+    records: list[Any] = [record({"c": "a"}), record({"c": "b"})]
+    likely = LikelyKeys(records, TopicDecoder(JSON))
+    keys = likely.of(TableText(JSON))
+    assert set(keys()) == {'"a"', '"b"'}
+    likely.at = 1
+    assert keys() == ()

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import json
+from collections import deque
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde.json_text import canonical_key, is_canonical, parse, value_text
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Money:
+    def __json__(self) -> dict[str, int]:
+        return {"cents": 5}
+
+
+class Broken:
+    def __json__(self) -> None:
+        raise KeyError("no text")
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+def test_values_come_back_as_they_were(value: Any) -> None:
+    assert parse(value_text(value)) == value
+
+
+@given(JSON)
+def test_what_is_written_as_a_key_is_canonical(key: Any) -> None:
+    assert is_canonical(canonical_key(key))
+
+
+@given(st.dictionaries(st.integers() | TEXT | st.booleans(), JSON, max_size=5))
+def test_objects_whose_names_are_no_text_have_canonical_keys_too(key: dict[Any, Any]) -> None:
+    assert is_canonical(canonical_key(key))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("P100", '"P100"'),
+        ("", '""'),
+        (1, "1"),
+        ("1", '"1"'),
+        (1.0, "1.0"),
+        (True, "true"),
+        (0, "0"),
+        ("Zoë", '"Zoë"'),
+        ("😀", '"😀"'),
+        ("a\n", '"a\\n"'),
+        (("eu", 1), '["eu",1]'),
+        (["eu", 1], '["eu",1]'),
+        ({"b": 1, "a": {"d": 1, "c": 2}}, '{"a":{"c":2,"d":1},"b":1}'),
+        ({9: 1, 10: 2}, '{"10":2,"9":1}'),
+        ({1: "number", "1": "text"}, '{"1":"text"}'),
+    ],
+)
+def test_every_key_has_one_spelling(key: Any, text: str) -> None:
+    assert canonical_key(key) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["P100", '{"b":1,"a":2}', '"\\u005a"', ' "a"', "1e2", "-0", '{"a":1,"a":1}', "NaN", "", "[1, 2]", "'a'"]
+)
+def test_another_spelling_is_not_canonical(text: str) -> None:
+    assert not is_canonical(text)
+
+
+def test_values_keep_the_order_of_their_names() -> None:
+    assert value_text({"b": 1, "a": [1, "ü"]}) == '{"b":1,"a":[1,"ü"]}'
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (datetime(2024, 5, 1, 12, tzinfo=timezone.utc), "2024-05-01T12:00:00Z"),
+        (datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2))), "2024-05-01T12:00:00+02:00"),
+        (datetime(2024, 5, 1, 12), "2024-05-01T12:00:00"),  # noqa: DTZ001  a moment without a zone stays so
+        (date(2024, 5, 1), "2024-05-01T00:00:00"),
+        (Decimal("1.50"), "1.50"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (b"x", "b'x'"),
+        (Colour.RED, "red"),
+        ({3, 1, 2}, [1, 2, 3]),
+        (frozenset("ba"), ["a", "b"]),
+        (deque([2, 1]), [2, 1]),
+        ((1, 2), [1, 2]),
+        (Money(), {"cents": 5}),
+        ({1: "one", None: 0}, {"1": "one", "null": 0}),
+    ],
+)
+def test_what_is_not_json_by_nature_follows_kasprs_rules(value: Any, plain: Any) -> None:
+    assert json.loads(value_text(value)) == plain
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], {"x": float("nan")}])
+def test_numbers_that_json_has_not_are_refused(value: Any) -> None:
+    with pytest.raises(SerializationError):
+        value_text(value)
+    with pytest.raises(SerializationError):
+        canonical_key(value)
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "-Infinity"])
+def test_texts_of_numbers_that_json_has_not_are_refused(text: str) -> None:
+    with pytest.raises(SerializationError):
+        parse(text)
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"a": ["\udfff"]}, {"\ud800": 1}])
+def test_lone_surrogates_are_refused(value: Any) -> None:
+    with pytest.raises(SerializationError):
+        value_text(value)
+
+
+@pytest.mark.parametrize("value", [object(), {(1, 2): 3}, 1j, Broken(), lambda: 1])
+def test_what_has_no_text_is_refused_with_its_type(value: Any) -> None:
+    with pytest.raises(SerializationError, match=type(value).__name__):
+        value_text(value)
+
+
+def test_circles_and_bottomless_values_are_refused() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in (circle, deep):
+        with pytest.raises(SerializationError):
+            value_text(value)
+    with pytest.raises(SerializationError):
+        parse("[" * 100_000)
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"", "{", "abc"])
+def test_text_that_is_not_json_is_refused(text: str | bytes) -> None:
+    with pytest.raises(SerializationError, match="not JSON"):
+        parse(text)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import SerializerName
+from kaspr_delta.serde.serializers import decode, encode_key, encode_value
+
+NAMES: tuple[SerializerName, ...] = ("json", "raw", "binary", "pickle")
+
+
+class NotPicklable:
+    def __reduce__(self) -> Any:
+        raise OSError("a socket, say")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_none_is_no_bytes_in_both_directions(name: SerializerName) -> None:
+    assert encode_key(name, None) is None
+    assert encode_value(name, None) is None
+    assert decode(name, None) is None
+
+
+def test_json_null_is_read_as_none() -> None:
+    assert decode("json", b"null") is None
+
+
+@pytest.mark.parametrize("name", ["raw", "binary"])
+@given(data=st.binary())
+def test_bytes_come_back(name: SerializerName, data: bytes) -> None:
+    assert decode(name, encode_value(name, data)) == data
+    assert decode(name, encode_key(name, data)) == data
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_text_is_utf_8_to_raw_and_binary(text: str) -> None:
+    assert encode_value("raw", text) == text.encode()
+    assert decode("binary", encode_value("binary", text)) == text.encode()
+
+
+@given(st.dictionaries(st.tuples(st.integers(), st.text()), st.sets(st.integers())))
+def test_objects_come_back_from_pickle(value: Any) -> None:
+    assert decode("pickle", encode_value("pickle", value)) == value
+
+
+def test_json_lets_bytes_pass_unencoded() -> None:
+    assert encode_value("json", b"{ }") == b"{ }"
+    assert encode_key("json", b"plain") == b"plain"
+
+
+def test_json_keys_are_canonical_and_values_are_as_written() -> None:
+    assert encode_key("json", {"b": 1, "a": 2}) == b'{"a":2,"b":1}'
+    assert encode_value("json", {"b": 1, "a": 2}) == b'{"b":1,"a":2}'
+
+
+def test_a_number_and_its_text_are_different_keys() -> None:
+    assert encode_key("json", 1) != encode_key("json", "1")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("raw", 1),
+        ("raw", {"a": 1}),
+        ("raw", "\ud800"),
+        ("binary", "\ud800"),
+        ("binary", 1.5),
+        ("json", float("nan")),
+        ("json", "\ud800"),
+        ("json", object()),
+        ("pickle", lambda: 1),
+        ("pickle", NotPicklable()),
+    ],
+)
+def test_what_cannot_be_written_is_refused(name: SerializerName, value: Any) -> None:
+    with pytest.raises(SerializationError):
+        encode_value(name, value)
+    with pytest.raises(SerializationError):
+        encode_key(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("json", b"abc"), ("json", b""), ("binary", b"?"), ("pickle", b"?"), ("pickle", b"AAAA"), ("pickle", b"")],
+)
+def test_what_cannot_be_read_is_refused(name: SerializerName, data: bytes) -> None:
+    with pytest.raises(SerializationError):
+        decode(name, data)

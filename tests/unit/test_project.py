@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kaspr_delta.cli import application
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_readme_names_every_command() -> None:
+    listed = set(re.findall(r"\| `kaspr-delta ([a-z-]+)", (ROOT / "README.md").read_text()))
+    names = {info.name for info in application.registered_commands}
+    assert listed == names
+
+
+def test_the_picture_of_the_rooms_is_what_the_tree_shows() -> None:
+    drawn = set(re.findall(r"^ +([a-z_]+)/ ", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE))
+    package = ROOT / "src" / "kaspr_delta"
+    rooms = {folder.parent.name for folder in package.rglob("__init__.py")} - {package.name}
+    assert drawn == rooms
+
+
+def test_every_make_target_is_documented() -> None:
+    text = (ROOT / "Makefile").read_text()
+    phony = next(line for line in text.splitlines() if line.startswith(".PHONY:")).split()[1:]
+    assert sorted(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)) == sorted(phony)
+
+
+def test_the_lock_names_versions_and_hashes_but_no_place() -> None:
+    text = (ROOT / "requirements-dev.lock").read_text()
+    assert "--hash=sha256:" in text
+    assert not re.search(r"(?m)https?:|file:|--(extra-)?index-url|--find-links|^-e ", text)
