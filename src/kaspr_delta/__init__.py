@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import (
     AlreadyRunningError,
-    EnvironmentProblem,
     KasprError,
     ManifestError,
     NotFoundError,
     NotQuietError,
     ResourceFailedError,
     SerializationError,
+    SetupError,
     UsageError,
 )
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyRunningError",
     "Application",
-    "EnvironmentProblem",
     "KasprError",
     "ManifestError",
     "NotFoundError",
     "NotQuietError",
     "ResourceFailedError",
     "SerializationError",
+    "SetupError",
     "UsageError",
 ]
 __version__ = "0.1.0"

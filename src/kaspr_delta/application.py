@@ -17,7 +17,7 @@ from kaspr_delta.api.topic import ChannelHandle, TopicHandle
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, TopicPlan
+from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.names import delta_name, topic_table
 from kaspr_delta.runtime.registry import Registry
 from kaspr_delta.runtime.report import RunReport
@@ -29,11 +29,12 @@ from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import LoadedManifests, load_path
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import DEAD_LETTERS
+from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.namespace import Namespace, Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Self
 
 
 class Application:
@@ -69,7 +70,7 @@ class Application:
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application where there are several.
         ``spark`` brings a session, classic or Connect.
 
-        Raises ManifestError (with every finding), NotFoundError, UsageError and EnvironmentProblem.
+        Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
         place = Warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE))
         if path is not None:
@@ -78,7 +79,7 @@ class Application:
         session = spark or spark_session(place.log_file)
         delta = Delta(place.namespace(schema))
         create_system_tables(session, delta)
-        plan = _plan_of(Registry(delta).load(session), app)
+        plan = _plan_of(Registry(delta).load(session), app if place.is_unity else schema)
         return cls._with_tables(session, delta, plan)
 
     @classmethod
@@ -159,7 +160,7 @@ class Application:
     def close(self) -> None:
         """Nothing is held open: the Spark session lives as long as the process, all state is in the warehouse."""
 
-    def __enter__(self) -> Application:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -196,8 +197,9 @@ class Application:
         table = topic_table(name)
         if not self.delta.exists(self.spark, table):
             raise NotFoundError.among("topic", name, [topic.name for topic in self.plan.topics])
-        any_topic = next(iter(self.plan.topics))
-        return TopicPlan(name, table, self.plan.default_partitions, any_topic.serializers)
+        self.delta.ensure(self.spark, table, TOPIC)
+        plain = next((topic.serializers for topic in self.plan.topics), Serializers("json", "json"))
+        return TopicPlan(name, table, self.plan.default_partitions, plain)
 
 
 def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:

@@ -1,14 +1,14 @@
 """Errors, caught at the height you need::
 
-    KasprError
-    ├── ManifestError            manifests that cannot run; carries every finding
-    ├── UsageError               a command or call that names something that is not there
-    │   └── NotFoundError
-    ├── EnvironmentProblem       Java, Spark or the warehouse is not as needed; says how to mend it
-    ├── AlreadyRunningError      the same resource runs in another process
-    ├── SerializationError       a key or value that cannot be written or read
-    ├── ResourceFailedError      a resource stopped; others went on
-    └── NotQuietError            a loop of resources that feeds itself for ever
+KasprError
+├── ManifestError            manifests that cannot run; carries every finding
+├── UsageError               a command or call that names something that is not there
+│   └── NotFoundError
+├── SetupError       Java, Spark or the warehouse is not as needed; says how to mend it
+├── AlreadyRunningError      the same resource runs in another process
+├── SerializationError       a key or value that cannot be written or read
+├── ResourceFailedError      a resource stopped; others went on
+└── NotQuietError            a loop of resources that feeds itself for ever
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NotFoundError(UsageError):
         return cls(f"no {kind} {name!r} ({hint})")
 
 
-class EnvironmentProblem(KasprError):
+class SetupError(KasprError):
     """The machine lacks something; the message is one sentence that says what to do."""
 
 

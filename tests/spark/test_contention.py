@@ -40,9 +40,7 @@ def test_contending_processes_lose_no_commit(spark: SparkSession, tmp_path: Path
 def test_a_resource_started_twice_is_refused_and_producing_is_not(spark: SparkSession, tmp_path: Path) -> None:
     manifests = Path(__file__).parents[2] / "bundles" / "order-system"
     app = Application.open(manifests, warehouse=tmp_path, spark=spark)
-    with (
-        app.delta.namespace.running("agent/ingest-orders"),
-        pytest.raises(AlreadyRunningError, match="agent/ingest-orders already runs"),
-    ):
-        app.topic("raw-orders").produce([{"key": "O1", "value": {}}])
-        app.run()
+    with app.delta.namespace.running("agent/ingest-orders"):
+        assert app.topic("raw-orders").produce([{"key": "O1", "value": {}}]) == 1
+        with pytest.raises(AlreadyRunningError, match="agent/ingest-orders already runs"):
+            app.run()

@@ -25,13 +25,13 @@ def results(app: Application) -> dict[Any, Any]:
 
 def test_rows_written_by_sql_are_joined_and_odd_ones_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     app = open_app(spark, tmp_path)
-    insert(app, "products", "'\"P1\"'", "'{\"name\":\"Widget\"}'")
-    insert(app, "products", "'P2'", "'{\"name\":\"key without quotes\"}'")
-    insert(app, "orders", "'\"good\"'", "'{\"product_id\":\"P1\"}'")
+    insert(app, "products", "'\"P1\"'", '\'{"name":"Widget"}\'')
+    insert(app, "products", "'P2'", '\'{"name":"key without quotes"}\'')
+    insert(app, "orders", "'\"good\"'", '\'{"product_id":"P1"}\'')
     insert(app, "orders", "'\"gone\"'", "NULL")
-    insert(app, "orders", "NULL", "'{\"product_id\":\"P1\"}'")
-    insert(app, "orders", "'\"twice\"'", "'{\"product_id\":\"P1\",\"n\":1}'", second=1)
-    insert(app, "orders", "'\"twice\"'", "'{\"product_id\":\"P1\",\"n\":2}'", second=2)
+    insert(app, "orders", "NULL", '\'{"product_id":"P1"}\'')
+    insert(app, "orders", "'\"twice\"'", '\'{"product_id":"P1","n":1}\'', second=1)
+    insert(app, "orders", "'\"twice\"'", '\'{"product_id":"P1","n":2}\'', second=2)
     app.run()
 
     assert results(app) == {"good": "Widget", "twice": "Widget"}
@@ -57,12 +57,12 @@ def test_update_merge_and_overwrite_by_sql_are_followed(spark: SparkSession, tmp
     app.sql("UPDATE orders SET key = '\"c\"' WHERE key = '\"a\"'")
     app.sql(
         "MERGE INTO orders t USING (SELECT '\"b\"' AS key) s ON t.key = s.key"
-        " WHEN MATCHED THEN UPDATE SET value = '{\"product_id\":\"P2\"}'"
+        ' WHEN MATCHED THEN UPDATE SET value = \'{"product_id":"P2"}\''
     )
     app.run()
     assert results(app) == {"b": "Gadget", "c": "Widget"}
 
-    app.sql("INSERT OVERWRITE orders VALUES ('\"d\"', '{\"product_id\":\"P2\"}', NULL)")
+    app.sql('INSERT OVERWRITE orders VALUES (\'"d"\', \'{"product_id":"P2"}\', NULL)')
     app.run()
     assert results(app) == {"d": "Gadget"}
     subscriptions = app.sql("SELECT key FROM subscriptions__inner").collect()

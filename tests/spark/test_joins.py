@@ -25,7 +25,7 @@ def product(name: str, price: float = 1) -> dict[str, Any]:
     return {"name": name, "price": price}
 
 
-# Each wave is written, then run until quiet: orders and products, None deletes. Pairs, for no dictionary has 0 and False.
+# Each wave is written, then run until quiet: orders and products, None deletes. No dictionary has both 0 and False.
 WAVES: list[tuple[dict[Any, Any], list[tuple[Any, Any]]]] = [
     (
         {

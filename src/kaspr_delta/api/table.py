@@ -47,13 +47,17 @@ class TableHandle:
         """The value of a key; None when there is none."""
         text = self.table.text.key(key)
         row = self.table.live_rows(self.spark).where(F.col("key") == text).first()
-        return None if row is None else self.table.text.value_object(row["value"])
+        pair = None if row is None else _readable(self.table.text, text, row["value"])
+        return None if pair is None else pair[1]
 
     def rows(self) -> Pairs:
-        """All rows as pairs of key and value, ordered by key text."""
+        """All rows as pairs of key and value, ordered by key text.
+
+        A row that SQL wrote with a key or value that is not JSON text is none; it stays visible in SQL.
+        """
         texts = self.table.text
         rows = self.table.live_rows(self.spark).orderBy("key").collect()
-        return [(texts.key_object(row["key"]), texts.value_object(row["value"])) for row in rows]
+        return [pair for row in rows if (pair := _readable(texts, row["key"], row["value"])) is not None]
 
     def to_dict(self) -> dict[Any, Any]:
         """All rows by key; list keys as tuples. Raises UsageError where Python would take two keys for one."""
@@ -115,6 +119,16 @@ class JoinHandle:
     def _pair(self, row: Mapping[str, Any]) -> dict[str, Any]:
         right = None if row["right"] is None else self.right.value_object(row["right"])
         return {"left": self.left.value_object(row["left"]), "right": right}
+
+
+def _readable(texts: TableText, key: str, value: str) -> tuple[Any, Any] | None:
+    """A row as objects; None where key or value is not what the table's serializers write."""
+    if not texts.is_key(key):
+        return None
+    try:
+        return texts.key_object(key), texts.value_object(value)
+    except SerializationError:
+        return None
 
 
 def as_dict(rows: Pairs, name: str) -> dict[Any, Any]:

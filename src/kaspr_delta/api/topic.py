@@ -38,10 +38,11 @@ class TopicHandle:
         """
         partitions = Partitions({self.plan.name: self.plan.partitions}, self.plan.partitions)
         effects = to_arrow(to_effect(record, self.plan.name, self.plan.serializers, partitions) for record in records)
-        if effects.num_rows:
+        count = int(effects.num_rows)
+        if count:
             rows = self.spark.createDataFrame(pa.Table.from_batches([effects], SCHEMA)).coalesce(1)
             self.delta.append(rows.drop("kind", "target", "problem"), self.plan.delta_name)
-        return effects.num_rows
+        return count
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The records in order, from the start, at most so many."""

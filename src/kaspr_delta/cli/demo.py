@@ -15,7 +15,7 @@ from rich.table import Table
 
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.cli.progress import show_progress, show_report, working
-from kaspr_delta.errors import EnvironmentProblem, UsageError
+from kaspr_delta.errors import SetupError, UsageError
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
@@ -55,13 +55,13 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
 
 
 def bundle_folder(name: str) -> Path:
-    """The folder of an application that comes with this package. Raises EnvironmentProblem when it is not there."""
+    """The folder of an application that comes with this package. Raises SetupError when it is not there."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "bundles" / name, package.parents[1] / "bundles" / name):
         if folder.is_dir():
             return folder
     msg = f"the example application {name!r} is not part of this installation: clone the repository for it"
-    raise EnvironmentProblem(msg)
+    raise SetupError(msg)
 
 
 def _first_wave(application: Application, bundle: Path, out: Console) -> None:
@@ -145,7 +145,7 @@ def _generator(bundle: Path) -> Any:
     spec = importlib.util.spec_from_file_location("order_system_data", bundle / "generate.py")
     if spec is None or spec.loader is None:
         msg = f"{bundle} has no generate.py"
-        raise EnvironmentProblem(msg)
+        raise SetupError(msg)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -12,7 +12,7 @@ from pathlib import Path
 import typer
 
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
-from kaspr_delta.errors import EnvironmentProblem
+from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
 
 
@@ -34,7 +34,7 @@ def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOp
     for name, check in checks.items():
         try:
             typer.echo(f"ok       {name}: {check()}")
-        except EnvironmentProblem as problem:
+        except SetupError as problem:
             failed = True
             typer.echo(f"missing  {name}: {problem}")
     if failed:
@@ -54,7 +54,7 @@ def _package(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         msg = "not installed: pip install 'kaspr-delta[local]'"
-        raise EnvironmentProblem(msg) from None
+        raise SetupError(msg) from None
 
 
 def _jars() -> str:
@@ -73,4 +73,4 @@ def _writable(place: str) -> str:
             return f"{folder} can be written"
     except OSError as error:
         msg = f"{folder} cannot be written ({error.strerror}): choose another folder with --warehouse"
-        raise EnvironmentProblem(msg) from error
+        raise SetupError(msg) from error

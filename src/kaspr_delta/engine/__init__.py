@@ -1,0 +1,1 @@
+"""The engine: one batch for every stateful resource, one log each, folds."""

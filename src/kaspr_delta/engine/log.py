@@ -37,7 +37,7 @@ class Log:
     table: str
 
     def append(self, rows: Rows, batch: BatchId) -> Rows:
-        """Commit a batch, and return its rows as they are in the log. A second append of a batch is skipped by Delta."""
+        """Commit a batch, and return its rows as the log has them. A second append of a batch is skipped by Delta."""
         marked = rows.df.withColumns(
             {"checkpoint": F.lit(batch.checkpoint), "batch": F.lit(batch.number).cast("bigint")}
         )

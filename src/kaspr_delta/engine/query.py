@@ -21,8 +21,7 @@ from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
-
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 Result = TypeVar("Result")
@@ -84,6 +83,8 @@ class Query:
     delta: Delta
     resource: Resource
     checkpoint: Path
+    # Those that share this resource's tables: what one of them had committed is folded before this one reads.
+    companions: tuple[Query, ...] = ()
     log: Log = field(init=False)
     progress: Progress = field(init=False)
     # What stopped the query, where it runs in this process: clearer than Spark's account of it.
@@ -104,12 +105,7 @@ class Query:
     def recover(self, spark: SparkSession) -> None:
         """Before the first batch: finish what a killed run had committed but not folded."""
         with self.delta.namespace.turn(self.resource.turn):
-            folded = self.progress.folded(spark)
-            unfolded = self.log.unfolded(spark, folded)
-            for batch in unfolded:
-                self._fold(spark, batch, self.log.batch(spark, batch), rows_in=0, started=time.monotonic())
-            mine = [batch.number for batch in unfolded if batch.checkpoint == self.checkpoint.name]
-            self._committed = max([*mine, folded.get(self.checkpoint.name, -1)])
+            self._recover(spark)
 
     def start(self, spark: SparkSession, every: str | None) -> StreamingQuery:
         """Start the query: until what is there now is processed, or, with an interval, until it is stopped."""
@@ -125,6 +121,8 @@ class Query:
         if batch_id <= self._committed:
             return
         with self.delta.namespace.turn(self.resource.turn):
+            for companion in self.companions:
+                companion._recover(batch.sparkSession)  # noqa: SLF001  under the turn that all of them share
             # Steps 1-4: touched, pinned, recompute, difference.
             decision = self.resource.decide(batch, batch_id)
             if decision.effects.empty:
@@ -135,6 +133,14 @@ class Query:
             # Step 6: fold.
             self._fold(batch.sparkSession, this, logged, decision.rows_in, started)
             self._committed = batch_id
+
+    def _recover(self, spark: SparkSession) -> None:
+        folded = self.progress.folded(spark)
+        unfolded = self.log.unfolded(spark, folded)
+        for batch in unfolded:
+            self._fold(spark, batch, self.log.batch(spark, batch), rows_in=0, started=time.monotonic())
+        mine = [batch.number for batch in unfolded if batch.checkpoint == self.checkpoint.name]
+        self._committed = max([*mine, folded.get(self.checkpoint.name, -1)])
 
     def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, rows_in: int, started: float) -> None:
         folded = self.resource.fold(spark, batch, rows)

@@ -1,8 +1,8 @@
 """Rows on their way through a batch: held on the driver while they are few, left to Spark when they are many.
 
 Most batches touch little. Their rows are brought to the driver once and sent back as literals, so that every later step
-sees the same rows without computing them again, and Python functions run without starting workers. A large batch stays a
-plan, which Spark runs once, in the commit.
+sees the same rows without computing them again, and Python functions run without starting workers. A large batch stays
+a plan, which Spark runs once, in the commit.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Rows:
     def map_arrow(self, function: ArrowFunction, schema: str) -> Rows:
         """Apply a function over Arrow batches: here when the rows are few, else in Spark's Python workers."""
         if self.table is None:
-            return Rows(self.df.mapInArrow(function, schema))  # type: ignore[arg-type]
+            return Rows(self.df.mapInArrow(function, schema))
         spark = self.df.sparkSession
         batches = list(function(self.table.to_batches()))
         if not batches:

@@ -1,7 +1,7 @@
 """Order: where a record stands on its topic or channel.
 
-``seq`` orders the rows of one commit; ``offset`` puts the commit's version before it, so that offsets order everything on
-a topic and never repeat, as Kafka's do. They have gaps.
+``seq`` orders the rows of one commit; ``offset`` puts the commit's version before it, so that offsets order everything
+on a topic and never repeat, as Kafka's do. They have gaps.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What will run: a frozen, fully resolved plan.
 
 Manifests (``kaspr_delta.spec``) say what the author may write; here nothing is optional that the engine would have to
-guess: every name is resolved, every default filled in, every function compiled. The engine, the ``plan`` command and the
-Databricks jobs read this one object, so what is printed is what runs.
+guess: every name is resolved, every default filled in, every function compiled. The engine, the ``plan`` command and
+the Databricks jobs read this one object, so what is printed is what runs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""What surrounds the engine: the Spark session, the registry of manifests, the runner."""

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from kaspr_delta.errors import EnvironmentProblem
+from kaspr_delta.errors import SetupError
 
 # Spark 4 needs 17 or newer; 25 is the newest it names.
 SUPPORTED = range(17, 26)
@@ -15,36 +15,38 @@ _ADVICE = "install a JDK 17 (Debian: apt-get install openjdk-17-jre-headless; ma
 
 
 def java_command() -> str:
-    """The ``java`` that Spark will start. Raises EnvironmentProblem when there is none."""
+    """The ``java`` that Spark will start. Raises SetupError when there is none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         command = os.path.join(home, "bin", "java")  # noqa: PTH118
         if os.access(command, os.X_OK):
             return command
         msg = f"JAVA_HOME is {home}, but {command} is not there: correct or unset JAVA_HOME, or {_ADVICE}"
-        raise EnvironmentProblem(msg)
+        raise SetupError(msg)
     found = shutil.which("java")
     if found is None:
         msg = f"Java is not installed, and local Spark needs it: {_ADVICE}"
-        raise EnvironmentProblem(msg)
+        raise SetupError(msg)
     return found
 
 
 def check_java() -> int:
-    """The major version of Java. Raises EnvironmentProblem when there is none or a wrong one."""
+    """The major version of Java. Raises SetupError when there is none or a wrong one."""
     command = java_command()
     try:
         # The command is the java of JAVA_HOME or PATH, and its arguments are fixed.
         answer = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired) as error:
         msg = f"{command} does not start ({error}): {_ADVICE}"
-        raise EnvironmentProblem(msg) from error
+        raise SetupError(msg) from error
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
         msg = f"{command} does not tell its version: {_ADVICE}"
-        raise EnvironmentProblem(msg)
+        raise SetupError(msg)
     major = int(match[1])
     if major not in SUPPORTED:
-        msg = f"{command} is Java {major}, and Spark needs {SUPPORTED.start} or newer: {_ADVICE}, or set JAVA_HOME to one"
-        raise EnvironmentProblem(msg)
+        msg = (
+            f"{command} is Java {major}, and Spark needs {SUPPORTED.start} or newer: {_ADVICE}, or set JAVA_HOME to one"
+        )
+        raise SetupError(msg)
     return major

@@ -1,4 +1,4 @@
-"""The manifests that were applied to a warehouse: kept in the application's schema, so that later commands know them."""
+"""The manifests applied to a warehouse: kept in the application's schema, so that later commands know them."""
 
 from __future__ import annotations
 

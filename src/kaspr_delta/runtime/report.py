@@ -52,6 +52,4 @@ class RunReport:
             *(F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters", "seconds")),
         )
         names = ResourceReport.__dataclass_fields__
-        return cls(
-            {row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows.collect()}
-        )
+        return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows.collect()})

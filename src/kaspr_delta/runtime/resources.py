@@ -72,7 +72,9 @@ def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
     agent = plan.agent(ref.name) if ref.kind == "agent" else None
     if agent is not None:
         return Agent(delta, agent, plan)
-    raise NotFoundError.among("resource that runs", str(ref), [str(r) for stage in plan.stages for r in stage.resources])
+    raise NotFoundError.among(
+        "resource that runs", str(ref), [str(r) for stage in plan.stages for r in stage.resources]
+    )
 
 
 def _variant(column: str, *, raw: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,10 +17,12 @@ from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 # Rounds of a loop of resources that feed one another, before it is called endless.
 _MOST_ROUNDS = 100
+# Seconds between two looks at queries that run.
+_POLL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +44,24 @@ class Runner:
     spark: SparkSession
     delta: Delta
     plan: Plan
-    listener: Listener = lambda progressed: None  # noqa: ARG005, E731
+    listener: Listener = lambda progressed: None  # noqa: ARG005
     _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
 
     def until_quiet(self, only: Iterable[ResourceRef] = ()) -> None:
         """Process what is there, in dependency order, until no resource has anything to do.
 
-        Raises ResourceFailedError when one failed (what depends on it was still run on what it has), AlreadyRunningError
-        and NotQuietError.
+        Raises ResourceFailedError when one failed (what depends on it was still run on what it has),
+        AlreadyRunningError and NotQuietError.
         """
         failures: dict[ResourceRef, Exception] = {}
-        with self._running(stages := self._stages(only)):
-            for stage in stages:
-                self._until_stage_quiet(stage, failures)
+        with self._running(stages := self._stages(only), failures):
+            for _ in range(_MOST_ROUNDS):
+                rows = sum(self._until_stage_quiet(stage, failures) for stage in stages)
+                # A topic that a nameSelector names may be read by any stage, also by an earlier one.
+                if rows == 0 or not self._sends_anywhere(stages):
+                    break
+            else:
+                raise _endless([ref for stage in stages for ref in stage.resources])
         if failures:
             raise _failed(failures)
 
@@ -63,45 +70,66 @@ class Runner:
 
         Raises ResourceFailedError as soon as one fails, after the others were stopped.
         """
-        with self._running(stages := self._stages(only)):
-            running = {ref: self._queries[ref].start(self.spark, every) for stage in stages for ref in stage.resources}
-            try:
-                while not stop.wait(0.2) and all(query.isActive for query in running.values()):
+        failures: dict[ResourceRef, Exception] = {}
+        with self._running(stages := self._stages(only), failures):
+            refs = [ref for stage in stages for ref in stage.resources]
+            with self._started(refs, every, failures) as running:
+                while not (failures or stop.wait(_POLL)) and all(query.isActive for query in running.values()):
                     pass
-            finally:
-                for query in running.values():
-                    _stop_after_batch(query)
-            failures = {
-                ref: self._queries[ref].failure or error
-                for ref, query in running.items()
-                if (error := query.exception()) is not None
-            }
+            for ref, query in running.items():
+                self._note_failure(ref, query.exception(), failures)
         if failures:
             raise _failed(failures)
 
-    def _until_stage_quiet(self, stage: Stage, failures: dict[ResourceRef, Exception]) -> None:
+    def _until_stage_quiet(self, stage: Stage, failures: dict[ResourceRef, Exception]) -> int:
+        total = 0
         for _ in range(_MOST_ROUNDS):
             rows = self._round(stage, failures)
+            total += rows
             if rows == 0 or not stage.loop:
-                return
-        loop = " -> ".join(str(ref) for ref in (*stage.resources, stage.resources[0]))
-        msg = f"{loop} feed one another and were not quiet after {_MOST_ROUNDS} rounds: let a filter end the loop"
-        raise NotQuietError(msg)
+                return total
+        raise _endless(stage.resources)
 
     def _round(self, stage: Stage, failures: dict[ResourceRef, Exception]) -> int:
         """Run every resource of the stage once on what is there now, side by side; the number of rows read."""
-        started = {r: self._queries[r].start(self.spark, None) for r in stage.resources if r not in failures}
         rows = 0
-        for ref, query in started.items():
-            try:
-                query.awaitTermination()
-            except Exception as error:  # noqa: BLE001 - whatever it was, the others go on and it is raised at the end
-                failures[ref] = self._queries[ref].failure or error
-                continue
-            read = sum(progress["numInputRows"] for progress in query.recentProgress)
-            rows += read
-            self.listener(Progressed(ref, len(query.recentProgress), read))
+        with self._started([ref for ref in stage.resources if ref not in failures], None, failures) as running:
+            for ref, query in running.items():
+                try:
+                    query.awaitTermination()
+                except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
+                    self._note_failure(ref, error, failures)
+                    continue
+                read = sum(progress["numInputRows"] for progress in query.recentProgress)
+                rows += read
+                self.listener(Progressed(ref, len(query.recentProgress), read))
         return rows
+
+    @contextlib.contextmanager
+    def _started(
+        self, refs: Iterable[ResourceRef], every: str | None, failures: dict[ResourceRef, Exception]
+    ) -> Iterator[dict[ResourceRef, StreamingQuery]]:
+        """The queries of these resources, running; none is left running, however it ends."""
+        running: dict[ResourceRef, StreamingQuery] = {}
+        try:
+            for ref in refs:
+                try:
+                    running[ref] = self._queries[ref].start(self.spark, every)
+                except Exception as error:  # noqa: BLE001 - one that does not start must not keep the others from it
+                    self._note_failure(ref, error, failures)
+            yield running
+        finally:
+            for query in running.values():
+                _stop_after_batch(query)
+
+    def _note_failure(self, ref: ResourceRef, error: Exception | None, failures: dict[ResourceRef, Exception]) -> None:
+        if error is not None:
+            failures[ref] = self._queries[ref].failure or error
+
+    def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
+        agents = [self.plan.agent(ref.name) for stage in stages for ref in stage.resources if ref.kind == "agent"]
+        sends = [s for agent in agents if agent for s in (*agent.outputs, *(step.send for step in agent.pipeline))]
+        return any(send is not None and send.name_selector is not None for send in sends)
 
     def _stages(self, only: Iterable[ResourceRef]) -> list[Stage]:
         wanted = set(only)
@@ -114,30 +142,49 @@ class Runner:
         return stages
 
     @contextlib.contextmanager
-    def _running(self, stages: Iterable[Stage]):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def _running(self, stages: Iterable[Stage], failures: dict[ResourceRef, Exception]) -> Iterator[None]:
         """Hold the locks of the resources, and finish what a killed run left, also of those who share their tables."""
         refs = [ref for stage in stages for ref in stage.resources]
         with contextlib.ExitStack() as held:
             for ref in refs:
                 held.enter_context(self.delta.namespace.running(str(ref)))
             self._queries = {ref: query_of(self.delta, self.plan, ref) for ref in refs}
-            companions = [query_of(self.delta, self.plan, ref) for ref in self._companions(refs)]
-            every = [*self._queries.values(), *companions]
-            side_by_side([partial(query.recover, self.spark) for query in every])
+            for ref, query in self._queries.items():
+                query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
+            side_by_side([partial(self._recover, ref, failures) for ref in refs])
             yield
 
-    def _companions(self, refs: list[ResourceRef]) -> set[ResourceRef]:
-        groups = [group for group in self.plan.groups if set(group) & set(refs)]
-        waiting = {ref for ref, _ in self.plan.waiting}
-        return {ref for group in groups for ref in group} - set(refs) - waiting
+    def _recover(self, ref: ResourceRef, failures: dict[ResourceRef, Exception]) -> None:
+        try:
+            self._queries[ref].recover(self.spark)
+        except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
+            failures[ref] = error
+
+    def _companions(self, ref: ResourceRef) -> list[ResourceRef]:
+        group = next((group for group in self.plan.groups if ref in group), ())
+        waiting = {other for other, _ in self.plan.waiting}
+        return [other for other in group if other != ref and other not in waiting]
 
 
 def _stop_after_batch(query: StreamingQuery) -> None:
     """Stop a query between two batches: an interrupted batch is replayed anyway, but would leave noise in the log."""
     pause = threading.Event()
-    while query.isActive and query.status["isTriggerActive"]:
-        pause.wait(0.05)
+    batch = _batch_of(query)
+    while query.isActive and query.status["isTriggerActive"] and _batch_of(query) == batch:
+        pause.wait(_POLL)
     query.stop()
+
+
+def _batch_of(query: StreamingQuery) -> int | None:
+    """The last batch that ended."""
+    last = query.lastProgress
+    return None if last is None else int(last["batchId"])
+
+
+def _endless(resources: Sequence[ResourceRef]) -> NotQuietError:
+    loop = " -> ".join(str(ref) for ref in (*resources, resources[0]))
+    msg = f"{loop} feed one another and were not quiet after {_MOST_ROUNDS} rounds: let a filter end the loop"
+    return NotQuietError(msg)
 
 
 def _failed(failures: dict[ResourceRef, Exception]) -> ResourceFailedError:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kaspr_delta.errors import EnvironmentProblem
+from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ _SETTINGS = {
 def spark_session(log: Path | None = None) -> SparkSession:
     """The running session, or a new embedded one, whose JVM writes what it has to say to ``log``.
 
-    On Databricks and under Spark Connect a session is always running. Raises EnvironmentProblem when Java or the
+    On Databricks and under Spark Connect a session is always running. Raises SetupError when Java or the
     packages of the extra ``local`` are missing.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         msg = "pyspark is not installed: pip install 'kaspr-delta[local]'"
-        raise EnvironmentProblem(msg) from error
+        raise SetupError(msg) from error
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -59,14 +59,16 @@ def _embedded(log: Path | None) -> SparkSession:
         from delta import configure_spark_with_delta_pip
     except ImportError as error:
         msg = "delta-spark is not installed: pip install 'kaspr-delta[local]'"
-        raise EnvironmentProblem(msg) from error
+        raise SetupError(msg) from error
     from pyspark.sql import SparkSession
 
     # Workers run the interpreter that runs this: another python on the PATH has not our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kaspr-delta").master(os.environ.get("KASPR_DELTA_MASTER", "local[*]"))
     # Where Spark would put tables without a location, of which there are none: out of the working directory.
-    builder = builder.config("spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "kaspr-delta-spark-warehouse"))
+    builder = builder.config(
+        "spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "kaspr-delta-spark-warehouse")
+    )
     builder = builder.config("spark.driver.memory", os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"))
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
@@ -76,7 +78,7 @@ def _embedded(log: Path | None) -> SparkSession:
         except Exception as error:
             where = f"; see {log}" if log is not None else ""
             msg = f"Spark does not start ({str(error).splitlines()[0]}){where}"
-            raise EnvironmentProblem(msg) from error
+            raise SetupError(msg) from error
 
 
 @contextlib.contextmanager

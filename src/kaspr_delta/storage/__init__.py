@@ -1,0 +1,1 @@
+"""Delta Lake: namespaces, layouts, and every statement."""

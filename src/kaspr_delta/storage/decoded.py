@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 def decoded(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     """Replace columns of JSON text by typed ones; where rows disagree about a field's type it is a VARIANT."""
+    if not columns:
+        return rows
     types = rows.agg(*(F.schema_of_variant_agg(F.try_parse_json(column)).alias(column) for column in columns)).first()
     if types is None:
         return rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pyspark.errors import PySparkException
@@ -53,7 +54,7 @@ class Delta:
         identifier = self.namespace.identifier(table)
         location = self.namespace.location(table)
         with self.namespace.commit_lock(table):
-            if location is not None and (location / "_delta_log").is_dir():
+            if location is not None and _is_delta(location):
                 spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {_literal(str(location))}")
                 return
             if location is not None:  # a catalog may remember a table whose folder was deleted
@@ -69,7 +70,7 @@ class Delta:
         """Whether the table is there (and registered)."""
         location = self.namespace.location(table)
         if location is not None:
-            return (location / "_delta_log").is_dir()
+            return _is_delta(location)
         return spark.catalog.tableExists(self.namespace.identifier(table))
 
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
@@ -162,6 +163,11 @@ class Delta:
         )
         with self.namespace.commit_lock(table):
             _retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
+
+
+def _is_delta(location: Path) -> bool:
+    """Whether a table was committed there; a kill may leave an empty log folder behind."""
+    return any((location / "_delta_log").glob("*.json"))
 
 
 def _literal(text: str) -> str:

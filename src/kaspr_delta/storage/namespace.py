@@ -61,8 +61,8 @@ class Namespace(Protocol):
 class LocalNamespace:
     """A folder of a warehouse on this machine's disk.
 
-    Delta's log store on a local disk is not atomic between JVMs, so every commit takes a kernel file lock, which is gone
-    with its holder however that ends.
+    Delta's log store on a local disk is not atomic between JVMs, so every commit takes a kernel file lock, which is
+    gone with its holder however that ends.
     """
 
     root: Path
@@ -87,7 +87,7 @@ class LocalNamespace:
         return FileLock(self._lock(f"commit-{table}"))
 
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
-        return FileLock(self._lock(f"turn-{name}"))
+        return FileLock(self._lock(f"turn-{_as_file(name)}"))
 
     @contextlib.contextmanager
     def running(self, resource: str) -> Iterator[None]:
@@ -110,7 +110,7 @@ class LocalNamespace:
 
 @dataclass(frozen=True, slots=True)
 class UnityNamespace:
-    """A schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there; the catalog owns locations."""
+    """A schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there; the catalog owns places."""
 
     catalog: str
     name: str

@@ -124,7 +124,7 @@ def test_generators_fan_out() -> None:
 
     assert list(fan_out(call(each, 1, {}))) == [1, 2]
     assert list(fan_out(n for n in [5, None])) == [5, None]
-    assert list(fan_out(n for n in ())) == []
+    assert list(fan_out(n for n in range(0))) == []
 
 
 def test_async_generators_fan_out() -> None:
@@ -154,8 +154,11 @@ def test_an_async_generator_left_early_is_closed() -> None:
 
 
 def test_an_account_of_a_failure_has_utf_8() -> None:
+    def fail(value: str) -> None:
+        raise ValueError(value)
+
     try:
-        raise ValueError("\ud800")
+        call(fail, "\ud800", {})
     except ValueError:
         account = account_of_failure(frames=3)
     assert "ValueError: \\ud800" in account.encode().decode()

@@ -81,7 +81,7 @@ class Agent:
         records = Rows.of(batch, _FEW_EVENTS)
         run = RunAgent(self._executor({}))
         if records.table is None:
-            effects = in_partition_order(batch).mapInArrow(run, _EFFECT_COLUMNS)  # type: ignore[arg-type]
+            effects = in_partition_order(batch).mapInArrow(run, _EFFECT_COLUMNS)
             return Decision(Rows(effects), batch.count())
         if records.empty:
             return Decision(records, 0)

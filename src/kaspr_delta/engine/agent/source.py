@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 def topic_records(feed: DataFrame, topic: str) -> DataFrame:
     """A topic's change feed as rows of InputRecord."""
     appended = feed.where(F.col("_change_type") == "insert")  # retention deletes; that is no record
-    return appended.select(
-        F.lit(topic).alias("source"), "key", "value", "headers", "timestamp", "partition", offset()
-    )
+    return appended.select(F.lit(topic).alias("source"), "key", "value", "headers", "timestamp", "partition", offset())
 
 
 def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> DataFrame:

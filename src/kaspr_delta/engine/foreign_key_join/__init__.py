@@ -1,0 +1,1 @@
+"""The foreign-key join of KIP-213, one hop a file: send, receive, right change, response, emit."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def emit(responses: DataFrame) -> DataFrame:
-    """Responses to rows of the log: a value, a tombstone where something was emitted and nothing holds, or state only."""
+    """Responses to rows of the log: a value, a tombstone where what was emitted holds no more, or state only."""
     unchanged = F.col("result").eqNullSafe(F.col("emitted"))
     kind = F.when(unchanged, "state").when(F.col("shown"), "value").otherwise("tombstone")
     live = F.col("left").isNotNull()

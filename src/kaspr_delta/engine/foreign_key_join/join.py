@@ -153,7 +153,9 @@ def _refused(touched: DataFrame) -> DataFrame:
     """Touched keys that cannot be joined, as rows of the log that change nothing and carry the problem."""
     hint = F.when(
         F.col("reason") == "null key", F.lit("a row without a key belongs to nothing: give it a key or delete it")
-    ).otherwise(F.concat(F.lit('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), "side"))
+    ).otherwise(
+        F.concat(F.lit('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), "side")
+    )
     problem = F.struct("reason", hint.alias("detail"), F.lit(None).cast("string").alias("value"))
     return touched.where(F.col("reason").isNotNull()).select(
         "key",
@@ -162,4 +164,3 @@ def _refused(touched: DataFrame) -> DataFrame:
         problem.alias("problem"),
         F.lit(True).alias("failed"),
     )
-

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.rows import Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from kaspr_delta.engine.live_table import LiveTable
 
@@ -25,7 +25,23 @@ def receive(spark: SparkSession, subscriptions: Rows, right: LiveTable, version:
     keys = None
     if subscriptions.few:
         keys = subscriptions.df.where(F.col("fk").isNotNull()).select(F.col("fk").alias("key")).distinct()
-    found = right.live_rows(spark, version, keys).select(
-        F.col("key").alias("fk"), F.col("value").alias("right"), F.col("timestamp").alias("right_timestamp")
+    rows = right.live_rows(spark, version, keys)
+    if right.plan.serializers.value == "json":
+        rows = rows.where(F.try_parse_json("value").isNotNull())  # what SQL wrote and nobody can read is no row
+    found = rows.select(
+        F.col("key").alias("fk"),
+        F.col("value").alias("right"),
+        F.col("timestamp").alias("right_timestamp"),
+        F.col("copies").alias("right_copies"),
     )
-    return subscriptions.df.join(found, "fk", "left")
+    answered = subscriptions.df.join(found, "fk", "left")
+    return answered.withColumn("problem", F.coalesce("problem", _duplicates()))
+
+
+def _duplicates() -> Column:
+    """Several right rows of one key: one is used, always the same."""
+    detail = F.concat(
+        F.col("right_copies"), F.lit(" right rows have the key "), F.col("fk"), F.lit(": delete all but one")
+    )
+    problem = F.struct(F.lit("duplicate key").alias("reason"), detail.alias("detail"), F.col("right").alias("value"))
+    return F.when(F.col("right_copies") > 1, problem)

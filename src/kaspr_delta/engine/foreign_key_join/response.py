@@ -2,8 +2,8 @@
 
 The counterpart of Kafka Streams' ``ResponseJoinProcessorSupplier``. There an answer whose hash is not that of the
 current left row is dropped, for a newer one is under way. Here left rows, hashes and right rows of a batch are read at
-pinned versions, and a row whose hash differs was sent again in the same batch (see ``send``): never an old left row with
-a new right one.
+pinned versions, and a row whose hash differs was sent again in the same batch (see ``send``): never an old left row
+with a new right one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ def respond(answered: DataFrame, join_type: JoinType) -> DataFrame:
     if join_type == "inner":
         shown = shown & F.col("right").isNotNull()
     fingerprint = F.concat_ws(":", "left_hash", F.coalesce(F.md5("right"), F.lit("")))
-    timestamp = F.greatest("left_timestamp", "right_timestamp")  # of those that are there
+    # A row that SQL wrote without a time has that of the commit that touched it.
+    timestamp = F.greatest(F.coalesce("left_timestamp", "changed_at"), "right_timestamp")
     return (
         answered.withColumn("shown", shown)
         .withColumn("result", F.when(F.col("shown"), fingerprint))
-        .withColumn("result_timestamp", F.coalesce(F.when(F.col("shown"), timestamp), F.col("changed_at")))
+        .withColumn("result_timestamp", F.when(F.col("shown"), timestamp).otherwise(F.col("changed_at")))
     )

@@ -5,10 +5,11 @@ The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterable, Iterator
+from asyncio import CancelledError
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -17,6 +18,7 @@ from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import call
+from kaspr_delta.functions.failure import account_of_failure
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import JoinType
 from kaspr_delta.serde.table_text import TableText
@@ -29,11 +31,18 @@ KNOWN = (
     "key STRING, changed_at TIMESTAMP, woken BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING, left STRING,"
     " left_hash STRING, left_timestamp TIMESTAMP, copies BIGINT"
 )
-_ADDED = [
-    ("fk", pa.string()),
-    ("problem", pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])),
-]
+_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
 EXTRACTED = f"{KNOWN}, fk STRING, problem STRUCT<reason: STRING, detail: STRING, value: STRING>"
+_READ = ("left", "left_hash", "woken", "old_fk", "old_hash", "copies")
+
+
+class LeftRow(NamedTuple):
+    """What the extractor's answer makes of a left row."""
+
+    left: str | None
+    left_hash: str | None
+    fk: str | None = None
+    problem: dict[str, str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +50,8 @@ class Extract:
     """Runs the extractor over rows of KNOWN and adds ``fk`` and ``problem``.
 
     A row that was only woken by its right row, and whose left row is still the one that subscribed (same hash), keeps
-    its foreign key without being asked again. An extractor that fails makes the row one without a key, and a problem.
+    its foreign key without being asked again. An extractor that fails makes the row one without a key, and a problem; a
+    value that its table's serializer cannot read is no row, and a problem.
     """
 
     extractor: Snippet
@@ -49,40 +59,63 @@ class Extract:
     right: TableText
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        function = self.extractor.function({})
         for batch in batches:
-            columns = batch.select(["left", "woken", "old_fk", "old_hash", "left_hash", "copies"]).to_pydict()
-            rows = zip(*columns.values(), strict=True)
-            extracted = [self._extract(function, *row) for row in rows]
-            for index, (name, kind) in enumerate(_ADDED):
-                batch = batch.append_column(name, pa.array([row[index] for row in extracted], kind))  # noqa: PLW2901
-            yield batch
+            columns = [batch.column(name).to_pylist() for name in _READ]
+            rows = [self._extract(*row) for row in zip(*columns, strict=True)]
+            arrays = {
+                "left": pa.array([row.left for row in rows], pa.string()),
+                "left_hash": pa.array([row.left_hash for row in rows], pa.string()),
+            }
+            replaced = [arrays.get(name, batch.column(name)) for name in batch.schema.names]
+            added = [
+                pa.array([row.fk for row in rows], pa.string()),
+                pa.array([row.problem for row in rows], _PROBLEM),
+            ]
+            yield pa.RecordBatch.from_arrays([*replaced, *added], [*batch.schema.names, "fk", "problem"])
 
-    def _extract(  # noqa: PLR0913
+    def _extract(  # noqa: PLR0917, PLR0913  one a column
         self,
-        function: Any,
         left: str | None,
-        woken: bool,
+        left_hash: str | None,
+        woken: bool,  # noqa: FBT001
         old_fk: str | None,
         old_hash: str | None,
-        left_hash: str | None,
         copies: int | None,
-    ) -> tuple[str | None, dict[str, str] | None]:
+    ) -> LeftRow:
         if left is None:
-            return None, None
-        problem = None
-        if copies is not None and copies > 1:
-            detail = f"{copies} rows have this key; the newest one is used: delete the others"
-            problem = {"reason": "duplicate key", "detail": detail, "value": left}
+            return LeftRow(None, None)
+        duplicates = _duplicates(copies, left)
         if woken and old_hash == left_hash:
-            return old_fk, problem
+            return LeftRow(left, left_hash, old_fk, duplicates)
         try:
-            key = call(function, self.left.value_object(left), {})
-            return None if key is None else self.right.key(key), problem
+            value = self.left.value_object(left)
         except SerializationError as error:
-            return None, {"reason": "foreign key cannot be used", "detail": str(error), "value": left}
-        except (Exception, SystemExit):  # the author's code may raise anything
-            return None, {"reason": "extractor failed", "detail": traceback.format_exc(limit=-3), "value": left}
+            return LeftRow(None, None, None, _problem("value cannot be read", str(error), left))
+        try:
+            key = call(extractor(self.extractor), value, {})
+            fk = None if key is None else self.right.key(key)
+        except SerializationError as error:
+            return LeftRow(left, left_hash, None, _problem("foreign key cannot be used", str(error), left))
+        except (Exception, SystemExit, CancelledError):  # noqa: BLE001  the author's code may raise anything
+            return LeftRow(left, left_hash, None, _problem("extractor failed", account_of_failure(frames=3), left))
+        return LeftRow(left, left_hash, fk, duplicates)
+
+
+@cache
+def extractor(snippet: Snippet) -> Callable[..., Any]:
+    """The extractor's function, executed once in an empty scope."""
+    return snippet.function({})
+
+
+def _duplicates(copies: int | None, left: str) -> dict[str, str | None] | None:
+    if copies is None or copies == 1:
+        return None
+    detail = f"{copies} rows have this key; the newest one is used: delete the others"
+    return _problem("duplicate key", detail, left)
+
+
+def _problem(reason: str, detail: str, value: str | None) -> dict[str, str | None]:
+    return {"reason": reason, "detail": detail, "value": value}
 
 
 def send(known: Rows, join_type: JoinType, extract: Extract) -> Rows:

@@ -32,6 +32,14 @@ from kaspr_delta.spec.diagnostics import Location
 JSON = Serializers("json", "json")
 HERE = Location("m.yaml", 1, 1)
 NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+_SELECTORS = (
+    "name_selector",
+    "key_selector",
+    "value_selector",
+    "partition_selector",
+    "headers_selector",
+    "predicate",
+)
 
 _identities = count()
 
@@ -92,18 +100,9 @@ def send_to(
     topic: str | None = "out", *, key: SerializerName = "json", value: SerializerName = "json", **options: Any
 ) -> SendPlan:
     """A send; options are selectors as Python text, ``ack`` and ``pass_through``."""
-    chosen = {name: code(text) if isinstance(text, str) else text for name, text in options.items()}
-    selectors = dict.fromkeys(
-        (
-            "name_selector",
-            "key_selector",
-            "value_selector",
-            "partition_selector",
-            "headers_selector",
-            "predicate",
-        )
-    )
-    return SendPlan(topic=topic, serializers=Serializers(key, value), **{**selectors, **chosen})
+    chosen: dict[str, Any] = dict.fromkeys(_SELECTORS)
+    chosen.update((name, code(option) if isinstance(option, str) else option) for name, option in options.items())
+    return SendPlan(topic=topic, serializers=Serializers(key, value), **chosen)
 
 
 def executor(

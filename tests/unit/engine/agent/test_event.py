@@ -31,7 +31,7 @@ def test_right_is_none_without_a_match() -> None:
 
 
 def test_a_tombstone_of_a_channel_has_its_key() -> None:
-    event = ChannelDecoder(TEXT, TEXT)(record(0, key="O1", value=None))
+    event = ChannelDecoder(TEXT, TEXT)(record(0, key="O1")._replace(value=None))
     assert (event.key, event.value) == ("O1", None)
 
 

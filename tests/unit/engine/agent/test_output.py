@@ -51,7 +51,9 @@ def one_send(plan: SendPlan, value: Any = 1, **fields: Any) -> Effect:
         (True, True, NO, [], ["v"]),
     ],
 )
-def test_what_a_topicsend_hands_on(ack: bool, pass_through: bool, predicate: str, side: list[Any], after: list[Any]) -> None:
+def test_what_a_topicsend_hands_on(
+    ack: bool, pass_through: bool, predicate: str, side: list[Any], after: list[Any]
+) -> None:
     operation = sending(send_to("side", ack=ack, pass_through=pass_through, predicate=predicate))
     effects = executor(operation).process(record("v"))
     assert (sent(effects, "side"), sent(effects)) == (side, after)
@@ -100,9 +102,7 @@ def test_selectors_all_see_the_pipeline_value() -> None:
         ),
         {"id": "K", "name": "N", "part": 3},
     )
-    assert effect == Effect(
-        "send", "out", b'"K"', b'{"only":"N"}', [{"key": "id", "value": b"K"}], NOON, 3
-    )
+    assert effect == Effect("send", "out", b'"K"', b'{"only":"N"}', [{"key": "id", "value": b"K"}], NOON, 3)
 
 
 @pytest.mark.parametrize("name", ["context", "made_in_init"])

@@ -1,0 +1,1 @@
+"""What the engine costs, measured on this machine: ``make bench``."""

@@ -1,0 +1,49 @@
+"""Orders and products through ingest agents, join and enrich agent, stage by stage."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Measurement, rows_per_second
+from kaspr_delta import Application
+
+BUNDLE = Path(__file__).parents[1] / "bundles" / "order-system"
+
+
+def measure(warehouse: Path, orders: int, products: int) -> Iterator[Measurement]:
+    """Rows per second of every stage, each run alone on all rows of the stage before it.
+
+    Raises RuntimeError if the outcome is not complete: a fast wrong answer is no measurement.
+    """
+    data = _generator()
+    app = Application.open(BUNDLE, warehouse=warehouse)
+    app.topic("raw-products").produce(data.products(products))
+    app.run()  # products first, so that the join's first load is the one that is measured
+
+    def stage(resource: str) -> float:
+        return rows_per_second(orders, lambda: app.run(only=[resource]))
+
+    records = list(data.orders(orders, products))
+    yield Measurement("produce raw-orders", rows_per_second(orders, lambda: app.topic("raw-orders").produce(records)))
+    for resource in ("agent/ingest-orders", "join/orders-products-join", "agent/process-enriched-orders"):
+        yield Measurement(resource, stage(resource))
+
+    joined, enriched = (app.sql(f"SELECT count(*) AS n FROM {t}").first() for t in _OUTCOMES)  # noqa: S608  own names
+    if joined is None or enriched is None or not joined["n"] == enriched["n"] == orders:
+        msg = f"{orders} orders went in, {joined} were joined and {enriched} enriched"
+        raise RuntimeError(msg)
+
+
+_OUTCOMES = ("orders_products_join", "topic__enriched_orders")
+
+
+def _generator() -> Any:
+    spec = importlib.util.spec_from_file_location("order_system_data", BUNDLE / "generate.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(BUNDLE / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,27 @@
+"""Tables that a catalog owns, as on Unity Catalog: named, not placed. Here the session's own catalog stands for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kaspr_delta import Application
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = Path(__file__).parents[2] / "bundles" / "order-system"
+
+
+def test_the_application_runs_on_a_catalog_and_a_volume(spark: SparkSession, tmp_path: Path) -> None:
+    warehouse = f"unity://spark_catalog.named_{tmp_path.name}/{tmp_path}"
+    app = Application.open(MANIFESTS, warehouse=warehouse, spark=spark)
+    app.table("products").put({"P1": {"name": "Widget", "price": 2}})
+    app.topic("raw-orders").produce([{"key": "O1", "value": {"order_id": "O1", "product_id": "P1", "quantity": 4}}])
+    app.run()
+
+    again = Application.open(warehouse=warehouse, spark=spark)
+    assert again.topic("enriched-orders").records()[0]["value"]["total"] == 8
+    assert again.plan.application == "order-system"
+    assert not again.run().resources
+    spark.sql(f"DROP SCHEMA spark_catalog.named_{tmp_path.name} CASCADE")

@@ -1,0 +1,113 @@
+"""The command line as a user types it, on one warehouse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kaspr_delta.cli import application
+from kaspr_delta.errors import NotFoundError, UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = str(ROOT / "bundles" / "order-system")
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:  # noqa: ARG001  started here
+    """A warehouse on which the application ran, all by commands."""
+    folder = tmp_path_factory.mktemp("cli")
+    orders = folder / "orders.jsonl"
+    value = {"order_id": "O1", "product_id": "P1", "quantity": 2}
+    orders.write_text(json.dumps({"key": "O1", "value": value, "timestamp": 5, "headers": {"a": "b"}}) + "\n\n")
+    products = folder / "products.jsonl"
+    products.write_text('{"key": "P1", "value": {"name": "Widget", "price": 2.5}}\n')
+    place = str(folder / "wh")
+    kaspr("run", MANIFESTS, "--warehouse", place)
+    kaspr("produce", "raw-orders", str(orders), "--warehouse", place)
+    kaspr("--warehouse", place, "table", "products", "load", str(products))
+    kaspr("run", "--warehouse", place)
+    return place
+
+
+def kaspr(*arguments: str, text: str | None = None) -> Result:
+    result = CliRunner().invoke(application, arguments, input=text, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_consume_prints_a_topic_and_a_channel_in_order(warehouse: str) -> None:
+    (enriched,) = lines(kaspr("consume", "enriched-orders", "--warehouse", warehouse))
+    assert enriched["key"] == "O1"
+    assert enriched["value"]["total"] == 5
+    (joined,) = lines(kaspr("consume", "orders-products-joined", "--warehouse", warehouse))
+    assert joined["value"]["right"] == {"name": "Widget", "price": 2.5}
+    (raw,) = lines(kaspr("consume", "raw-orders", "--max", "1", "--warehouse", warehouse))
+    assert (raw["timestamp"], raw["headers"]) == (5, {"a": "b"})
+
+
+def test_table_gets_and_dumps_tables_and_results(warehouse: str) -> None:
+    (row,) = lines(kaspr("table", "products", "get", "P1", "--warehouse", warehouse))
+    assert row == {"key": "P1", "value": {"name": "Widget", "price": 2.5}}
+    (joined,) = lines(kaspr("table", "orders-products-join", "dump", "--warehouse", warehouse))
+    assert joined["value"]["left"]["quantity"] == 2
+    missing = CliRunner().invoke(application, ["table", "orders", "get", "nobody", "--warehouse", warehouse])
+    assert missing.exit_code == 1
+    assert missing.stdout == ""
+
+
+def test_names_that_are_not_there_are_told_with_what_is_near(warehouse: str) -> None:
+    with pytest.raises(NotFoundError, match="did you mean 'raw-orders'"):
+        kaspr("produce", "raw-order", "--warehouse", warehouse, text='{"key": 1, "value": 2}')
+    with pytest.raises(NotFoundError, match="did you mean 'join/orders-products-join'"):
+        kaspr("run", "--only", "join/orders-product-join", "--warehouse", warehouse)
+    with pytest.raises(UsageError, match="nobody else writes"):
+        kaspr("table", "orders-products-join", "load", os.devnull, "--warehouse", warehouse)
+
+
+def test_dead_letters_and_a_run_with_nothing_to_do(warehouse: str) -> None:
+    assert lines(kaspr("dead-letters", "--warehouse", warehouse)) == []
+    assert "caught up" in kaspr("run", "--warehouse", warehouse).output
+
+
+def test_the_demo_shows_both_waves(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kaspr_delta", "demo", "--warehouse", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)  # noqa: S603
+    assert "orders-products-join: 300 rows" in done.stdout
+    assert "its product changed" in done.stdout
+    assert "the order was deleted" in done.stdout
+
+
+def test_a_continuous_run_takes_up_records_and_ends_on_sigterm(tmp_path: Path, warehouse: str) -> None:
+    """Another process produces while it runs; SIGTERM ends it with exit code 0."""
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "kaspr_delta", "run", "--continuous", "--every", "1s", "--warehouse", warehouse]
+    with log.open("w") as output:
+        running = subprocess.Popen(command, stderr=output, stdout=output)  # noqa: S603
+    try:
+        order = {"key": "O7", "value": {"order_id": "O7", "product_id": "P1", "quantity": 1}}
+        kaspr("produce", "raw-orders", "--warehouse", warehouse, text=json.dumps(order))
+        deadline = time.monotonic() + 180
+        while "O7" not in kaspr("consume", "enriched-orders", "--warehouse", warehouse).stdout:
+            assert time.monotonic() < deadline, log.read_text()
+            assert running.poll() is None, log.read_text()
+            time.sleep(1)
+    finally:
+        running.send_signal(signal.SIGTERM)
+        code = running.wait(timeout=120)
+    assert code == 0, log.read_text()

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaspr_delta.api.records import milliseconds, to_effect, to_record
+from kaspr_delta.engine.agent.effect import Effect, to_arrow
+from kaspr_delta.engine.agent.output import Partitions
+from kaspr_delta.errors import SerializationError, UsageError
+from kaspr_delta.plan.definition import Serializers
+
+JSON, RAW = Serializers("json", "json"), Serializers("raw", "raw")
+PARTITIONS = Partitions({"t": 4}, 4)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+def effect(record: dict[str, Any], serializers: Serializers = JSON) -> Effect:
+    return to_effect(record, "t", serializers, PARTITIONS)
+
+
+def row(given: Effect) -> dict[str, Any]:
+    """The record as a topic's row."""
+    (read,) = to_arrow([given]).to_pylist()
+    return {**read, "offset": 17}
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "key": TEXT | st.integers() | st.none(),
+            "value": st.dictionaries(TEXT, st.integers() | TEXT) | st.none(),
+            "timestamp": st.integers(-62_135_596_800_000, 253_402_300_799_999),
+            "headers": st.dictionaries(TEXT, TEXT),
+            "partition": st.integers(0, 2**31 - 1),
+        }
+    )
+)
+def test_a_record_comes_back_as_it_was_given(record: dict[str, Any]) -> None:
+    assert to_record(row(effect(record)), JSON) == {**record, "offset": 17}
+
+
+def test_only_a_value_is_needed() -> None:
+    before = datetime.now(timezone.utc)
+    given = effect({"value": 1})
+    assert (given.key, given.value, given.headers, given.partition) == (None, b"1", None, 0)
+    assert given.timestamp is not None
+    assert before <= given.timestamp <= datetime.now(timezone.utc)
+
+
+def test_a_value_of_none_is_a_tombstone() -> None:
+    assert effect({"key": "a", "value": None}).value is None
+
+
+def test_without_a_partition_the_key_decides() -> None:
+    first, second = effect({"key": "a", "value": 1}), effect({"key": "a", "value": 2})
+    assert first.partition == second.partition == PARTITIONS.of("t", b'"a"')
+
+
+def test_serializers_of_the_topic_write_and_read() -> None:
+    given = effect({"key": "k", "value": b"\xff"}, RAW)
+    assert (given.key, given.value) == (b"k", b"\xff")
+    assert to_record(row(given), RAW)["value"] == b"\xff"
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"key": "a"}, "no field 'value'"),
+        ({"value": 1, "vlaue": 2}, "unknown field 'vlaue'"),
+        ({"value": 1, 5: 2, "x": 3}, "unknown field '5'"),
+        ({"value": 1, "timestamp": "now"}, "milliseconds since 1970, not 'now'"),
+        ({"value": 1, "timestamp": True}, "milliseconds since 1970, not True"),
+        ({"value": 1, "timestamp": 10**18}, "not between the years 1 and 9999"),
+        ({"value": 1, "timestamp": -(10**18)}, "not between the years 1 and 9999"),
+        ({"value": 1, "timestamp": float("nan")}, "not between the years 1 and 9999"),
+        ({"value": 1, "partition": "1"}, "whole number from 0 on, not '1'"),
+        ({"value": 1, "partition": -1}, "whole number from 0 on, not -1"),
+        ({"value": 1, "partition": 2**31}, "whole number from 0 on"),
+        ({"value": 1, "partition": True}, "whole number from 0 on"),
+        ({"value": 1, "headers": ["a"]}, "headers are an object"),
+        ({"value": 1, "headers": {"\ud800": "x"}}, "headers: "),
+        ({"value": 1, "headers": {"x": "\ud800"}}, "headers: "),
+    ],
+)
+def test_a_wrong_record_is_refused_with_what_is_wrong(record: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=r"^record ") as error:
+        effect(record)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("record", [{"value": float("nan")}, {"value": "\ud800"}, {"key": object(), "value": 1}])
+def test_what_cannot_be_written_is_refused(record: dict[str, Any]) -> None:
+    with pytest.raises(SerializationError):
+        effect(record)
+
+
+def test_what_cannot_be_read_is_shown_as_text_with_an_error() -> None:
+    read = to_record(row(effect({"key": '"k"', "value": b"\xff{"}, RAW)), JSON)
+    assert (read["key"], read["value"]) == ("k", "\ufffd{")
+    assert read["error"].startswith("value: not JSON")
+
+
+def test_headers_without_a_value_are_none() -> None:
+    assert to_record(row(effect({"value": 1, "headers": {"a": None, "b": 2}})), JSON)["headers"] == {
+        "a": None,
+        "b": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        (None, None),
+        (datetime(1970, 1, 1, 0, 0, 1, 2_999, tzinfo=timezone.utc), 1002),
+        (datetime(1969, 12, 31, 23, 59, 59, tzinfo=timezone.utc), -1000),
+    ],
+)
+def test_timestamps_are_milliseconds_as_kafka_writes_them(moment: datetime | None, expected: int | None) -> None:
+    assert milliseconds(moment) == expected
+
+
+def test_a_moment_without_a_zone_is_local_time_as_spark_gives_it() -> None:
+    moment = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+    assert milliseconds(moment.astimezone().replace(tzinfo=None)) == milliseconds(moment)

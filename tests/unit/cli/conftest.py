@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from kaspr_delta.cli import main
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+Kaspr = Callable[..., Answer]
+
+
+@pytest.fixture
+def kaspr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kaspr:
+    """The command ``kaspr-delta`` in this process, its exit code and what it printed."""
+    monkeypatch.delenv("KASPR_DELTA_WAREHOUSE", raising=False)
+
+    def run(*arguments: object) -> Answer:
+        monkeypatch.setattr("sys.argv", ["kaspr-delta", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        code = end.value.code
+        return Answer(code if isinstance(code, int) else int(code is not None), printed.out, printed.err)
+
+    return run

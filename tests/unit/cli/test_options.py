@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from kaspr_delta.application import Application
+from kaspr_delta.cli.options import Target
+from kaspr_delta.errors import NotFoundError
+from tests.unit.cli.conftest import Kaspr
+
+COMMANDS = ("demo", "validate", "plan", "run", "produce", "consume", "table", "dead-letters", "doctor")
+
+
+class Asked:
+    """Stands in the place of ``Application.open`` and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.warehouse: str | None = None
+        self.app: str | None = None
+
+    def open(self, path: Path | None = None, *, warehouse: str | None = None, app: str | None = None) -> None:
+        assert path is None
+        self.warehouse, self.app = warehouse, app
+        raise NotFoundError("as far as here")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    asked = Asked()
+    monkeypatch.setattr(Application, "open", asked.open)
+    return asked
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--warehouse", "W", "--app", "A", "consume", "t"],
+        ["consume", "t", "--warehouse", "W", "--app", "A"],
+        ["consume", "--warehouse", "W", "--app", "A", "t"],
+        ["--warehouse", "W", "consume", "t", "--app", "A"],
+        ["--warehouse", "other", "--app", "other", "consume", "t", "--warehouse", "W", "--app", "A"],
+    ],
+)
+def test_options_stand_before_or_behind_the_commands_name(kaspr: Kaspr, asked: Asked, arguments: list[str]) -> None:
+    answer = kaspr(*arguments)
+    assert (asked.warehouse, asked.app) == ("W", "A")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.endswith("as far as here\n")
+
+
+@pytest.mark.parametrize("arguments", [["--warehouse", "W", "consume", "t"], ["consume", "t", "--warehouse", "W"]])
+def test_an_option_wins_over_the_environment(
+    kaspr: Kaspr, asked: Asked, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", "E")
+    kaspr(*arguments)
+    assert asked.warehouse == "W"
+
+
+def test_the_environment_wins_over_the_default(kaspr: Kaspr, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    kaspr("consume", "t")
+    assert asked.warehouse == ".kaspr-delta"
+    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", "E")
+    kaspr("consume", "t")
+    assert asked.warehouse == "E"
+
+
+def test_a_target_needs_no_options_before_the_commands_name() -> None:
+    context = typer.Context(typer.main.get_command(typer.Typer(callback=lambda: None)))
+    assert Target.of(context, "W", None) == Target("W", None)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_a_warehouse_and_an_application(kaspr: Kaspr, command: str) -> None:
+    answer = kaspr(command, "--help")
+    assert answer.code == 0
+    assert "--warehouse" in answer.out
+    assert "--app" in answer.out
+
+
+def test_help_names_every_command(kaspr: Kaspr) -> None:
+    answer = kaspr("--help")
+    assert answer.code == 0
+    assert [command for command in COMMANDS if command not in answer.out] == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["no-such-command"], ["consume"], ["consume", "t", "--max", "-1"], ["plan"]])
+def test_a_wrong_call_ends_with_2(kaspr: Kaspr, arguments: list[str]) -> None:
+    answer = kaspr(*arguments)
+    assert answer.code == 2
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["validate", "."], ["doctor"]])
+def test_what_needs_no_spark_does_not_import_it(arguments: list[str], tmp_path: Path) -> None:
+    program = (
+        "import sys, kaspr_delta\n"
+        "from kaspr_delta.cli import main\n"
+        f"sys.argv = ['kaspr-delta', *{arguments!r}]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "sys.exit('pyspark' in sys.modules)"
+    )
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_for_a_warehouse_where_nothing_was_applied_says_so(kaspr: Kaspr, tmp_path: Path) -> None:
+    answer = kaspr("consume", "t", "--warehouse", tmp_path)
+    assert answer.code == 2
+    assert f"nothing was applied to {tmp_path} yet: name the manifests" in answer.err
+
+
+@pytest.mark.parametrize("command", [["consume", "t"], ["run"]])
+def test_a_malformed_warehouse_is_a_wrong_call(kaspr: Kaspr, command: list[str]) -> None:
+    answer = kaspr(*command, "--warehouse", "unity:nonsense")
+    assert answer.code == 2
+    assert "expected unity://CATALOG.SCHEMA/VOLUME" in answer.err

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import io
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaspr_delta.cli.records import json_line, read_lines
+from kaspr_delta.errors import UsageError
+from kaspr_delta.serde.table_text import hashable
+from tests.unit.cli.conftest import Kaspr
+
+
+def test_lines_are_read_in_order_and_empty_ones_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"key": "Zoë", "value": 1}\n\n  \n{"value": null}', encoding="utf-8")
+    assert list(read_lines(str(file))) == [{"key": "Zoë", "value": 1}, {"value": None}]
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"value": 1}\n'))
+    assert list(read_lines("-")) == [{"value": 1}]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{oops}", "not JSON"),
+        ("NaN", "not JSON"),
+        ("[1]", "expected an object with key and value, not [1]"),
+        ('"text"', "expected an object"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text(f'{{"value": 1}}\n\n{line}\n')
+    with pytest.raises(UsageError) as error:
+        list(read_lines(str(file)))
+    assert str(error.value).startswith(f"{file}:3: ")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("content", [None, b'{"value": "\xff"}'])
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "records.jsonl"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UsageError, match="cannot be read"):
+        list(read_lines(str(file)))
+
+
+def test_produce_reads_all_records_before_it_opens_anything(kaspr: Kaspr, tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_text('{"value": 1}\n{oops\n')
+    answer = kaspr("produce", "t", file, "--warehouse", tmp_path / "wh")
+    assert answer.code == 2
+    assert f"{file}:2: not JSON" in answer.err
+    assert not (tmp_path / "wh").exists()
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        ({"key": "Zoë", "value": {"b": 1, "a": [1.5, None]}}, '{"key":"Zoë","value":{"b":1,"a":[1.5,null]}}'),
+        ({"key": b"raw", "value": b"\xff"}, '{"key":"raw","value":"\ufffd"}'),
+        ({"key": ("eu", 1), "value": hashable({"a": [1]})}, '{"key":["eu",1],"value":{"a":[1]}}'),
+        ({"value": "\ud800ë"}, '{"value":"\\ud800\\u00eb"}'),
+        ({"at": datetime(2024, 5, 1, 12, tzinfo=timezone.utc)}, '{"at":"2024-05-01T12:00:00Z"}'),
+        ({"value": {1}}, '{"value":"{1}"}'),
+    ],
+)
+def test_a_record_is_a_line_of_json(record: dict[str, Any], line: str) -> None:
+    assert json_line(record) == line
+
+
+def test_a_moment_without_a_zone_is_local_time() -> None:
+    moment = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+    local = moment.astimezone().replace(tzinfo=None)
+    assert json.loads(json_line({"at": local})) == {"at": "2024-05-01T12:00:00Z"}

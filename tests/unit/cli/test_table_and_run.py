@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Kaspr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["orders", "get"], "table orders get: expected a key after it"),
+        (["orders", "load"], "table orders load: expected a file after it"),
+        (["orders", "dump", "O1"], "table orders dump: expected nothing more after it"),
+    ],
+)
+def test_an_action_without_what_it_needs_is_a_wrong_call(
+    kaspr: Kaspr, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    answer = kaspr("table", *arguments, "--warehouse", tmp_path / "wh")
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
+    assert not (tmp_path / "wh").exists()
+
+
+def test_an_unknown_action_is_a_wrong_call(kaspr: Kaspr) -> None:
+    answer = kaspr("table", "orders", "drop")
+    assert answer.code == 2
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize("row", ['{"key": 1}', '{"key": 1, "value": 2, "timestamp": 3}', "{}"])
+def test_a_row_to_load_has_key_and_value_and_nothing_else(kaspr: Kaspr, tmp_path: Path, row: str) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(f'{{"key": 1, "value": 2}}\n{row}\n')
+    answer = kaspr("table", "orders", "load", file, "--warehouse", tmp_path / "wh")
+    assert answer.code == 2
+    assert f"{file}, row 2: expected an object with key and value" in answer.err
+    assert not (tmp_path / "wh").exists()
+
+
+@pytest.mark.parametrize("every", ["5", "fast", "5 s", "-1s", "1.5s", ""])
+def test_an_interval_is_a_number_and_a_unit(kaspr: Kaspr, tmp_path: Path, every: str) -> None:
+    answer = kaspr("run", "--continuous", "--every", every, "--warehouse", tmp_path / "wh")
+    assert answer.code == 2
+    assert "expected a number and a unit, such as 500ms, 5s or 1m" in answer.err
+    assert not (tmp_path / "wh").exists()
+
+
+def test_a_path_that_is_not_there_is_told_before_spark_starts(kaspr: Kaspr, tmp_path: Path) -> None:
+    answer = kaspr("run", tmp_path / "nowhere", "--warehouse", tmp_path / "wh")
+    assert answer.code in {1, 2}
+    assert "nowhere" in answer.err
+    assert not (tmp_path / "wh").exists()
+
+
+def test_an_error_in_a_manifest_is_told_before_spark_starts(kaspr: Kaspr, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text("apiVersion: kaspr.io/v1alpha1\nkind: KasprTabel\n")
+    answer = kaspr("run", tmp_path, "--warehouse", tmp_path / "wh")
+    assert answer.code == 1
+    assert "m.yaml:2:7: error" in answer.err
+    assert not (tmp_path / "wh").exists()
