@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.kaspr-delta-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-all lint fmt bench lock clean
+.PHONY: help setup java demo test test-fast test-all lint fmt bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -23,13 +23,16 @@ $(READY): requirements-dev.lock pyproject.toml
 demo: setup ## Run the order-enrichment example end to end
 	$(BIN)/kaspr-delta demo
 
-test: setup ## Run the tests (without the slow ones)
+java: setup ## Check that local Spark has what it needs
+	@$(BIN)/kaspr-delta doctor >/dev/null || { $(BIN)/kaspr-delta doctor | grep '^missing'; exit 1; }
+
+test: java ## Run the tests (without the slow ones)
 	$(BIN)/python -m pytest -m "not slow"
 
 test-fast: setup ## Run the tests that need no Java
 	$(BIN)/python -m pytest -m "not spark and not slow"
 
-test-all: setup ## Run every test
+test-all: java ## Run every test
 	$(BIN)/python -m pytest
 
 lint: setup ## Check style and types
@@ -41,7 +44,7 @@ fmt: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: setup ## Measure rows per second of every stage
+bench: java ## Measure rows per second of every stage
 	$(BIN)/python -m benchmarks
 
 lock: setup ## Compile requirements-dev.lock anew from pyproject.toml

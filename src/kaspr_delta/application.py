@@ -53,7 +53,6 @@ class Application:
         self.spark = spark
         self.plan = plan
         self.delta = Delta(namespace)
-        self._views_made = False
 
     @classmethod
     def open(
@@ -96,6 +95,7 @@ class Application:
     @classmethod
     def _with_tables(cls, session: SparkSession, delta: Delta, plan: Plan) -> Application:
         create_tables(session, delta, plan)
+        create_views(session, delta, plan)
         return cls(session, delta.namespace, plan)
 
     # -- data ---------------------------------------------------------------------------------------------------------
@@ -134,11 +134,11 @@ class Application:
         return [row.asDict() for row in rows.orderBy("timestamp", "resource", "key").collect()]
 
     def sql(self, text: str) -> DataFrame:
-        """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``."""
+        """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.
+
+        A statement that writes to a local warehouse takes no file lock: let no other process commit to the table.
+        """
         self.delta.use(self.spark)
-        if not self._views_made:
-            create_views(self.spark, self.delta, self.plan)
-            self._views_made = True
         return self.spark.sql(text)
 
     # -- running ------------------------------------------------------------------------------------------------------

@@ -74,10 +74,10 @@ class Delta:
         return spark.catalog.tableExists(self.namespace.identifier(table))
 
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
-        """A view over a table: column name to SQL expression."""
+        """A view over a table, unless it is there: column name to SQL expression."""
         select = ", ".join(f"{expression} AS `{name}`" for name, expression in columns.items())
         spark.sql(
-            f"CREATE OR REPLACE VIEW {self.namespace.identifier(view)} AS"
+            f"CREATE VIEW IF NOT EXISTS {self.namespace.identifier(view)} AS"
             f" SELECT {select} FROM {self.namespace.identifier(table)}"
         )
 
