@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "joins.yaml"
 LEFT_KEYS = [f"L{n}" for n in range(40)]
 RIGHT_KEYS = ["P1", "P10", "P2", 1, "1", "ü:\x00", *(f"R{n}" for n in range(6))]
-CHANGES = 30
-BATCHES = 5
+CHANGES = 40
+BATCHES = 3
 
 Table = dict[Any, Any]
 
