@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -48,9 +49,9 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     _first_wave(application, bundle, out)
     _second_wave(application, out)
     out.print(
-        f"\nLook around:\n  kaspr-delta table {_JOIN} dump --warehouse {folder}\n"
-        f"  kaspr-delta consume enriched-orders --warehouse {folder}\n"
-        f"  kaspr-delta plan {_shown(bundle)}"
+        f"\nLook around:\n  {_command()} table {_JOIN} dump --warehouse {folder}\n"
+        f"  {_command()} consume enriched-orders --warehouse {folder}\n"
+        f"  {_command()} plan {_shown(bundle)}"
     )
 
 
@@ -134,6 +135,13 @@ def _told(row: Any) -> str:
         return "no row"
     left, right = row["left"], row["right"]
     return f"{left['quantity']} x {right['name']} at {right['price']}"
+
+
+def _command() -> str:
+    """The command as it can be typed here: with its folder while that is not on the PATH."""
+    if shutil.which("kaspr-delta"):
+        return "kaspr-delta"
+    return str(_shown(Path(sys.executable).with_name("kaspr-delta")))
 
 
 def _shown(path: Path) -> Path:
