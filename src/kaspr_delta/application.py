@@ -19,7 +19,7 @@ from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.names import delta_name, topic_table
-from kaspr_delta.runtime.registry import Registry
+from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views
 from kaspr_delta.runtime.runner import Listener, Runner
@@ -65,6 +65,8 @@ class Application:
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, take those applied before.
 
+        What was applied from other files stays; what is no longer in this file or folder is gone.
+
         ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application where there are several.
         ``spark`` brings a session, classic or Connect.
@@ -73,23 +75,27 @@ class Application:
         """
         place = Warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE))
         if path is not None:
-            return cls._apply(load_path(Path(path)), place, app, spark)
+            return cls._apply(Path(path), place, app, spark)
         schema = _applied_schema(place, app)
         session = spark or spark_session(place.log_file)
         delta = Delta(place.namespace(schema))
         create_system_tables(session, delta)
-        plan = _plan_of(Registry(delta).load(session), app if place.is_unity else schema)
-        return cls._with_tables(session, delta, plan)
+        documents = Registry(delta).documents(session)
+        return cls._with_tables(session, delta, _plan_of(loaded(documents), app if place.is_unity else schema))
 
     @classmethod
-    def _apply(
-        cls, manifests: LoadedManifests, place: Warehouse, app: str | None, spark: SparkSession | None
-    ) -> Application:
-        plan = _plan_of(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
+    def _apply(cls, path: Path, place: Warehouse, app: str | None, spark: SparkSession | None) -> Application:
+        manifests = load_path(path)
+        alone = _plan_of(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
         session = spark or spark_session(place.log_file)
-        delta = Delta(place.namespace(plan.schema))
+        delta = Delta(place.namespace(alone.schema))
         create_system_tables(session, delta)
-        Registry(delta).apply(session, manifests.manifests)
+        registry = Registry(delta)
+        before = registry.documents(session)
+        after = applied(before, path, [Document.of(manifest) for manifest in manifests.manifests])
+        plan = _plan_of(loaded(after), alone.application)
+        if after != before:
+            registry.replace(session, after)
         return cls._with_tables(session, delta, plan)
 
     @classmethod

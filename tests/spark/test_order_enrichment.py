@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta import Application
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OrderSystem = Callable[[], Application]
 ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P100", "quantity": 3}
@@ -74,3 +78,17 @@ def test_joined_tables_are_typed_for_people_and_variants_for_sql(order_system: O
     ).collect()
     assert total[0]["total"] == 9.5 * 7
     assert app.table("products").df.select("value.name").collect()[0]["name"] == "Widget"
+
+
+def test_a_join_waits_for_its_tables_and_runs_once_they_are_applied(spark: SparkSession, tmp_path: Path) -> None:
+    bundle = Path(__file__).parents[2] / "bundles" / "order-system"
+    early = Application.open(bundle / "join.yaml", warehouse=tmp_path, spark=spark)
+    assert [str(ref) for ref, _ in early.plan.waiting] == ["join/orders-products-join"]
+    early.run()
+
+    app = Application.open(bundle / "tables.yaml", warehouse=tmp_path, spark=spark)
+    assert not app.plan.waiting
+    app.table("products").put({"P1": {"name": "Widget"}})
+    app.table("orders").put({"O1": {"product_id": "P1"}})
+    app.run()
+    assert app.join("orders-products-join").get("O1")["right"] == {"name": "Widget"}

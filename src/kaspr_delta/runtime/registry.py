@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text
@@ -15,29 +16,61 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """An applied manifest. ``origin`` is the file it came from, ``file`` how that was called when it was applied."""
+
+    kind: str
+    name: str
+    origin: str
+    file: str
+    line: int
+    text: str
+
+    @classmethod
+    def of(cls, manifest: LoadedManifest) -> Document:
+        """The document of a manifest that was loaded from a file."""
+        file, line = manifest.location.file, manifest.location.line
+        name = manifest.manifest.metadata.name
+        return cls(manifest.manifest.kind, name, str(Path(file).absolute()), file, line, manifest.text)
+
+    def load(self) -> LoadedManifests:
+        """The manifest, with its place in the file it came from."""
+        return load_text(self.text, self.file, self.line)
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """The applied documents of one application."""
 
     delta: Delta
 
-    def apply(self, spark: SparkSession, manifests: Sequence[LoadedManifest]) -> None:
-        """Make these documents the application's; nothing is written when they already are."""
-        documents = [(m.location.file, m.location.line, m.text) for m in manifests]
-        if self._documents(spark) == documents:
-            return
-        rows = spark.createDataFrame(
-            [(position, *document) for position, document in enumerate(documents)], SYSTEM[RESOURCES].columns
-        )
-        self.delta.replace_all(rows.coalesce(1), RESOURCES)
+    def documents(self, spark: SparkSession) -> list[Document]:
+        """All documents, in the order in which they were applied."""
+        rows = self.delta.read(spark, RESOURCES).orderBy("position").drop("position").collect()
+        return [Document(**row.asDict()) for row in rows]
 
-    def load(self, spark: SparkSession) -> LoadedManifests:
-        """The applied documents, with the places in the files from which they came."""
-        loaded = [load_text(text, file, line) for file, line, text in self._documents(spark)]
-        return LoadedManifests(
-            manifests=tuple(manifest for one in loaded for manifest in one.manifests),
-            findings=tuple(finding for one in loaded for finding in one.findings),
-        )
+    def replace(self, spark: SparkSession, documents: Iterable[Document]) -> None:
+        """Make these the documents of the application."""
+        rows = [(position, *astuple(document)) for position, document in enumerate(documents)]
+        self.delta.replace_all(spark.createDataFrame(rows, SYSTEM[RESOURCES].columns).coalesce(1), RESOURCES)
 
-    def _documents(self, spark: SparkSession) -> list[tuple[str, int, str]]:
-        rows = self.delta.read(spark, RESOURCES).orderBy("position").collect()
-        return [(row["file"], row["line"], row["document"]) for row in rows]
+
+def applied(before: Iterable[Document], path: Path, new: list[Document]) -> list[Document]:
+    """What holds after a file or folder was applied.
+
+    It stands for all that was applied from it before: what is no longer in it is gone. A resource that came from
+    another file stays, unless the new ones hold it too.
+    """
+    root = path.absolute()
+    names = {(document.kind, document.name) for document in new}
+    kept = [
+        document
+        for document in before
+        if not Path(document.origin).is_relative_to(root) and (document.kind, document.name) not in names
+    ]
+    return [*kept, *new]
+
+
+def loaded(documents: Iterable[Document]) -> LoadedManifests:
+    """Documents as manifests."""
+    return sum((document.load() for document in documents), LoadedManifests((), ()))

@@ -75,7 +75,7 @@ SYSTEM = {
         "resource STRING, source STRING, key STRING, value STRING, reason STRING, detail STRING, timestamp TIMESTAMP,"
         " batch BIGINT"
     ),
-    RESOURCES: Layout("position INT, file STRING, line INT, document STRING"),
+    RESOURCES: Layout("position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING"),
 }
 
 
