@@ -33,14 +33,17 @@ class Progress:
     delta: Delta
     resource: str
 
-    def folded(self, spark: SparkSession) -> dict[str, int]:
-        """By checkpoint, the last batch that is folded; batches are folded in order."""
-        mine = self.delta.read(spark, PROGRESS).where(F.col("resource") == self.resource)
-        rows = mine.groupBy("checkpoint").agg(F.max("batch").alias("batch")).collect()
-        return {row["checkpoint"]: row["batch"] for row in rows}
-
     def record(self, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
         """Write down that a batch is folded, and what it did."""
         counts = (report.rows_in, report.rows_out, report.dead_letters, report.seconds)
         row = (self.resource, batch.checkpoint, batch.number, *counts, datetime.now(timezone.utc))
         self.delta.append(spark.createDataFrame([row], SYSTEM[PROGRESS].columns).coalesce(1), PROGRESS)
+
+
+def folded_batches(delta: Delta, spark: SparkSession) -> dict[str, dict[str, int]]:
+    """By resource and checkpoint, the last batch that is folded; batches are folded in order."""
+    rows = delta.read(spark, PROGRESS).groupBy("resource", "checkpoint").agg(F.max("batch").alias("batch"))
+    folded: dict[str, dict[str, int]] = {}
+    for row in rows.collect():
+        folded.setdefault(row["resource"], {})[row["checkpoint"]] = row["batch"]
+    return folded

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kaspr_delta.engine.log import BatchId, Log
-from kaspr_delta.engine.progress import BatchReport, Progress
+from kaspr_delta.engine.progress import BatchReport, Progress, folded_batches
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
@@ -102,10 +102,11 @@ class Query:
         existing = sorted(home.iterdir()) if home.is_dir() else []
         return cls(delta, resource, existing[-1] if existing else home / _new_checkpoint_name())
 
-    def recover(self, spark: SparkSession) -> None:
-        """Before the first batch: finish what a killed run had committed but not folded."""
+    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
+        """Before the first batch: finish what a killed run had committed but not folded (see ``folded_batches``)."""
         with self.delta.namespace.turn(self.resource.turn):
-            self._recover(spark)
+            # Companions may fold for this one, in another process too: what is folded counts from when it is our turn.
+            self._recover(spark, folded_batches(self.delta, spark) if self.companions else folded)
 
     def start(self, spark: SparkSession, every: str | None) -> StreamingQuery:
         """Start the query: until what is there now is processed, or, with an interval, until it is stopped."""
@@ -121,8 +122,10 @@ class Query:
         if batch_id <= self._committed:
             return
         with self.delta.namespace.turn(self.resource.turn):
-            for companion in self.companions:
-                companion._recover(batch.sparkSession)  # noqa: SLF001  under the turn that all of them share
+            if self.companions:
+                folded = folded_batches(self.delta, batch.sparkSession)
+                for companion in self.companions:
+                    companion._recover(batch.sparkSession, folded)  # noqa: SLF001  under the turn that all share
             # Steps 1-4: touched, pinned, recompute, difference.
             decision = self.resource.decide(batch, batch_id)
             if decision.effects.empty:
@@ -134,13 +137,13 @@ class Query:
             self._fold(batch.sparkSession, this, logged, decision.rows_in, started)
             self._committed = batch_id
 
-    def _recover(self, spark: SparkSession) -> None:
-        folded = self.progress.folded(spark)
-        unfolded = self.log.unfolded(spark, folded)
+    def _recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
+        already = folded.get(str(self.resource.ref), {})
+        unfolded = self.log.unfolded(spark, already)
         for batch in unfolded:
             self._fold(spark, batch, self.log.batch(spark, batch), rows_in=0, started=time.monotonic())
         mine = [batch.number for batch in unfolded if batch.checkpoint == self.checkpoint.name]
-        self._committed = max([*mine, folded.get(self.checkpoint.name, -1)])
+        self._committed = max([*mine, already.get(self.checkpoint.name, -1)])
 
     def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, rows_in: int, started: float) -> None:
         folded = self.resource.fold(spark, batch, rows)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kaspr_delta.engine.progress import folded_batches
 from kaspr_delta.engine.query import Query, side_by_side
 from kaspr_delta.errors import NotQuietError, ResourceFailedError
 from kaspr_delta.plan.definition import Plan, ResourceRef, Stage
@@ -151,12 +152,15 @@ class Runner:
             self._queries = {ref: query_of(self.delta, self.plan, ref) for ref in refs}
             for ref, query in self._queries.items():
                 query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
-            side_by_side([partial(self._recover, ref, failures) for ref in refs])
+            folded = folded_batches(self.delta, self.spark)
+            side_by_side([partial(self._recover, ref, folded, failures) for ref in refs])
             yield
 
-    def _recover(self, ref: ResourceRef, failures: dict[ResourceRef, Exception]) -> None:
+    def _recover(
+        self, ref: ResourceRef, folded: dict[str, dict[str, int]], failures: dict[ResourceRef, Exception]
+    ) -> None:
         try:
-            self._queries[ref].recover(self.spark)
+            self._queries[ref].recover(self.spark, folded)
         except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
             failures[ref] = error
 
