@@ -53,7 +53,7 @@ class TopicHandle:
     @property
     def df(self) -> DataFrame:
         """The records as they are stored: key and value as bytes, with offset."""
-        return topic_records(self.delta.changes(self.spark, self.plan.delta_name, 0), self.plan.name)
+        return topic_records(self.delta.changes(self.spark, self.plan.delta_name), self.plan.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class ChannelHandle:
     @property
     def df(self) -> DataFrame:
         """Emissions as JSON text: key, left, right (all NULL but the key in a tombstone), timestamp, offset."""
-        emitted = self.delta.changes(self.spark, self.join.log, 0)
+        emitted = self.delta.changes(self.spark, self.join.log)
         emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())
 

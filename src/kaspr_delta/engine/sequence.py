@@ -33,8 +33,3 @@ def seq_of_rows() -> Column:
 def offset() -> Column:
     """The offset of a row of a topic's or channel's change feed."""
     return (F.shiftleft(F.col("_commit_version"), _SEQ_BITS) + F.col("seq")).alias("offset")
-
-
-def version_of(offset_value: int) -> int:
-    """The commit version in an offset."""
-    return offset_value >> _SEQ_BITS

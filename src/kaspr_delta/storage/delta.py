@@ -95,21 +95,14 @@ class Delta:
             raise LookupError(msg)
         return int(row["version"])
 
-    def table_id(self, spark: SparkSession, table: str) -> str:
-        """The identity of the table: another one after it was dropped and created again."""
-        row = spark.sql(f"DESCRIBE DETAIL {self.namespace.identifier(table)}").select("id").first()
-        return str(row["id"]) if row is not None else ""
-
     def read(self, spark: SparkSession, table: str, version: int | None = None) -> DataFrame:
         """The table's rows, at its newest version or at a pinned one."""
         reader = spark.read if version is None else spark.read.option("versionAsOf", version)
         return reader.table(self.namespace.identifier(table))
 
-    def changes(self, spark: SparkSession, table: str, first: int, last: int | None = None) -> DataFrame:
-        """The table's change feed from one version to another (the newest, when None), both included."""
-        reader = spark.read.option("readChangeFeed", "true").option("startingVersion", first)
-        if last is not None:
-            reader = reader.option("endingVersion", last)
+    def changes(self, spark: SparkSession, table: str) -> DataFrame:
+        """The table's change feed, from its first version to its newest."""
+        reader = spark.read.option("readChangeFeed", "true").option("startingVersion", 0)
         return reader.table(self.namespace.identifier(table))
 
     def stream(self, spark: SparkSession, table: str, start: StreamStart, limit: str | None = None) -> DataFrame:
