@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from benchmarks.harness import Measurement, rows_per_second
 from kaspr_delta import Application
-
-BUNDLE = Path(__file__).parents[1] / "bundles" / "order-system"
+from kaspr_delta.cli.example import bundle_folder, data_generator
 
 
 def measure(warehouse: Path, orders: int, products: int) -> Iterator[Measurement]:
@@ -18,8 +15,9 @@ def measure(warehouse: Path, orders: int, products: int) -> Iterator[Measurement
 
     Raises RuntimeError if the outcome is not complete: a fast wrong answer is no measurement.
     """
-    data = _generator()
-    app = Application.open(BUNDLE, warehouse=warehouse)
+    bundle = bundle_folder("order-system")
+    data = data_generator(bundle)
+    app = Application.open(bundle, warehouse=warehouse)
     app.topic("raw-products").produce(data.products(products))
     app.run()  # products first, so that the join's first load is the one that is measured
 
@@ -38,12 +36,3 @@ def measure(warehouse: Path, orders: int, products: int) -> Iterator[Measurement
 
 
 _OUTCOMES = ("orders_products_join", "topic__enriched_orders")
-
-
-def _generator() -> Any:
-    spec = importlib.util.spec_from_file_location("order_system_data", BUNDLE / "generate.py")
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(BUNDLE / "generate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

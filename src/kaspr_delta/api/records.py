@@ -8,14 +8,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.output import Partitions, headers
+from kaspr_delta.engine.agent.output import MOST_PARTITIONS, Partitions, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
 _FIELDS = ("key", "value", "timestamp", "headers", "partition")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MOST_PARTITIONS = 2**31
 
 
 def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, partitions: Partitions) -> Effect:
@@ -72,7 +71,7 @@ def _partition(record: Mapping[str, Any]) -> int | None:
     given = record.get("partition")
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < _MOST_PARTITIONS:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < MOST_PARTITIONS:
         raise _refused(record, f"partition is a whole number from 0 on, not {given!r}")
     return given
 

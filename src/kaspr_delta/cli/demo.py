@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import sys
 from collections import Counter
@@ -14,9 +13,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from kaspr_delta.cli.example import bundle_folder, data_generator
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.cli.progress import show_progress, show_report, working
-from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.errors import UsageError
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
@@ -55,19 +55,9 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     )
 
 
-def bundle_folder(name: str) -> Path:
-    """The folder of an application that comes with this package. Raises SetupError when it is not there."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "bundles" / name, package.parents[1] / "bundles" / name):
-        if folder.is_dir():
-            return folder
-    msg = f"the example application {name!r} is not part of this installation: clone the repository for it"
-    raise SetupError(msg)
-
-
 def _first_wave(application: Application, bundle: Path, out: Console) -> None:
     out.print(f"\n[bold]1. {_PRODUCTS} products and {_ORDERS} orders arrive[/bold] on raw-products and raw-orders")
-    generate = _generator(bundle)
+    generate = data_generator(bundle)
     application.topic("raw-products").produce(generate.products(_PRODUCTS))
     application.topic("raw-orders").produce(generate.orders(_ORDERS, _PRODUCTS))
     with working("Running until quiet"):
@@ -146,14 +136,3 @@ def _command() -> str:
 
 def _shown(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-def _generator(bundle: Path) -> Any:
-    """The application's own data generator, a module beside its manifests."""
-    spec = importlib.util.spec_from_file_location("order_system_data", bundle / "generate.py")
-    if spec is None or spec.loader is None:
-        msg = f"{bundle} has no generate.py"
-        raise SetupError(msg)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

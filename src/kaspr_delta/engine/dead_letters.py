@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.log import BatchId
@@ -12,6 +13,9 @@ from kaspr_delta.storage.layout import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+# What a row of a log tells of its failure, as storage/layout.py has it.
+ARROW_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
 
 
 def fold_dead_letters(delta: Delta, rows: DataFrame, resource: str, batch: BatchId) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType
 from typing import Any
 
@@ -41,6 +41,12 @@ class Snippet:
         """Execute the source in ``scope`` and return the entry point."""
         function: Callable[..., Any] = self.run(scope)[self.entrypoint]
         return function
+
+
+@cache
+def in_empty_scope(snippet: Snippet) -> Callable[..., Any]:
+    """A function executed once in an empty scope: selectors and extractors see neither ``init`` nor ``context``."""
+    return snippet.function({})
 
 
 @lru_cache(maxsize=4096)

@@ -230,6 +230,10 @@ class Plan:
         """The agent of that name."""
         return next((agent for agent in self.agents if agent.name == name), None)
 
+    def group_of(self, ref: ResourceRef) -> tuple[ResourceRef, ...]:
+        """The resources that share tables with this one, itself included."""
+        return next((group for group in self.groups if ref in group), (ref,))
+
     def channel(self, name: str) -> JoinPlan | None:
         """The join that writes the channel of that name."""
         return next((join for join in self.joins if join.channel == name), None)

@@ -165,9 +165,8 @@ class Runner:
             failures[ref] = error
 
     def _companions(self, ref: ResourceRef) -> list[ResourceRef]:
-        group = next((group for group in self.plan.groups if ref in group), ())
         waiting = {other for other, _ in self.plan.waiting}
-        return [other for other in group if other != ref and other not in waiting]
+        return [other for other in self.plan.group_of(ref) if other != ref and other not in waiting]
 
 
 def _stop_after_batch(query: StreamingQuery) -> None:

@@ -58,8 +58,7 @@ class Agent:
     @property
     def turn(self) -> str:
         """Agents that share tables take turns, so that each sees what the others wrote."""
-        group = next((group for group in self.application.groups if self.ref in group), (self.ref,))
-        return str(min(group))
+        return str(min(self.application.group_of(self.ref)))
 
     def source(self, spark: SparkSession) -> DataFrame:
         limit = _ORDERED_BATCH if self.plan.ordered else None

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
 
 SCHEMA = pa.schema(
     [
@@ -21,7 +22,7 @@ SCHEMA = pa.schema(
         ("timestamp", pa.timestamp("us", "UTC")),
         ("partition", pa.int32()),
         ("seq", pa.int64()),
-        ("problem", _PROBLEM),
+        ("problem", ARROW_PROBLEM),
     ]
 )
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import App, Decoder, InputRecord
-from kaspr_delta.engine.agent.output import Partitions, selector, send
+from kaspr_delta.engine.agent.output import Partitions, send
 from kaspr_delta.engine.agent.tables import Table, TableState
 from kaspr_delta.functions.call import call, fan_out
 from kaspr_delta.functions.failure import account_of_failure
-from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.plan.definition import AgentPlan, OperationPlan, SendPlan
 
 # What `init` made, once per process: it may be costly, and what it holds need not be picklable.
@@ -136,7 +136,7 @@ class _Step:
 
     def _table(self, name: str) -> Table:
         state = self.executor.tables[name]
-        default = None if state.plan.default is None else call(selector(state.plan.default), None, {})
+        default = None if state.plan.default is None else call(in_empty_scope(state.plan.default), None, {})
         if state.plan.default is not None and not isinstance(default, type):
             msg = f"defaultSelector of table {name!r} must return a class, such as int or dict, not {default!r}"
             raise TypeError(msg)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import operator
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.functions.call import call
-from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.plan.definition import SendPlan
 from kaspr_delta.serde.serializers import encode_key, encode_value
 
 # What Kafka accepts as a topic's name.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_MOST_PARTITIONS = 2**31
+MOST_PARTITIONS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +31,6 @@ class Partitions:
     def of(self, topic: str, key: bytes | None) -> int:
         """The partition of a key. Equal keys go to the same one; records without a key to the first."""
         return 0 if key is None else zlib.crc32(key) % self.known.get(topic, self.default)
-
-
-@cache
-def selector(snippet: Snippet) -> Callable[..., Any]:
-    """A selector's function, executed once in an empty scope: it sees neither ``init`` nor ``context``."""
-    return snippet.function({})
 
 
 def send(
@@ -65,7 +58,7 @@ def send(
 
 
 def _select(snippet: Snippet, value: Any, offered: Mapping[str, Any]) -> Any:
-    return call(selector(snippet), value, offered)
+    return call(in_empty_scope(snippet), value, offered)
 
 
 def _name(selected: Any) -> str:
@@ -77,7 +70,7 @@ def _name(selected: Any) -> str:
 
 def _partition(selected: Any) -> int:
     partition = operator.index(selected)  # TypeError for what is no whole number
-    if not 0 <= partition < _MOST_PARTITIONS:
+    if not 0 <= partition < MOST_PARTITIONS:
         msg = f"partitionSelector must return the number of a partition, not {selected!r}"
         raise ValueError(msg)
     return partition

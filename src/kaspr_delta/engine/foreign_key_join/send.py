@@ -6,22 +6,23 @@ The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.failure import account_of_failure
-from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.plan.definition import JoinType
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.layout import PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -31,8 +32,7 @@ KNOWN = (
     "key STRING, changed_at TIMESTAMP, woken BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING, left STRING,"
     " left_hash STRING, left_timestamp TIMESTAMP, copies BIGINT"
 )
-_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
-EXTRACTED = f"{KNOWN}, fk STRING, problem STRUCT<reason: STRING, detail: STRING, value: STRING>"
+EXTRACTED = f"{KNOWN}, fk STRING, problem {PROBLEM}"
 _READ = ("left", "left_hash", "woken", "old_fk", "old_hash", "copies")
 
 
@@ -69,7 +69,7 @@ class Extract:
             replaced = [arrays.get(name, batch.column(name)) for name in batch.schema.names]
             added = [
                 pa.array([row.fk for row in rows], pa.string()),
-                pa.array([row.problem for row in rows], _PROBLEM),
+                pa.array([row.problem for row in rows], ARROW_PROBLEM),
             ]
             yield pa.RecordBatch.from_arrays([*replaced, *added], [*batch.schema.names, "fk", "problem"])
 
@@ -92,19 +92,13 @@ class Extract:
         except SerializationError as error:
             return LeftRow(None, None, None, _problem("value cannot be read", str(error), left))
         try:
-            key = call(extractor(self.extractor), value, {})
+            key = call(in_empty_scope(self.extractor), value, {})
             fk = None if key is None else self.right.key(key)
         except SerializationError as error:
             return LeftRow(left, left_hash, None, _problem("foreign key cannot be used", str(error), left))
         except (Exception, SystemExit, CancelledError):  # noqa: BLE001  the author's code may raise anything
             return LeftRow(left, left_hash, None, _problem("extractor failed", account_of_failure(frames=3), left))
         return LeftRow(left, left_hash, fk, duplicates)
-
-
-@cache
-def extractor(snippet: Snippet) -> Callable[..., Any]:
-    """The extractor's function, executed once in an empty scope."""
-    return snippet.function({})
 
 
 def _duplicates(copies: int | None, left: str) -> dict[str, str | None] | None:
