@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.kaspr-delta-ready
+CASES ?= tests/oracle/visible
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all lint fmt bench lock clean
+.PHONY: help setup java demo test test-fast test-all oracle lint fmt bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +35,9 @@ test-fast: setup ## Run the tests that need no Java
 
 test-all: java ## Run every test
 	$(BIN)/python -m pytest
+
+oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR)
+	$(BIN)/python -m tests.oracle $(CASES)
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check

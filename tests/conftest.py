@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.storage.layout import Layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +34,44 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     from kaspr_delta.runtime.session import spark_session
 
     return spark_session(tmp_path_factory.mktemp("spark") / "spark.log")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def empty_tables_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """To create a table costs most of a second, to copy an empty one of the same layout nothing.
+
+    Copies have one table id. A test that needs another one asks for ``tables_of_their_own``.
+    """
+    from kaspr_delta.storage.delta import Delta
+
+    templates = tmp_path_factory.mktemp("tables")
+    ensure = Delta.ensure
+
+    def copied(self: Delta, spark: SparkSession, table: str, layout: Layout) -> None:
+        location = self.namespace.location(table)
+        template = templates / hashlib.sha256(repr(layout).encode()).hexdigest()
+        if location is None or location.exists():
+            ensure(self, spark, table, layout)
+        elif template.exists():
+            shutil.copytree(template, location)
+            ensure(self, spark, table, layout)
+        else:
+            ensure(self, spark, table, layout)
+            with contextlib.suppress(FileExistsError):  # another thread was faster
+                shutil.copytree(location, template)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Delta, "ensure", copied)
+        patched.setattr(Delta, "_ensure", ensure, raising=False)
+        yield
+
+
+@pytest.fixture
+def tables_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that are created, not copied."""
+    from kaspr_delta.storage.delta import Delta
+
+    monkeypatch.setattr(Delta, "ensure", Delta._ensure)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -22,11 +22,13 @@ from kaspr_delta.plan.names import delta_name, topic_table
 from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views
+from kaspr_delta.runtime.resources import purge as remove_data
 from kaspr_delta.runtime.runner import Listener, Runner
 from kaspr_delta.runtime.session import spark_session
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import LoadedManifests, load_path
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
@@ -162,6 +164,42 @@ class Application:
     def run_continuously(self, stop: threading.Event, *, every: str = "5 seconds", only: Iterable[str] = ()) -> None:
         """Run until ``stop`` is set; batches under way are finished. Raises as ``run`` does."""
         self._runner(None).continuously(stop, every, self._refs(only))
+
+    def rebuild(self, resource: str) -> RunReport:
+        """Make the state of a join (``join/NAME``) anew from its tables as they are, by its definition as it is.
+
+        What comes out differently is emitted, in one commit; what stays the same is not. Raises NotFoundError,
+        UsageError for what keeps no state, and AlreadyRunningError.
+        """
+        start = datetime.now(timezone.utc)
+        kind, _, name = resource.partition("/")
+        (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
+        reason = dict(self.plan.waiting).get(ref)
+        if ref.kind != "join" or reason:
+            msg = f"{ref} waits: {reason}" if reason else f"{ref} keeps no state that could be rebuilt: only joins do"
+            raise UsageError(msg)
+        self._runner(None).rebuild(ref)
+        return RunReport.since(self.spark, self.delta, start)
+
+    def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
+        """Remove a resource from the application. Its data stay, and are found again when it is applied anew.
+
+        With ``purge`` its data go too: the rows of a table, the result, channel and state of a join. Kinds are called
+        as with kubectl. Raises NotFoundError, and AlreadyRunningError while the resource runs.
+        """
+        registry = Registry(self.delta)
+        full = kind_called(kind)
+        before = registry.documents(self.spark)
+        after = [document for document in before if (document.kind, document.name) != (full, name)]
+        if len(after) == len(before):
+            raise NotFoundError.among(short_kind(full), name, [d.name for d in before if d.kind == full])
+        ref = ResourceRef(short_kind(full), name)
+        with self.delta.namespace.running(str(ref)):
+            if purge:  # before it is forgotten: whoever is interrupted here can still name it
+                remove_data(self.spark, self.delta, self.plan, ref)
+            registry.replace(self.spark, after)
+        plans, _ = build_plans(loaded(after))
+        self.plan = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan)
 
     def close(self) -> None:
         """Nothing is held open: the Spark session lives as long as the process, all state is in the warehouse."""

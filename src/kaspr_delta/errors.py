@@ -6,6 +6,7 @@ KasprError
 │   └── NotFoundError
 ├── SetupError       Java, Spark or the warehouse is not as needed; says how to mend it
 ├── AlreadyRunningError      the same resource runs in another process
+├── RebuildNeededError       a resource's state does not fit any more: `kaspr-delta rebuild` makes it anew
 ├── SerializationError       a key or value that cannot be written or read
 ├── ResourceFailedError      a resource stopped; others went on
 └── NotQuietError            a loop of resources that feeds itself for ever
@@ -60,6 +61,14 @@ class SetupError(KasprError):
 
 class AlreadyRunningError(KasprError):
     """A resource is started twice on one warehouse."""
+
+
+class RebuildNeededError(KasprError):
+    """A resource cannot go on from the state it has, and nothing was changed; a rebuild makes the state anew."""
+
+    def __init__(self, resource: str, reason: str) -> None:
+        super().__init__(f"{resource} cannot go on: {reason}. Bring it up to date with: kaspr-delta rebuild {resource}")
+        self.resource = resource
 
 
 class SerializationError(KasprError):

@@ -1,9 +1,8 @@
-"""Runs the order-enrichment application and kills itself, for good, at a given point of a given resource's batch.
+"""Runs one resource of the order-enrichment application and kills itself, for good, around one of its writes.
 
-    python killed_run.py MANIFESTS WAREHOUSE KIND/NAME POINT
+    python killed_run.py MANIFESTS WAREHOUSE KIND/NAME TABLE before|after
 
-POINT is ``before-commit`` (the batch is decided), ``committed`` (the append to the log stands, nothing is folded) or
-``folded`` (everything is folded, which is not written down yet).
+What the resource depends on is run first, so that every write to TABLE from then on is the victim's.
 """
 
 from __future__ import annotations
@@ -11,43 +10,46 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from kaspr_delta import Application
-from kaspr_delta.engine.log import Log
-from kaspr_delta.engine.progress import Progress
-from kaspr_delta.engine.query import Query
+from kaspr_delta.storage.delta import Delta
+
+UPSTREAM = {
+    "agent/ingest-orders": [],
+    "join/orders-products-join": ["agent/ingest-orders", "agent/ingest-products"],
+    "agent/process-enriched-orders": [
+        "agent/ingest-orders",
+        "agent/ingest-products",
+        "join/orders-products-join",
+    ],
+}
 
 
-def kill_at(owner: type, method: str, is_victim: Callable[..., bool]) -> None:
-    """Let the process die where the method would begin, when it is called by the victim."""
-    original = getattr(owner, method)
+def kill_around(method: str, victim_table: str, moment: str) -> None:
+    """Let the process die before or after Delta's method has written to the table."""
+    original = getattr(Delta, method)
 
-    def dying(self: Any, *arguments: Any, **named: Any) -> Any:
-        if is_victim(self):
-            print("killed at", method, flush=True)  # noqa: T201  the test reads it
+    def dying(self: Delta, rows: Any, table: str, *arguments: Any, **named: Any) -> Any:
+        if table == victim_table and moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        return original(self, *arguments, **named)
+        done = original(self, rows, table, *arguments, **named)
+        if table == victim_table:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
 
-    setattr(owner, method, dying)
+    setattr(Delta, method, dying)
 
 
-def main(manifests: str, warehouse: str, victim: str, point: str) -> None:
+def main(manifests: str, warehouse: str, victim: str, table: str, moment: str) -> None:
     """Run until killed."""
     app = Application.open(manifests, warehouse=warehouse)
-    kind, _, name = victim.partition("/")
-    plan = app.plan.join(name) if kind == "join" else app.plan.agent(name)
-    if plan is None:
-        sys.exit(f"there is no {victim}")
-    if point == "before-commit":
-        kill_at(Log, "append", lambda log: log.table == plan.log)
-    elif point == "committed":
-        kill_at(Query, "_fold", lambda query: str(query.resource.ref) == victim)
-    else:
-        kill_at(Progress, "record", lambda progress: progress.resource == victim)
-    app.run()
-    sys.exit(f"{victim} never came to {point}")
+    if UPSTREAM[victim]:
+        app.run(only=UPSTREAM[victim])
+    for method in ("append", "upsert"):
+        kill_around(method, table, moment)
+    app.run(only=[victim])
+    sys.exit(f"{victim} never wrote to {table}")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def test_contending_processes_lose_no_commit(spark: SparkSession, tmp_path: Path
     delta.ensure(spark, "rows", RESULT)
     keys = [row["key"] for row in delta.read(spark, "rows").select("key").collect()]
     assert len(keys) == len(set(keys)) == PROCESSES * commits
-    assert delta.version(spark, "rows") == PROCESSES * commits
+    assert delta.newest(spark, "rows").version == PROCESSES * commits
 
 
 def test_a_resource_started_twice_is_refused_and_producing_is_not(spark: SparkSession, tmp_path: Path) -> None:

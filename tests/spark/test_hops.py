@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,8 +94,9 @@ def test_only_exact_keys_are_woken_and_touched_rows_are_left_out(spark: SparkSes
 
 
 ANSWERED = (
-    "key STRING, changed_at TIMESTAMP, old_fk STRING, old_hash STRING, emitted STRING, left STRING, left_hash STRING,"
-    " left_timestamp TIMESTAMP, fk STRING, problem STRUCT<reason: STRING, detail: STRING, value: STRING>,"
+    "key STRING, changed_at TIMESTAMP, woken BOOLEAN, stale BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING,"
+    " left STRING, left_hash STRING, left_timestamp TIMESTAMP, fk STRING,"
+    " problem STRUCT<reason: STRING, detail: STRING, value: STRING>,"
     " instruction STRING, right STRING, right_timestamp TIMESTAMP"
 )
 
@@ -104,7 +106,7 @@ def answered(spark: SparkSession, **columns: Any) -> DataFrame:
         part.split()[0]
         for part in ANSWERED.replace("STRUCT<reason: STRING, detail: STRING, value: STRING>", "P").split(", ")
     ]
-    row = tuple({"key": "k", **columns}.get(name) for name in names)
+    row = tuple({"key": "k", "woken": False, "stale": False, **columns}.get(name) for name in names)
     return spark.createDataFrame([row], ANSWERED)
 
 
@@ -116,6 +118,19 @@ def test_inner_needs_both_rows_and_left_only_the_left_one(spark: SparkSession) -
     lonely = answered(spark, left="l", left_hash="h", fk="a")
     assert emission(lonely, "inner") == [("state", None, None)]
     assert emission(lonely, "left") == [("value", "l", None)]
+
+
+@pytest.mark.parametrize(
+    ("woken_only", "stale", "expected"), [(False, False, 100), (True, False, 60), (True, True, 100)]
+)
+def test_a_result_has_the_greater_time_or_that_of_the_right_row_which_alone_brought_it_about(
+    spark: SparkSession, woken_only: bool, stale: bool, expected: int
+) -> None:
+    times = {"left_timestamp": datetime.fromtimestamp(100), "right_timestamp": datetime.fromtimestamp(60)}  # noqa: DTZ006
+    rows = answered(spark, woken=woken_only, stale=stale, left="l", left_hash="h", fk="a", right="r", **times)
+    row = respond(rows, "inner").select(F.unix_seconds("result_timestamp").alias("seconds")).first()
+    assert row is not None
+    assert row["seconds"] == expected
 
 
 def test_what_was_emitted_already_is_not_emitted_again(spark: SparkSession) -> None:

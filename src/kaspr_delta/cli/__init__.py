@@ -6,12 +6,14 @@ import sys
 
 import typer
 
+from kaspr_delta.cli.delete import delete
 from kaspr_delta.cli.demo import demo
 from kaspr_delta.cli.doctor import doctor
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import remember
 from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.rebuild import rebuild
 from kaspr_delta.cli.records import consume, dead_letters, produce
 from kaspr_delta.cli.run import run
 from kaspr_delta.cli.table import table
@@ -21,7 +23,7 @@ from kaspr_delta.errors import KasprError, ManifestError, UsageError
 application = typer.Typer(
     name="kaspr-delta", callback=remember, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True
 )
-for command in (demo, validate, plan, run, produce, consume, table, dead_letters, doctor):
+for command in (demo, validate, plan, run, produce, consume, table, dead_letters, rebuild, delete, doctor):
     application.command(command.__name__.replace("_", "-"))(command)
 
 

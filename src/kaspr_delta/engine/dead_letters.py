@@ -29,5 +29,6 @@ def fold_dead_letters(delta: Delta, rows: DataFrame, resource: str, batch: Batch
         F.col("problem.detail").alias("detail"),
         "timestamp",
         "batch",
+        F.current_timestamp().alias("at"),
     )
     delta.append(letters.coalesce(1), DEAD_LETTERS, batch.transaction("dead-letters"))

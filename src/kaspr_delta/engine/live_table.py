@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.delta import Commit, Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,14 +32,22 @@ class LiveTable:
         """The key column as text."""
         return _as_text("key", self.plan.serializers.key)
 
-    def version(self, spark: SparkSession) -> int:
+    def newest(self, spark: SparkSession) -> Commit:
         """The version to pin for a batch."""
-        return self.delta.version(spark, self.plan.delta_name)
+        return self.delta.newest(spark, self.plan.delta_name)
 
-    def feed(self, spark: SparkSession, side: str) -> DataFrame:
-        """The table's change feed as a stream: which keys were touched, and when. Columns side, key, changed_at."""
-        changes = self.delta.stream(spark, self.plan.delta_name, "snapshot")
+    def feed(self, spark: SparkSession, side: str, after: int) -> DataFrame:
+        """The table's change feed after a version, as a stream: which keys were touched, and when.
+
+        Columns side, key, changed_at.
+        """
+        changes = self.delta.stream_after(spark, self.plan.delta_name, after)
         return changes.select(F.lit(side).alias("side"), self.key, F.col("_commit_timestamp").alias("changed_at"))
+
+    def keys(self, spark: SparkSession, side: str, commit: Commit) -> DataFrame:
+        """All keys at a version, as if that commit had touched them. Columns side, key, changed_at."""
+        rows = self.delta.read(spark, self.plan.delta_name, commit.version)
+        return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
 
     def live_rows(self, spark: SparkSession, version: int | None = None, keys: DataFrame | None = None) -> DataFrame:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import PROGRESS, SYSTEM
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, RETENTION, SYSTEM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,11 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What a batch did. ``rows_out`` are records and table writes, ``seconds`` is wall-clock time."""
+    """What a batch did.
+
+    ``rows_out`` are records and table writes; ``stale`` are left rows that had changed since they subscribed, and were
+    computed anew; ``conflicts`` are commits that somebody else's commit forced to be repeated; ``seconds`` is
+    wall-clock time.
+    """
 
     rows_in: int
     rows_out: int
     dead_letters: int
+    stale: int
+    conflicts: int
     seconds: float
 
 
@@ -35,8 +42,7 @@ class Progress:
 
     def record(self, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
         """Write down that a batch is folded, and what it did."""
-        counts = (report.rows_in, report.rows_out, report.dead_letters, report.seconds)
-        row = (self.resource, batch.checkpoint, batch.number, *counts, datetime.now(timezone.utc))
+        row = (self.resource, batch.checkpoint, batch.number, *astuple(report), datetime.now(timezone.utc))
         self.delta.append(spark.createDataFrame([row], SYSTEM[PROGRESS].columns).coalesce(1), PROGRESS)
 
 
@@ -47,3 +53,19 @@ def folded_batches(delta: Delta, spark: SparkSession) -> dict[str, dict[str, int
     for row in rows.collect():
         folded.setdefault(row["resource"], {})[row["checkpoint"]] = row["batch"]
     return folded
+
+
+def forget_old(delta: Delta, spark: SparkSession) -> None:
+    """Delete what the system tables need to keep no longer (``storage.layout.RETENTION``).
+
+    Of each checkpoint the last batch stays, for it says how far the log is folded.
+    """
+    cutoff = f"at < current_timestamp() - INTERVAL {RETENTION[PROGRESS]} DAYS"
+    old = delta.read(spark, PROGRESS).where(cutoff)
+    last = delta.read(spark, PROGRESS).groupBy("checkpoint").agg(F.max("batch").alias("last"))
+    done = old.join(last, "checkpoint").where("batch < last").groupBy("checkpoint").agg(F.max("batch").alias("batch"))
+    for row in done.collect():
+        delta.delete(spark, PROGRESS, f"{cutoff} AND checkpoint = '{row['checkpoint']}' AND batch <= {row['batch']}")
+    letters = f"at < current_timestamp() - INTERVAL {RETENTION[DEAD_LETTERS]} DAYS"
+    if not delta.read(spark, DEAD_LETTERS).where(letters).isEmpty():
+        delta.delete(spark, DEAD_LETTERS, letters)

@@ -7,6 +7,7 @@ the manifest, so a traceback points into the YAML.
 from __future__ import annotations
 
 import ast
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -30,6 +31,11 @@ class Snippet:
     def code(self) -> CodeType:
         """The compiled source. Raises SyntaxError, with the manifest's line, for text that is not Python."""
         return _compiled(self.source, self.file, self.first_line)
+
+    @property
+    def fingerprint(self) -> str:
+        """What the source does: a hash that neither comments nor blanks change."""
+        return hashlib.sha256(f"{self.entrypoint}\n{ast.unparse(ast.parse(self.source))}".encode()).hexdigest()
 
     def run(self, scope: dict[str, Any]) -> dict[str, Any]:
         """Execute the top-level statements in ``scope`` and return it."""

@@ -7,12 +7,17 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import RESOURCES, SYSTEM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# The layout of an application's tables. A change that an older or newer version would misread takes the next number.
+WAREHOUSE_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +50,21 @@ class Registry:
     delta: Delta
 
     def documents(self, spark: SparkSession) -> list[Document]:
-        """All documents, in the order in which they were applied."""
-        rows = self.delta.read(spark, RESOURCES).orderBy("position").drop("position").collect()
-        return [Document(**row.asDict()) for row in rows]
+        """All documents, in the order in which they were applied.
+
+        Raises SetupError for an application that another version of this package keeps in another format.
+        """
+        table = self.delta.read(spark, RESOURCES)
+        if "format" not in table.columns:
+            raise _another_format(0)
+        rows = table.orderBy("position").drop("position").collect()
+        if rows and rows[0]["format"] != WAREHOUSE_FORMAT:
+            raise _another_format(rows[0]["format"])
+        return [Document(**{name: value for name, value in row.asDict().items() if name != "format"}) for row in rows]
 
     def replace(self, spark: SparkSession, documents: Iterable[Document]) -> None:
         """Make these the documents of the application."""
-        rows = [(position, *astuple(document)) for position, document in enumerate(documents)]
+        rows = [(WAREHOUSE_FORMAT, position, *astuple(document)) for position, document in enumerate(documents)]
         self.delta.replace_all(spark.createDataFrame(rows, SYSTEM[RESOURCES].columns).coalesce(1), RESOURCES)
 
 
@@ -69,6 +82,14 @@ def applied(before: Iterable[Document], path: Path, new: list[Document]) -> list
         if not Path(document.origin).is_relative_to(root) and (document.kind, document.name) not in names
     ]
     return [*kept, *new]
+
+
+def _another_format(found: int) -> SetupError:
+    msg = (
+        f"this application is kept in format {found}, and this version of kaspr-delta reads format {WAREHOUSE_FORMAT}:"
+        " use the version that wrote it, or a new warehouse"
+    )
+    return SetupError(msg)
 
 
 def loaded(documents: Iterable[Document]) -> LoadedManifests:

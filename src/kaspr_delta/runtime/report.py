@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResourceReport:
-    """What one resource did: ``seconds`` is the wall-clock time of its batches."""
+    """What one resource did, summed over its batches: see ``engine.progress.BatchReport``."""
 
     batches: int = 0
     rows_in: int = 0
     rows_out: int = 0
     dead_letters: int = 0
+    stale: int = 0
+    conflicts: int = 0
     seconds: float = 0.0
 
 
@@ -46,10 +48,10 @@ class RunReport:
     @classmethod
     def since(cls, spark: SparkSession, delta: Delta, start: datetime) -> RunReport:
         """The report of all batches finished since a moment."""
+        names = ResourceReport.__dataclass_fields__
         batches = delta.read(spark, PROGRESS).where(F.col("at") >= F.lit(start))
         rows = batches.groupBy("resource").agg(
             F.count("*").alias("batches"),
-            *(F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters", "seconds")),
+            *(F.sum(name).alias(name) for name in names if name != "batches"),
         )
-        names = ResourceReport.__dataclass_fields__
         return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows.collect()})

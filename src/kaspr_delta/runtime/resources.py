@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,18 +20,33 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
+    """The Delta tables that belong to one table, join or agent and go with it."""
+    if ref.kind == "table" and (table := plan.table(ref.name)):
+        yield table.delta_name, table_layout(table.serializers)
+    if ref.kind == "join" and (join := plan.join(ref.name)):
+        yield join.log, CHANNEL
+        yield join.result, RESULT
+        yield join.subscriptions, SUBSCRIPTIONS
+    if ref.kind == "agent" and (agent := plan.agent(ref.name)):
+        yield agent.log, EFFECTS
+
+
 def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
     """Every Delta table of the application that its plan names, with its layout."""
     for topic in plan.topics:
         yield topic.delta_name, TOPIC
-    for table in plan.tables:
-        yield table.delta_name, table_layout(table.serializers)
-    for join in plan.joins:
-        yield join.log, CHANNEL
-        yield join.result, RESULT
-        yield join.subscriptions, SUBSCRIPTIONS
-    for agent in plan.agents:
-        yield agent.log, EFFECTS
+    for kind in (plan.tables, plan.joins, plan.agents):
+        for resource in kind:
+            yield from tables_kept_by(plan, resource.ref)
+
+
+def purge(spark: SparkSession, delta: Delta, plan: Plan, ref: ResourceRef) -> None:
+    """Remove what a resource keeps: tables, views, checkpoints."""
+    delta.drop_view(spark, value_view(ref.name))
+    for table, _ in tables_kept_by(plan, ref):
+        delta.drop(spark, table)
+    shutil.rmtree(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}", ignore_errors=True)
 
 
 def create_system_tables(spark: SparkSession, delta: Delta) -> None:
@@ -60,7 +76,8 @@ def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
 
 def query_of(delta: Delta, plan: Plan, ref: ResourceRef) -> Query:
     """The query that runs a join or an agent. Raises NotFoundError for any other resource."""
-    return Query.of(delta, _resource(delta, plan, ref))
+    own = Delta(delta.namespace)  # so that the conflicts it counts are those of this resource
+    return Query(own, _resource(own, plan, ref))
 
 
 def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:

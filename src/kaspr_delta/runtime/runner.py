@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kaspr_delta.engine.progress import folded_batches
+from kaspr_delta.engine.progress import folded_batches, forget_old
 from kaspr_delta.engine.query import Query, side_by_side
 from kaspr_delta.errors import NotQuietError, ResourceFailedError
 from kaspr_delta.plan.definition import Plan, ResourceRef, Stage
@@ -47,6 +47,7 @@ class Runner:
     plan: Plan
     listener: Listener = lambda progressed: None  # noqa: ARG005
     _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
+    _lost: list[threading.Event] = field(default_factory=list, init=False)
 
     def until_quiet(self, only: Iterable[ResourceRef] = ()) -> None:
         """Process what is there, in dependency order, until no resource has anything to do.
@@ -73,14 +74,20 @@ class Runner:
         """
         failures: dict[ResourceRef, Exception] = {}
         with self._running(stages := self._stages(only), failures):
-            refs = [ref for stage in stages for ref in stage.resources]
+            refs = [ref for stage in stages for ref in stage.resources if ref not in failures]
             with self._started(refs, every, failures) as running:
                 while not (failures or stop.wait(_POLL)) and all(query.isActive for query in running.values()):
-                    pass
+                    if any(lost.is_set() for lost in self._lost):
+                        break  # leaving the locks says which, and that another runs
             for ref, query in running.items():
                 self._note_failure(ref, query.exception(), failures)
         if failures:
             raise _failed(failures)
+
+    def rebuild(self, ref: ResourceRef) -> None:
+        """Make a resource's state anew. Raises AlreadyRunningError and NotFoundError."""
+        with self.delta.namespace.running(str(ref)):
+            query_of(self.delta, self.plan, ref).rebuild(self.spark)
 
     def _until_stage_quiet(self, stage: Stage, failures: dict[ResourceRef, Exception]) -> int:
         total = 0
@@ -125,7 +132,7 @@ class Runner:
 
     def _note_failure(self, ref: ResourceRef, error: Exception | None, failures: dict[ResourceRef, Exception]) -> None:
         if error is not None:
-            failures[ref] = self._queries[ref].failure or error
+            failures[ref] = self._queries[ref].account_of(error)
 
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for stage in stages for ref in stage.resources if ref.kind == "agent"]
@@ -147,13 +154,13 @@ class Runner:
         """Hold the locks of the resources, and finish what a killed run left, also of those who share their tables."""
         refs = [ref for stage in stages for ref in stage.resources]
         with contextlib.ExitStack() as held:
-            for ref in refs:
-                held.enter_context(self.delta.namespace.running(str(ref)))
+            self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in refs]
             self._queries = {ref: query_of(self.delta, self.plan, ref) for ref in refs}
             for ref, query in self._queries.items():
                 query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
             folded = folded_batches(self.delta, self.spark)
-            side_by_side([partial(self._recover, ref, folded, failures) for ref in refs])
+            recoveries = [partial(self._recover, ref, folded, failures) for ref in refs]
+            side_by_side([*recoveries, partial(forget_old, self.delta, self.spark)])
             yield
 
     def _recover(

@@ -6,9 +6,11 @@ takes the session it works on: inside ``foreachBatch`` that must be the batch's 
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from kaspr_delta.storage.layout import Layout
 
 Result = TypeVar("Result")
-StreamStart = Literal["snapshot", "earliest", "latest"]
+StreamStart = Literal["earliest", "latest"]
 
 _CONFLICT_ATTEMPTS = 6
 # Delta's own names for "somebody else committed first"; the statement is safe to run again on the new version.
@@ -38,10 +40,31 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
+class Commit:
+    """A version of a table, and when it was committed."""
+
+    version: int
+    at: datetime
+
+
+@dataclass(slots=True)
+class Conflicts:
+    """How often statements had to be run again because somebody else committed first."""
+
+    count: int = 0
+
+    def taken(self) -> int:
+        """The count so far; counting begins anew."""
+        taken, self.count = self.count, 0
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """The Delta tables of one namespace."""
 
     namespace: Namespace
+    conflicts: Conflicts = field(default_factory=Conflicts, compare=False)
 
     # -- creating -----------------------------------------------------------------------------------------------------
 
@@ -81,19 +104,35 @@ class Delta:
             f" SELECT {select} FROM {self.namespace.identifier(table)}"
         )
 
+    def drop(self, spark: SparkSession, table: str) -> None:
+        """Remove a table and its data, for good."""
+        location = self.namespace.location(table)
+        with self.namespace.commit_lock(table):
+            spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
+            if location is not None and location.exists():
+                shutil.rmtree(location)
+
+    def drop_view(self, spark: SparkSession, view: str) -> None:
+        """Remove a view."""
+        spark.sql(f"DROP VIEW IF EXISTS {self.namespace.identifier(view)}")
+
     def use(self, spark: SparkSession) -> None:
         """Make the schema the session's current one, so that SQL may name tables without it."""
         spark.sql(f"USE {self.namespace.schema}")
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def version(self, spark: SparkSession, table: str) -> int:
+    def newest(self, spark: SparkSession, table: str) -> Commit:
         """The table's newest version."""
-        row = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT 1").select("version").first()
+        location = self.namespace.location(table)
+        if location is not None:
+            return _newest_in(location)
+        history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT 1")
+        row = history.select("version", "timestamp").first()
         if row is None:  # a table has at least the commit that made it
             msg = f"{table} has no history"
             raise LookupError(msg)
-        return int(row["version"])
+        return Commit(int(row["version"]), row["timestamp"])
 
     def read(self, spark: SparkSession, table: str, version: int | None = None) -> DataFrame:
         """The table's rows, at its newest version or at a pinned one."""
@@ -106,17 +145,21 @@ class Delta:
         return reader.table(self.namespace.identifier(table))
 
     def stream(self, spark: SparkSession, table: str, start: StreamStart, limit: str | None = None) -> DataFrame:
-        """The table's change feed as a stream.
+        """The table's change feed as a stream: from the first version (``earliest``) or from the next (``latest``).
 
-        ``snapshot`` begins with the rows that are there, as inserts; ``earliest`` with the first version; ``latest``
-        with the next. A checkpoint that exists goes on where it stopped. ``limit`` bounds a batch's bytes (``"64m"``).
+        A checkpoint that exists goes on where it stopped. ``limit`` bounds a batch's bytes (``"64m"``).
         """
         reader = spark.readStream.option("readChangeFeed", "true")
-        if start != "snapshot":
-            reader = reader.option("startingVersion", "latest" if start == "latest" else "0")
+        reader = reader.option("startingVersion", "latest" if start == "latest" else "0")
         if limit is not None:
             reader = reader.option("maxBytesPerTrigger", limit)
         return reader.table(self.namespace.identifier(table))
+
+    def stream_after(self, spark: SparkSession, table: str, version: int) -> DataFrame:
+        """The table's change feed as a stream, from the version that follows a given one."""
+        # A stream cannot start at a version that is still to come, so it starts at this one, and leaves it out.
+        reader = spark.readStream.option("readChangeFeed", "true").option("startingVersion", str(version))
+        return reader.table(self.namespace.identifier(table)).where(f"_commit_version > {version}")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -126,14 +169,21 @@ class Delta:
         if transaction is not None:
             writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", str(transaction.version))
         with self.namespace.commit_lock(table):
-            _retried(writer.append)
+            self._retried(writer.append)
+
+    def delete(self, spark: SparkSession, table: str, condition: str) -> None:
+        """Delete the rows for which a SQL condition holds."""
+        with self.namespace.commit_lock(table):
+            self._retried(
+                lambda: spark.sql(f"DELETE FROM {self.namespace.identifier(table)} WHERE {condition}").collect()
+            )
 
     def replace_all(self, rows: DataFrame, table: str) -> None:
         """Put these rows in the place of all that the table holds, in one commit."""
         from pyspark.sql import functions as F
 
         with self.namespace.commit_lock(table):
-            _retried(lambda: rows.writeTo(self.namespace.identifier(table)).overwrite(F.lit(True)))
+            self._retried(lambda: rows.writeTo(self.namespace.identifier(table)).overwrite(F.lit(True)))
 
     def upsert(
         self, rows: DataFrame, table: str, *, compare: tuple[str, ...], also: tuple[str, ...] = (), keep: str
@@ -155,7 +205,19 @@ class Delta:
             f" WHEN NOT MATCHED AND s.`{keep}` THEN INSERT ({names}) VALUES ({values})"
         )
         with self.namespace.commit_lock(table):
-            _retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
+            self._retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
+
+    def _retried(self, statement: Callable[[], Result]) -> Result:
+        """Run a statement again, with growing pauses, while others commit first."""
+        for attempt in range(1, _CONFLICT_ATTEMPTS):
+            try:
+                return statement()
+            except PySparkException as error:
+                if not any(sign in str(error) for sign in _CONFLICTS):
+                    raise
+                self.conflicts.count += 1
+                time.sleep(0.1 * 2**attempt)
+        return statement()
 
 
 def _is_delta(location: Path) -> bool:
@@ -163,17 +225,11 @@ def _is_delta(location: Path) -> bool:
     return any((location / "_delta_log").glob("*.json"))
 
 
+def _newest_in(location: Path) -> Commit:
+    """The newest version of a table on this machine's disk, as its log has it: no Spark job for what a name tells."""
+    newest = max((location / "_delta_log").glob("?" * 20 + ".json"), key=lambda commit: commit.name)
+    return Commit(int(newest.stem), datetime.fromtimestamp(newest.stat().st_mtime, tz=timezone.utc))
+
+
 def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _retried(statement: Callable[[], Result]) -> Result:
-    """Run a statement again, with growing pauses, while others commit first."""
-    for attempt in range(1, _CONFLICT_ATTEMPTS):
-        try:
-            return statement()
-        except PySparkException as error:
-            if not any(sign in str(error) for sign in _CONFLICTS):
-                raise
-            time.sleep(0.1 * 2**attempt)
-    return statement()

@@ -10,6 +10,9 @@ from kaspr_delta.serde.table_text import column_type
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
 
+# What every log has beside its effects: the batch, and in one row per checkpoint what it began with (engine/log.py).
+BATCH = "checkpoint STRING, batch BIGINT, start STRING"
+
 PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
 RESOURCES = "_kaspr_resources"
@@ -23,6 +26,8 @@ class Layout:
     change_feed: bool = False
     # A reader that comes late starts at version 0, so the log of what is read from its start must not be cleaned early.
     keeps_log: bool = False
+    # A table of many small appends that nobody follows is compacted by Delta itself, as part of an append.
+    compacts: bool = False
 
     @property
     def properties(self) -> dict[str, str]:
@@ -32,6 +37,8 @@ class Layout:
             properties["delta.enableChangeDataFeed"] = "true"
         if self.keeps_log:
             properties["delta.logRetentionDuration"] = "interval 3650 days"
+        if self.compacts:
+            properties["delta.autoOptimize.autoCompact"] = "true"
         return properties
 
 
@@ -43,11 +50,11 @@ TOPIC = Layout(
 )
 
 # A join's log, which is its channel. One row per touched key whose emission or state changed; `kind` is `value`,
-# `tombstone` or `state` (nothing emitted); fk, left_hash, emitted and live are the state of the key from then on.
+# `tombstone` or `state` (nothing emitted); fk, left_hash, emitted and live are the state of the key from then on;
+# `stale`: its right row woke it, but its left row was no longer the one that subscribed.
 CHANNEL = Layout(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, fk STRING, left_hash STRING,"
-    f" emitted STRING, live BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN,"
-    " checkpoint STRING, batch BIGINT",
+    f" emitted STRING, live BOOLEAN, stale BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN, {BATCH}",
     change_feed=True,
     keeps_log=True,
 )
@@ -56,7 +63,7 @@ CHANNEL = Layout(
 # `dead-letter` (target: where the record came from).
 EFFECTS = Layout(
     f"kind STRING, target STRING, key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT,"
-    f" seq BIGINT, problem {PROBLEM}, checkpoint STRING, batch BIGINT",
+    f" seq BIGINT, problem {PROBLEM}, {BATCH}",
     change_feed=True,
     keeps_log=True,
 )
@@ -66,16 +73,23 @@ RESULT = Layout("key STRING, left STRING, right STRING, timestamp TIMESTAMP", ch
 # State of a join per left key, and its index by foreign key, in one table.
 SUBSCRIPTIONS = Layout("key STRING, fk STRING, left_hash STRING, emitted STRING")
 
+# How long rows of system tables are kept, in days. What is still needed, the last batch of a checkpoint, stays.
+RETENTION = {PROGRESS: 30, DEAD_LETTERS: 90}
+
 SYSTEM = {
     PROGRESS: Layout(
         "resource STRING, checkpoint STRING, batch BIGINT, rows_in BIGINT, rows_out BIGINT,"
-        " dead_letters BIGINT, seconds DOUBLE, at TIMESTAMP"
+        " dead_letters BIGINT, stale BIGINT, conflicts BIGINT, seconds DOUBLE, at TIMESTAMP",
+        compacts=True,
     ),
     DEAD_LETTERS: Layout(
         "resource STRING, source STRING, key STRING, value STRING, reason STRING, detail STRING, timestamp TIMESTAMP,"
-        " batch BIGINT"
+        " batch BIGINT, at TIMESTAMP",
+        compacts=True,
     ),
-    RESOURCES: Layout("position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING"),
+    RESOURCES: Layout(
+        "format INT, position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING"
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Protocol
 from filelock import FileLock, Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, UsageError
+from kaspr_delta.storage.heartbeat import Lease
 
 _STATE_FOLDER = "_kaspr"
 
@@ -52,8 +54,11 @@ class Namespace(Protocol):
         """Held while one of several resources that exclude each other handles a batch."""
         ...
 
-    def running(self, resource: str) -> contextlib.AbstractContextManager[object]:
-        """Held while a resource runs. Raises AlreadyRunningError when another process holds it."""
+    def running(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
+        """Held while a resource runs; the event is set when another took it all the same, as after a long sleep.
+
+        Raises AlreadyRunningError when another process holds it, and at the end when another took it.
+        """
         ...
 
 
@@ -90,7 +95,7 @@ class LocalNamespace:
         return FileLock(self._lock(f"turn-{_as_file(name)}"))
 
     @contextlib.contextmanager
-    def running(self, resource: str) -> Iterator[None]:
+    def running(self, resource: str) -> Iterator[threading.Event]:
         lock = FileLock(self._lock(f"running-{_as_file(resource)}"), timeout=0)
         try:
             lock.acquire()
@@ -98,7 +103,7 @@ class LocalNamespace:
             msg = f"{resource} already runs on {self.root / self.name} in another process: stop that one first"
             raise AlreadyRunningError(msg) from None
         try:
-            yield
+            yield threading.Event()  # a kernel lock is never lost
         finally:
             lock.release()
 
@@ -139,9 +144,12 @@ class UnityNamespace:
         # A group of agents is one job task, so all who take turns are processes of one driver.
         return FileLock(Path(tempfile.gettempdir()) / f"kaspr-delta-{self.catalog}-{self.name}-{_as_file(name)}.lock")
 
-    def running(self, resource: str) -> contextlib.AbstractContextManager[object]:  # noqa: ARG002
-        # One job per resource with max_concurrent_runs 1 is what keeps a second one away.
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def running(self, resource: str) -> Iterator[threading.Event]:
+        # Beside the checkpoints, whose folders begin with the kind of a resource and so never with an underscore.
+        path = self.checkpoints / "_locks" / f"running-{_as_file(resource)}.json"
+        with Lease(path, resource, f"{self.catalog}.{self.name}").held() as lease:
+            yield lease.lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -20,19 +20,19 @@ from kaspr_delta.engine.agent.stateless import RunAgent, in_partition_order, rec
 from kaspr_delta.engine.agent.tables import TableState
 from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.log import BatchId, LogTail, Start
 from kaspr_delta.engine.query import Decision, Folded, side_by_side
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import AgentPlan, ChannelInput, Plan, ResourceRef, TablePlan, TopicInput
 from kaspr_delta.plan.names import channel_table, topic_table
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import EFFECTS, TOPIC
+from kaspr_delta.storage.layout import BATCH, EFFECTS, TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_EFFECT_COLUMNS = EFFECTS.columns.removesuffix(", checkpoint STRING, batch BIGINT")
+_EFFECT_COLUMNS = EFFECTS.columns.removesuffix(f", {BATCH}")
 # Up to this many events are handled where the batch is, without Python workers.
 _FEW_EVENTS = 1_000
 # A backlog of an ordered agent is taken in pieces that fit the driver.
@@ -60,7 +60,15 @@ class Agent:
         """Agents that share tables take turns, so that each sees what the others wrote."""
         return str(min(self.application.group_of(self.ref)))
 
-    def source(self, spark: SparkSession) -> DataFrame:
+    @property
+    def definition(self) -> Mapping[str, str]:
+        """Changed code goes on from where it is: what was done is done."""
+        return {}
+
+    def begin(self, spark: SparkSession, log: LogTail) -> tuple[Decision, Mapping[str, int]]:  # noqa: ARG002
+        return Decision(self._held(spark, [to_arrow([])]), 0), {}
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:  # noqa: ARG002  topics are read from their first
         limit = _ORDERED_BATCH if self.plan.ordered else None
         read = self.plan.input
         if isinstance(read, ChannelInput):
@@ -73,7 +81,7 @@ class Agent:
         ]
         return reduce(lambda one, other: one.unionByName(other), feeds)
 
-    def decide(self, batch: DataFrame, batch_id: int) -> Decision:  # noqa: ARG002
+    def decide(self, batch: DataFrame) -> Decision:
         return self._in_order(batch) if self.plan.ordered else self._in_parallel(batch)
 
     def _in_parallel(self, batch: DataFrame) -> Decision:
@@ -85,7 +93,7 @@ class Agent:
         if records.empty:
             return Decision(records, 0)
         in_order = records.table.sort_by("offset")
-        return self._held(batch.sparkSession, list(run(in_order.to_batches())), in_order.num_rows)
+        return Decision(self._held(batch.sparkSession, list(run(in_order.to_batches()))), in_order.num_rows)
 
     def _in_order(self, batch: DataFrame) -> Decision:
         spark = batch.sparkSession
@@ -94,17 +102,17 @@ class Agent:
         likely = LikelyKeys(records, decoder)
         tables = {name: self._state(spark, name, likely) for name in self.plan.tables}
         effects = run_in_order(self._executor(tables), records, likely)
-        return self._held(spark, [to_arrow(effects)], len(records))
+        return Decision(self._held(spark, [to_arrow(effects)]), len(records))
 
-    def _held(self, spark: SparkSession, batches: list[pa.RecordBatch], rows_in: int) -> Decision:
-        effects = pa.Table.from_batches(batches, SCHEMA)
-        return Decision(Rows.held(spark, effects), rows_in)
+    @staticmethod
+    def _held(spark: SparkSession, batches: list[pa.RecordBatch]) -> Rows:
+        return Rows.held(spark, pa.Table.from_batches(batches, SCHEMA))
 
     def _state(self, spark: SparkSession, name: str, likely: LikelyKeys) -> TableState:
         plan = self._table(name)
         table = LiveTable(self.delta, plan)
         # Pinned: what others write meanwhile is seen by the next batch.
-        reader = SparkTableReader(spark, table, table.version(spark))
+        reader = SparkTableReader(spark, table, table.newest(spark).version)
         return TableState(plan, reader, likely.of(TableText(plan.serializers)))
 
     def _executor(self, tables: dict[str, TableState]) -> AgentExecutor:

@@ -32,6 +32,7 @@ def emit(responses: DataFrame) -> DataFrame:
             "left_hash",
             F.col("result").alias("emitted"),
             live.alias("live"),
+            "stale",
             "instruction",
             "problem",
             F.col("problem").isNotNull().alias("failed"),

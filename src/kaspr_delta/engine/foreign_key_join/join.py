@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,11 +17,11 @@ from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import Extract, row_hash, send
 from kaspr_delta.engine.foreign_key_join.touched import checked
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.log import BatchId, LogTail, Start
 from kaspr_delta.engine.query import Decision, Folded, side_by_side
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import JoinPlan, ResourceRef, TablePlan
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.delta import Commit, Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,39 +60,66 @@ class ForeignKeyJoin:
         """The table that foreign keys point into."""
         return LiveTable(self.delta, self.right_table)
 
-    def source(self, spark: SparkSession) -> DataFrame:
-        """Both change feeds in one query, so that one checkpoint covers both. Their order is part of the checkpoint."""
-        return self.left.feed(spark, "left").unionByName(self.right.feed(spark, "right"))
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {
+            "type": self.plan.type,
+            "extractor": self.plan.extractor.fingerprint,
+            "left table": _identity(self.left_table),
+            "right table": _identity(self.right_table),
+        }
 
-    def decide(self, batch: DataFrame, batch_id: int) -> Decision:
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        """Both change feeds in one query, so that one checkpoint covers both. Their order is part of the checkpoint."""
+        left = self.left.feed(spark, "left", start.versions["left"])
+        return left.unionByName(self.right.feed(spark, "right", start.versions["right"]))
+
+    def begin(self, spark: SparkSession, log: LogTail) -> tuple[Decision, Mapping[str, int]]:
+        """Touched is every key of both tables, and every key that has a subscription or a result, however old."""
+        left, right = self._pinned(spark)
+        state = self.delta.read(spark, self.plan.subscriptions)
+        if log.start is None:
+            # A new channel knows nothing of what another one was told: all that holds is emitted on it.
+            state = state.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
+        known = state.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
+        keys = self.left.keys(spark, "left", left).unionByName(known)
+        touched = keys.unionByName(self.right.keys(spark, "right", right))
+        return self._recompute(touched, state, left, right), {"left": left.version, "right": right.version}
+
+    def decide(self, batch: DataFrame) -> Decision:
         spark = batch.sparkSession
+        left, right = self._pinned(spark)
+        return self._recompute(batch, self.delta.read(spark, self.plan.subscriptions), left, right)
+
+    def _pinned(self, spark: SparkSession) -> list[Commit]:
+        return side_by_side([partial(table.newest, spark) for table in (self.left, self.right)])
+
+    def _recompute(self, changes: DataFrame, state: DataFrame, left: Commit, right: Commit) -> Decision:
+        """Changes (columns side, key, changed_at) and the state as it is, to rows of the log."""
         # Step 1: touched.
-        keys = Rows.of(batch.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
+        keys = Rows.of(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
         if keys.empty:
             return Decision(keys, 0)
         touched = checked(keys, self.left.text, self.right.text)
-        # Step 2: pinned.
-        left_version, right_version = side_by_side([partial(table.version, spark) for table in (self.left, self.right)])
-        # Steps 3 and 4: recompute, difference.
-        known = self._known(spark, touched, left_version, first=batch_id == 0)
+        # Step 2: pinned. Steps 3 and 4: recompute, difference.
+        known = self._known(state, touched, left)
         extract = Extract(self.plan.extractor, self.left.text, self.right.text)
         subscriptions = send(known, self.plan.type, extract)
-        answered = receive(spark, subscriptions, self.right, right_version)
+        answered = receive(subscriptions, self.right, right.version)
         rows = emit(respond(answered, self.plan.type)).unionByName(_refused(touched.df), allowMissingColumns=True)
         effects = Rows.of(in_order(rows.coalesce(1))) if subscriptions.few else Rows(in_order(rows))
         return Decision(effects, touched.table.num_rows if touched.table is not None else touched.df.count())
 
-    def _known(self, spark: SparkSession, touched: Rows, left_version: int, *, first: bool) -> Rows:
+    def _known(self, state: DataFrame, touched: Rows, left: Commit) -> Rows:
         """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
-        state = self.delta.read(spark, self.plan.subscriptions)
-        keys = self._keys(state, touched, first=first).join(
+        keys = self._keys(state, touched).join(
             state.select("key", F.col("fk").alias("old_fk"), F.col("left_hash").alias("old_hash"), "emitted"),
             "key",
             "left",
         )
         # Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
         known = Rows.of(keys) if touched.few and touched.has("side", "right") else Rows(keys)
-        current = self.left.live_rows(spark, left_version, known.df).select(
+        current = self.left.live_rows(touched.df.sparkSession, left.version, known.df).select(
             "key",
             F.col("value").alias("left"),
             row_hash(F.col("value")).alias("left_hash"),
@@ -102,32 +129,30 @@ class ForeignKeyJoin:
         joined = known.df.join(current, "key", "left")
         return Rows.of(joined) if touched.few else Rows(joined)
 
-    def _keys(self, subscriptions: DataFrame, touched: Rows, *, first: bool) -> DataFrame:
+    @staticmethod
+    def _keys(state: DataFrame, touched: Rows) -> DataFrame:
         """Left keys that were touched, or woken by the right row they subscribe to: key, changed_at, woken."""
         fit = touched.df.where(F.col("reason").isNull())
         left_keys = fit.where(F.col("side") == "left").select("key", "changed_at")
-        if first:
-            # A new checkpoint over an old state: whatever was emitted is looked at again, also rows long deleted.
-            every = subscriptions.select("key", F.current_timestamp().alias("changed_at"))
-            left_keys = left_keys.unionByName(every.join(left_keys, "key", "left_anti"))
         keys = left_keys.withColumn("woken", F.lit(False))
         if touched.few and not touched.has("side", "right"):
             return keys
         right_keys = fit.where(F.col("side") == "right").select("key", "changed_at")
-        followers = woken(subscriptions, right_keys, left_keys)
+        followers = woken(state, right_keys, left_keys)
         return keys.unionByName(followers.withColumn("woken", F.lit(True)))
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:  # noqa: ARG002
-        counts = rows.count_by("kind", "failed")
-        records = sum(count for (kind, _), count in counts.items() if kind in _RECORDS)
-        letters = sum(count for (_, failed), count in counts.items() if failed)
+        counts = rows.count_by("kind", "failed", "stale")
+        records = sum(count for (kind, _, _), count in counts.items() if kind in _RECORDS)
+        letters = sum(count for (_, failed, _), count in counts.items() if failed)
+        stale = sum(count for (_, _, stale), count in counts.items() if stale)
         folds: list[Callable[[], None]] = [partial(self._fold_subscriptions, rows.df)]
         if records:
             folds.append(partial(self._fold_result, rows.df))
         if letters:
             folds.append(partial(fold_dead_letters, self.delta, self._letters(rows.df), str(self.ref), batch))
         side_by_side(folds)
-        return Folded(records, letters)
+        return Folded(records, letters, stale)
 
     def _fold_result(self, rows: DataFrame) -> None:
         records = rows.where(F.col("kind").isin(*_RECORDS))
@@ -147,6 +172,11 @@ class ForeignKeyJoin:
             "timestamp",
             "batch",
         )
+
+
+def _identity(table: TablePlan) -> str:
+    """What a join's state depends on of a table: which one it is, and how it spells keys and values."""
+    return f"{table.delta_name} ({table.serializers.key}, {table.serializers.value})"
 
 
 def _refused(touched: DataFrame) -> DataFrame:

@@ -12,30 +12,32 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.rows import Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from kaspr_delta.engine.live_table import LiveTable
 
 
-def receive(spark: SparkSession, subscriptions: Rows, right: LiveTable, version: int) -> DataFrame:
+def receive(subscriptions: Rows, right: LiveTable, version: int) -> DataFrame:
     """Subscriptions with what they point at: columns right, right_timestamp are added.
 
-    Few subscriptions look up their keys; many are joined with the whole table.
+    Few subscriptions look up their keys; many are joined with the whole table. A right row that SQL wrote and nobody
+    can read is no row, and a problem of those who subscribe to it.
     """
     keys = None
     if subscriptions.few:
         keys = subscriptions.df.where(F.col("fk").isNotNull()).select(F.col("fk").alias("key")).distinct()
-    rows = right.live_rows(spark, version, keys)
-    if right.plan.serializers.value == "json":
-        rows = rows.where(F.try_parse_json("value").isNotNull())  # what SQL wrote and nobody can read is no row
-    found = rows.select(
+    found = right.live_rows(subscriptions.df.sparkSession, version, keys).select(
         F.col("key").alias("fk"),
-        F.col("value").alias("right"),
+        F.col("value").alias("stored"),
         F.col("timestamp").alias("right_timestamp"),
         F.col("copies").alias("right_copies"),
     )
+    readable = F.lit(True)
+    if right.plan.serializers.value == "json":
+        readable = F.try_parse_json("stored").isNotNull()
+    found = found.withColumn("right", F.when(readable, F.col("stored")))
     answered = subscriptions.df.join(found, "fk", "left")
-    return answered.withColumn("problem", F.coalesce("problem", _duplicates()))
+    return answered.withColumn("problem", F.coalesce("problem", _duplicates(), _unreadable()))
 
 
 def _duplicates() -> Column:
@@ -43,5 +45,16 @@ def _duplicates() -> Column:
     detail = F.concat(
         F.col("right_copies"), F.lit(" right rows have the key "), F.col("fk"), F.lit(": delete all but one")
     )
-    problem = F.struct(F.lit("duplicate key").alias("reason"), detail.alias("detail"), F.col("right").alias("value"))
-    return F.when(F.col("right_copies") > 1, problem)
+    return F.when(F.col("right_copies") > 1, _problem("duplicate key", detail))
+
+
+def _unreadable() -> Column:
+    detail = F.concat(
+        F.lit("the right row with the key "), F.col("fk"), F.lit(" is not JSON text: repair or delete it")
+    )
+    missing = F.col("right").isNull() & F.col("stored").isNotNull()
+    return F.when(missing, _problem("right value cannot be read", detail))
+
+
+def _problem(reason: str, detail: Column) -> Column:
+    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"), F.col("stored").alias("value"))

@@ -21,16 +21,24 @@ if TYPE_CHECKING:
 def respond(answered: DataFrame, join_type: JoinType) -> DataFrame:
     """Answered subscriptions with the result that holds now, or none: columns shown, result, result_timestamp.
 
-    ``result`` tells results apart without comparing them: the hashes of both rows; NULL where nothing holds.
+    ``result`` tells results apart without comparing them: the hashes of both rows; NULL where nothing holds. A result
+    has the greater time of its two rows, or, where the right row alone brought it about, that one's, as in Kafka
+    Streams. So has what says that nothing holds any more; a row that was deleted has the time of the commit.
     """
     shown = F.col("left").isNotNull()
     if join_type == "inner":
         shown = shown & F.col("right").isNotNull()
     fingerprint = F.concat_ws(":", "left_hash", F.coalesce(F.md5("right"), F.lit("")))
     # A row that SQL wrote without a time has that of the commit that touched it.
-    timestamp = F.greatest(F.coalesce("left_timestamp", "changed_at"), "right_timestamp")
+    of_both = F.greatest(F.coalesce("left_timestamp", "changed_at"), "right_timestamp")
+    of_right = F.coalesce("right_timestamp", "changed_at")
+    timestamp = (
+        F.when(F.col("left").isNull(), F.col("changed_at"))
+        .when(F.col("woken") & ~F.col("stale"), of_right)
+        .otherwise(of_both)
+    )
     return (
         answered.withColumn("shown", shown)
         .withColumn("result", F.when(F.col("shown"), fingerprint))
-        .withColumn("result_timestamp", F.when(F.col("shown"), timestamp).otherwise(F.col("changed_at")))
+        .withColumn("result_timestamp", timestamp)
     )

@@ -32,7 +32,7 @@ KNOWN = (
     "key STRING, changed_at TIMESTAMP, woken BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING, left STRING,"
     " left_hash STRING, left_timestamp TIMESTAMP, copies BIGINT"
 )
-EXTRACTED = f"{KNOWN}, fk STRING, problem {PROBLEM}"
+EXTRACTED = f"{KNOWN}, fk STRING, problem {PROBLEM}, stale BOOLEAN"
 _READ = ("left", "left_hash", "woken", "old_fk", "old_hash", "copies")
 
 
@@ -43,15 +43,17 @@ class LeftRow(NamedTuple):
     left_hash: str | None
     fk: str | None = None
     problem: dict[str, str | None] | None = None
+    stale: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """Runs the extractor over rows of KNOWN and adds ``fk`` and ``problem``.
+    """Runs the extractor over rows of KNOWN and adds ``fk``, ``problem`` and ``stale``.
 
     A row that was only woken by its right row, and whose left row is still the one that subscribed (same hash), keeps
-    its foreign key without being asked again. An extractor that fails makes the row one without a key, and a problem; a
-    value that its table's serializer cannot read is no row, and a problem.
+    its foreign key without being asked again; one whose left row is another by now is ``stale``. An extractor that
+    fails makes the row one without a key, and a problem; a value that its table's serializer cannot read is no row, and
+    a problem.
     """
 
     extractor: Snippet
@@ -61,7 +63,7 @@ class Extract:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = [batch.column(name).to_pylist() for name in _READ]
-            rows = [self._extract(*row) for row in zip(*columns, strict=True)]
+            rows = [self._checked(*row) for row in zip(*columns, strict=True)]
             arrays = {
                 "left": pa.array([row.left for row in rows], pa.string()),
                 "left_hash": pa.array([row.left_hash for row in rows], pa.string()),
@@ -70,10 +72,11 @@ class Extract:
             added = [
                 pa.array([row.fk for row in rows], pa.string()),
                 pa.array([row.problem for row in rows], ARROW_PROBLEM),
+                pa.array([row.stale for row in rows], pa.bool_()),
             ]
-            yield pa.RecordBatch.from_arrays([*replaced, *added], [*batch.schema.names, "fk", "problem"])
+            yield pa.RecordBatch.from_arrays([*replaced, *added], [*batch.schema.names, "fk", "problem", "stale"])
 
-    def _extract(  # noqa: PLR0917, PLR0913  one a column
+    def _checked(  # noqa: PLR0917, PLR0913  one a column
         self,
         left: str | None,
         left_hash: str | None,
@@ -82,11 +85,13 @@ class Extract:
         old_hash: str | None,
         copies: int | None,
     ) -> LeftRow:
-        if left is None:
-            return LeftRow(None, None)
-        duplicates = _duplicates(copies, left)
         if woken and old_hash == left_hash:
-            return LeftRow(left, left_hash, old_fk, duplicates)
+            return LeftRow(left, left_hash, old_fk, _duplicates(copies, left))
+        if left is None:
+            return LeftRow(None, None, stale=woken)
+        return self._extract(left, left_hash, _duplicates(copies, left))._replace(stale=woken)
+
+    def _extract(self, left: str, left_hash: str | None, duplicates: dict[str, str | None] | None) -> LeftRow:
         try:
             value = self.left.value_object(left)
         except SerializationError as error:
@@ -101,7 +106,7 @@ class Extract:
         return LeftRow(left, left_hash, fk, duplicates)
 
 
-def _duplicates(copies: int | None, left: str) -> dict[str, str | None] | None:
+def _duplicates(copies: int | None, left: str | None) -> dict[str, str | None] | None:
     if copies is None or copies == 1:
         return None
     detail = f"{copies} rows have this key; the newest one is used: delete the others"

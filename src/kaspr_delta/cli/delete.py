@@ -1,0 +1,29 @@
+"""``kaspr-delta delete``: a resource out of the application, and with --purge its data out of the warehouse."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.progress import console
+
+
+def delete(  # noqa: PLR0913, PLR0917  one parameter an option
+    context: typer.Context,
+    kind: Annotated[str, typer.Argument(help="A kind, called as with kubectl: table, kjoin, kaspragents …")],
+    name: Annotated[str, typer.Argument(help="The resource's name.")],
+    purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,  # noqa: FBT002
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Remove a resource from the application that was applied; its manifest file is left alone.
+
+    Its data stay where they are, and are found again when it is applied anew, unless --purge deletes them too.
+
+    Examples: kaspr-delta delete join orders-products-join · kaspr-delta delete ktable products --purge
+    """
+    open_application(context, warehouse, app).delete(kind, name, purge=purge)
+    done = "deleted, and its data with it" if purge else "deleted; its data stay (--purge would delete them too)"
+    console().print(f"{kind} {name}: {done}", markup=False)

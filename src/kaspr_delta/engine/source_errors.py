@@ -1,0 +1,31 @@
+"""What keeps a stream from reading on, in sentences: Delta says it in many words and does not know the remedy."""
+
+from __future__ import annotations
+
+_FEED_OFF = (
+    "the change data feed of a table it reads was off for some versions. Turn it on first: ALTER TABLE ... SET"
+    " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+)
+_REMOVED = "changes that it had not read yet are gone from a table it reads (VACUUM, or a retention that is too short)"
+# What Delta's message holds, and what that means. The first that fits counts.
+_REASONS = {
+    "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE": "a table it reads was replaced by another one of the same name",
+    "DELTA_MISSING_CHANGE_DATA": _FEED_OFF,
+    "DELTA_CHANGE_TABLE_FEED_DISABLED": _FEED_OFF,
+    "FAILED_READ_FILE": _REMOVED,
+    "FILE_NOT_EXIST": _REMOVED,
+    "FileNotFoundException": _REMOVED,
+    "DELTA_VERSIONS_NOT_CONTIGUOUS": _REMOVED,
+    "DELTA_VERSION_NOT_FOUND": _REMOVED,
+    "DELTA_LOG_FILE_NOT_FOUND": _REMOVED,
+    "DELTA_TRUNCATED_TRANSACTION_LOG": _REMOVED,
+    "failOnDataLoss": _REMOVED,
+    "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE": "columns of a table it reads were renamed, dropped or retyped",
+    "DELTA_SCHEMA_CHANGED": "columns of a table it reads have changed",
+}
+
+
+def why_the_feed_ends(error: Exception) -> str | None:
+    """The reason why a source cannot be read on from where it is; None where the error is of another kind."""
+    text = str(error)
+    return next((reason for sign, reason in _REASONS.items() if sign in text), None)

@@ -1,0 +1,30 @@
+"""The kinds of resources and the names people call them by, as with kubectl."""
+
+from __future__ import annotations
+
+from kaspr_delta.errors import NotFoundError
+
+_SHORT = {
+    "KasprApp": ("app", "kapp", "kapps"),
+    "KasprTable": ("table", "ktable", "ktables"),
+    "KasprJoin": ("join", "kjoin", "kj"),
+    "KasprAgent": ("agent", "kagent", "kagents"),
+    "KasprWebView": ("webview", "kwebview", "kwebviews"),
+    "KasprTask": ("task", "ktask", "ktasks"),
+}
+_BY_NAME = {
+    name: kind for kind, short in _SHORT.items() for name in (kind.lower(), f"{kind.lower()}s", f"{short[0]}s", *short)
+}
+
+
+def kind_called(name: str) -> str:
+    """The kind that a full, plural or short name stands for: KasprJoin for ``kj``. Raises NotFoundError."""
+    kind = _BY_NAME.get(name.lower())
+    if kind is None:
+        raise NotFoundError.among("kind", name, [short[0] for short in _SHORT.values()])
+    return kind
+
+
+def short_kind(kind: str) -> str:
+    """The kind as it stands in ``kind/name``: join for KasprJoin."""
+    return _SHORT[kind][0]

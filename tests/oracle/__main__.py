@@ -1,0 +1,39 @@
+"""``python -m tests.oracle DIR``: run recorded cases against the engine; the last line counts them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.oracle.runner import run
+
+VISIBLE = Path(__file__).parent / "visible"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the cases of a directory. The exit code is 0 when all pass, 2 when there is no such directory, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle", description="Run recorded Kafka Streams cases.")
+    parser.add_argument("directory", nargs="?", type=Path, default=VISIBLE, help="where the *.json files are")
+    parser.add_argument("--seed", type=int, default=0, help="of the random batch cuts")
+    chosen = parser.parse_args(arguments)
+    if not chosen.directory.is_dir():
+        parser.error(f"{chosen.directory} is no directory")
+    with tempfile.TemporaryDirectory() as folder:
+        reports = run(chosen.directory, Path(folder), chosen.seed)
+    screen = Console(markup=False, highlight=False, soft_wrap=True)
+    for report in reports:
+        screen.print(f"{report.name}: {report.passed} passed, {report.failed} failed")
+        for line in report.lines:
+            screen.print(f"  {line}")
+    passed, failed = (sum(getattr(report, count) for report in reports) for count in ("passed", "failed"))
+    screen.print(f"{passed} passed, {failed} failed")
+    return 0 if passed and not failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

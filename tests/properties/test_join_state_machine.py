@@ -1,0 +1,362 @@
+"""Random histories of both tables, step by step, against two dictionaries and the join recomputed from them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import hypothesis
+import pytest
+from hypothesis import HealthCheck, Phase, assume, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from kaspr_delta import Application
+from tests.properties.naive_join import Sides, Texts, folded, replayed, text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "inner-and-left.yaml"
+TABLES = {"left": "orders", "right": "products"}
+JOINS = ("inner", "left")
+VACUUM_SETTINGS = {
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",  # else nothing younger than a week goes
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # else folders are listed by 10,000 tasks
+}
+
+# Separators and NUL, one key that begins another, keys that Python takes for one, keys that are not true.
+KEYS = [text(key) for key in ("P1", "P10", 1, "1", True, 0, "", False, ["P1", 1], "ü:\x00|P1")]
+LEFT_VALUES = st.builds(lambda key, n: f'{{"fk":{key},"n":{n}}}', st.sampled_from(["null", *KEYS]), st.integers(0, 2))
+RIGHT_VALUES = st.sampled_from(['{"n":0}', '{"n":1}', "0", "false", '""', "[]"])
+
+Drawn = TypeVar("Drawn")
+
+
+def of_a_side(of_values: Callable[[st.SearchStrategy[str]], st.SearchStrategy[Drawn]]) -> st.SearchStrategy[Any]:
+    """Left or right, with something made of that side's values."""
+    left, right = of_values(LEFT_VALUES), of_values(RIGHT_VALUES)
+    return st.one_of(st.tuples(st.just("left"), left), st.tuples(st.just("right"), right))
+
+
+def one(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return values
+
+
+def rows_of(values: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(st.sampled_from(KEYS), values, min_size=least, max_size=8)
+
+
+def some_deleted(values: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, str | None]]:
+    return rows_of(st.one_of(values, values, values, st.none()), 3)
+
+
+SIDES = st.sampled_from(["left", "right"])
+PICKS = st.integers(0, len(KEYS) - 1)
+FEW_KEYS = st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True)
+MANY_KEYS = st.lists(st.sampled_from(KEYS), min_size=4, unique=True)
+# Most steps run the engine; the others leave it a batch of several commits.
+MOSTLY = st.sampled_from([True, True, True, True, False])
+SELDOM = MOSTLY.map(lambda yes: not yes)
+
+
+def tell(what: str) -> None:
+    """One more line of the story that a failure comes with."""
+    print(what)  # noqa: T201  pytest shows it
+
+
+Rule = Callable[..., None]
+
+
+def step(*, run: st.SearchStrategy[bool] = MOSTLY, **arguments: Any) -> Callable[[Rule], Any]:
+    """A rule that is told, counted and mostly followed by a run.
+
+    Hypothesis leaves some rules out of an example, by the name of their functions. All these are named alike, so none
+    is: there is one long example, not many short ones.
+    """
+
+    def decorate(what: Rule) -> Any:
+        def any_step(self: JoinMachine, *, run: bool, **drawn: Any) -> None:
+            self.steps.append(what.__name__)
+            tell(f"{len(self.steps)}. {what.__name__}")
+            what(self, **drawn)
+            if run:
+                self.run_engine()
+
+        as_rule: Any = rule(run=run, **arguments)
+        return as_rule(any_step)
+
+    return decorate
+
+
+class JoinMachine(RuleBasedStateMachine):
+    """Two tables, and an inner and a left join over them. Every rule fits every state."""
+
+    def __init__(self, spark: SparkSession, folder: Path, steps: list[str]) -> None:
+        super().__init__()
+        self.spark = spark
+        self.folder = folder
+        self.steps = steps
+        self.sides = Sides()
+        self.deleted: dict[str, set[str]] = {"left": set(), "right": set()}
+        self.last_vacuumed = dict.fromkeys(JOINS, -1)
+        self.unchecked = False
+
+    @initialize(left=rows_of(LEFT_VALUES, 5), right=rows_of(RIGHT_VALUES, 5), run=MOSTLY, luck=st.integers(0, 1_000))
+    def first_rows(self, left: Texts, right: Texts, run: bool, luck: int) -> None:
+        assume(luck)  # hypothesis begins with the dullest example there is, which is not worth its minutes
+        self.app = self._opened()
+        self._put("left", left)
+        self._put("right", right)
+        if run:
+            self.run_engine()
+
+    # -- changes through the package ----------------------------------------------------------------------------------
+
+    @step(row=of_a_side(one), pick=PICKS)
+    def insert(self, row: tuple[str, str], pick: int) -> None:
+        side, value = row
+        self._put(side, {self._one(pick, [key for key in KEYS if key not in self.sides[side]]): value})
+
+    @step(side=SIDES, pick=PICKS)
+    def update(self, side: str, pick: int) -> None:
+        self._put(side, {(key := self._present(side, pick)): self._with(side, key, n=len(self.steps) + 10)})
+
+    @step(side=SIDES, pick=PICKS)
+    def write_the_same_value(self, side: str, pick: int) -> None:
+        self._put(side, {(key := self._present(side, pick)): self._with(side, key)})
+
+    @step(pick=PICKS, other=PICKS)
+    def point_elsewhere(self, pick: int, other: int) -> None:
+        fk = json.loads(self._present("right", other))
+        self._put("left", {(key := self._present("left", pick)): self._with("left", key, fk=fk)})
+
+    @step(pick=PICKS)
+    def point_nowhere(self, pick: int) -> None:
+        self._put("left", {(key := self._present("left", pick)): self._with("left", key, fk=None)})
+
+    @step(side=SIDES, pick=PICKS)
+    def delete(self, side: str, pick: int) -> None:
+        self._put(side, {self._present(side, pick): None})
+
+    @step(row=of_a_side(one), pick=PICKS)
+    def insert_a_deleted_key(self, row: tuple[str, str], pick: int) -> None:
+        side, value = row
+        self._put(side, {self._one(pick, sorted(self.deleted[side])): value})
+
+    @step(rows=of_a_side(lambda values: st.lists(st.none() | values, min_size=2, max_size=4)), pick=PICKS)
+    def change_one_key_again_and_again(self, rows: tuple[str, list[str | None]], pick: int) -> None:
+        side, values = rows
+        key = self._present(side, pick)
+        for value in values:
+            self._put(side, {key: value})
+
+    @step(rows=of_a_side(some_deleted))
+    def change_many_keys(self, rows: tuple[str, dict[str, str | None]]) -> None:
+        self._put(*rows)
+
+    # -- changes by others, in SQL ------------------------------------------------------------------------------------
+
+    @step(rows=of_a_side(rows_of), kept=MANY_KEYS)
+    def overwrite_by_sql(self, rows: tuple[str, Texts], kept: list[str]) -> None:
+        side, values = rows
+        values = {key: value for key, value in self.sides[side].items() if key in kept} | values
+        nothing = f"SELECT * FROM {TABLES[side]} WHERE false"  # noqa: S608  own names
+        listed = f"SELECT key, value, NULL FROM {_values(values)}" if values else nothing  # noqa: S608
+        self._sql(side, f"INSERT OVERWRITE {TABLES[side]} {listed}", dict.fromkeys(self.sides[side]) | values)
+
+    @step(rows=of_a_side(some_deleted), only_these=SELDOM)
+    def merge_by_sql(self, rows: tuple[str, dict[str, str | None]], only_these: bool) -> None:
+        side, values = rows
+        statement = (
+            f"MERGE INTO {TABLES[side]} t USING (SELECT * FROM {_values(values)}) s ON t.key = s.key"  # noqa: S608
+            " WHEN MATCHED AND s.value IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET value = s.value"
+            " WHEN NOT MATCHED AND s.value IS NOT NULL THEN INSERT (key, value) VALUES (s.key, s.value)"
+        )
+        gone = dict.fromkeys(self.sides[side]) if only_these else {}
+        self._sql(side, statement + " WHEN NOT MATCHED BY SOURCE THEN DELETE" * only_these, gone | values)
+
+    @step(side=SIDES, keys=FEW_KEYS)
+    def delete_by_sql(self, side: str, keys: list[str]) -> None:
+        where = f"key IN ({', '.join(map(_literal, keys))})"
+        self._sql(side, f"DELETE FROM {TABLES[side]} WHERE {where}", dict.fromkeys(keys))  # noqa: S608  own names
+
+    @step(row=of_a_side(lambda values: st.none() | values), keys=FEW_KEYS)
+    def update_by_sql(self, row: tuple[str, str | None], keys: list[str]) -> None:
+        """To a value, or to the value that was there."""
+        side, value = row
+        where = f"key IN ({', '.join(map(_literal, keys))})"
+        assignment = "value = value" if value is None else f"value = {_literal(value)}"
+        values = {key: value or old for key, old in self.sides[side].items() if key in keys}
+        self._sql(side, f"UPDATE {TABLES[side]} SET {assignment} WHERE {where}", values)  # noqa: S608  own names
+
+    @step(side=SIDES, pick=PICKS, other=PICKS)
+    def rename_by_sql(self, side: str, pick: int, other: int) -> None:
+        old = self._present(side, pick)
+        new = self._one(other, [key for key in KEYS if key not in self.sides[side]])
+        if old in self.sides[side] and new not in self.sides[side]:
+            statement = f"UPDATE {TABLES[side]} SET key = {_literal(new)} WHERE key = {_literal(old)}"  # noqa: S608
+            self._sql(side, statement, {old: None, new: self.sides[side][old]})
+
+    # -- what happens to tables and runs ------------------------------------------------------------------------------
+
+    @step()
+    def optimize_and_vacuum(self) -> None:
+        """Feeds are vacuumed once they are read; what was read can then not be read again."""
+        self.run_engine()
+        for name, value in VACUUM_SETTINGS.items():
+            self.spark.conf.set(name, value)
+        try:
+            for table in TABLES.values():
+                self.app.sql(f"OPTIMIZE {table}")
+                self.app.sql(f"VACUUM {table} RETAIN 0 HOURS")
+        finally:
+            for name in VACUUM_SETTINGS:
+                self.spark.conf.unset(name)
+        self.last_vacuumed = {join: self._batches(join, "commits")[-1] for join in JOINS}
+
+    @step()
+    def restart(self) -> None:
+        self.app = self._opened()
+
+    @step(join=st.sampled_from(JOINS))
+    def replay_the_last_batch(self, join: str) -> None:
+        """Spark runs a batch again whose end is not in its checkpoint."""
+        started, ended = self._batches(join, "offsets"), self._batches(join, "commits")
+        if ended and ended[-1] == started[-1] > self.last_vacuumed[join]:
+            tell(f"   batch {ended[-1]} of {join}")
+            for file in (str(ended[-1]), f".{ended[-1]}.crc"):
+                (self._checkpoint(join) / "commits" / file).unlink()
+
+    @step(run=st.just(value=True))
+    def run(self) -> None:
+        """What earlier steps left."""
+
+    def run_engine(self) -> None:
+        tell("   run")
+        self.app.run()
+        self.unchecked = True
+
+    # -- what always holds after a run --------------------------------------------------------------------------------
+
+    @invariant()
+    def all_that_a_join_shows_is_the_recomputed_join(self) -> None:
+        if self.unchecked:
+            self.unchecked = False
+            for join in JOINS:
+                self._check(join)
+
+    def _check(self, join: str) -> None:
+        plan = self.app.plan.join(join)
+        assert plan is not None
+        expected = self.sides.joined(join)
+
+        rows = self.app.delta.read(self.spark, plan.result).collect()
+        assert {row["key"]: (row["left"], row["right"]) for row in rows} == expected, join
+        assert len(rows) == len(expected), join
+
+        subscribed = self.app.delta.read(self.spark, plan.subscriptions).where("fk IS NOT NULL").collect()
+        assert {row["key"]: row["fk"] for row in subscribed} == self.sides.foreign_keys(), join
+
+        assert folded(self.app.channel(plan.channel).df.orderBy("offset").collect()) == expected, join
+        assert replayed(self.app.delta.changes(self.spark, plan.result).collect()) == expected, join
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> Application:
+        return Application.open(MANIFESTS, warehouse=self.folder, spark=self.spark)
+
+    def _put(self, side: str, values: Mapping[str, str | None]) -> None:
+        objects = [(json.loads(key), None if value is None else json.loads(value)) for key, value in values.items()]
+        self.app.table(TABLES[side]).put(objects)
+        self._note(side, values)
+
+    def _sql(self, side: str, statement: str, values: Mapping[str, str | None]) -> None:
+        self.app.sql(statement).collect()
+        self._note(side, values)
+
+    def _note(self, side: str, values: Mapping[str, str | None]) -> None:
+        """Make the same changes in the dictionaries."""
+        for key, value in values.items():
+            tell(f"   {side} {key} = {value}")
+            before = self.sides[side].pop(key, None)
+            if value is not None:
+                self.sides[side][key] = value
+                self.deleted[side].discard(key)
+            elif before is not None:
+                self.deleted[side].add(key)
+
+    def _one(self, pick: int, among: list[str]) -> str:
+        """One of these keys; when there are none, any key."""
+        among = among or KEYS
+        return among[pick % len(among)]
+
+    def _present(self, side: str, pick: int) -> str:
+        return self._one(pick, sorted(self.sides[side]))
+
+    def _with(self, side: str, key: str, **changed: Any) -> str:
+        """The value of a key with some fields changed."""
+        before = json.loads(self.sides[side].get(key, "{}"))
+        fields = before if isinstance(before, dict) else {}
+        if side == "left":
+            return text({"fk": None, "n": 0} | fields | changed)
+        return text(fields | changed) if changed else text(before)
+
+    def _checkpoint(self, join: str) -> Path:
+        home: Path = self.app.delta.namespace.checkpoints / f"join-{join}"
+        (checkpoint,) = home.iterdir() if home.is_dir() else [home]
+        return checkpoint
+
+    def _batches(self, join: str, log: str) -> list[int]:
+        return sorted(int(file.name) for file in (self._checkpoint(join) / log).glob("*") if file.name.isdigit())
+
+
+def _literal(value: str | None) -> str:
+    if value is None:
+        return "CAST(NULL AS STRING)"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _values(rows: Mapping[str, str | None]) -> str:
+    listed = ", ".join(f"({_literal(key)}, {_literal(value)})" for key, value in rows.items())
+    return f"VALUES {listed} AS rows(key, value)"
+
+
+def make_steps(spark: SparkSession, folder: Path, *, seed: int, steps: int) -> None:
+    """A history of so many steps."""
+    examples: list[list[str]] = []
+
+    @hypothesis.seed(seed)
+    class JoinMachineHere(JoinMachine):
+        def __init__(self) -> None:
+            examples.append([])
+            super().__init__(spark, folder / f"example-{len(examples)}", examples[-1])
+
+    once = settings(
+        max_examples=1,
+        stateful_step_count=steps + 1,  # the first one brings the first rows
+        phases=[Phase.generate],  # to make a failing history shorter would take hours
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(JoinMachineHere, settings=once)
+    made = max(examples, key=len)
+    tell(f"seed {seed}: {len(made)} steps: {dict(Counter(made))}")
+    assert len(made) >= steps
+
+
+@pytest.mark.spark
+def test_a_short_history_holds_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
+    make_steps(spark, tmp_path, seed=0, steps=12)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", range(1, 8))
+def test_a_long_history_holds_at_every_step(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    make_steps(spark, tmp_path, seed=seed, steps=45)

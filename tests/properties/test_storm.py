@@ -1,0 +1,23 @@
+"""Many changes at once: batches that are too large for the driver, many subscribers for each right row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.properties.storm import storm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLOW = [pytest.mark.slow, pytest.mark.timeout(7_200)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("changes", "batches"), [(8_000, 3), pytest.param(200_000, 40, marks=SLOW)])
+def test_after_a_storm_results_and_channels_are_what_spark_joins(
+    spark: SparkSession, tmp_path: Path, changes: int, batches: int
+) -> None:
+    assert storm(spark, tmp_path, changes=changes, batches=batches) == 0

@@ -1,0 +1,177 @@
+"""What a change feed does to its readers: each trap is followed, or refused with a sentence that names the remedy."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta import Application, ResourceFailedError
+from kaspr_delta.engine.query import Query
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
+BOTH = ["join/inner", "join/left"]
+
+
+@pytest.fixture
+def app(spark: SparkSession, tmp_path: Path) -> Application:
+    app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
+    app.table("products").put({"P1": {"name": "Widget"}, "P2": {"name": "Gadget"}})
+    app.table("orders").put({"a": {"product_id": "P1"}, "b": {"product_id": "P2"}})
+    app.run(only=BOTH)
+    return app
+
+
+def expected(app: Application, join: str) -> dict[Any, Any]:
+    orders, products = app.table("orders").to_dict(), app.table("products").to_dict()
+    joined = {key: {"left": row, "right": products.get(row["product_id"])} for key, row in orders.items()}
+    return joined if join == "left" else {key: row for key, row in joined.items() if row["right"] is not None}
+
+
+def assert_joined(app: Application) -> None:
+    for join, channel in (("inner", "inner-channel"), ("left", "left-joined")):
+        assert app.join(join).to_dict() == expected(app, join)
+        told = {record["key"]: record["value"] for record in app.channel(channel).records()}
+        assert {key: value for key, value in told.items() if value is not None} == expected(app, join)
+
+
+def refused(app: Application, reason: str) -> None:
+    """Both joins refuse, and both can be brought up to date as the message says."""
+    before = app.join("left").to_dict()
+    with pytest.raises(ResourceFailedError) as error:
+        app.run(only=BOTH)
+    for join in BOTH:
+        (line,) = [line for line in str(error.value).splitlines() if line.startswith(f"{join} failed")]
+        assert reason in line
+        assert f"kaspr-delta rebuild {join}" in line
+    assert app.join("left").to_dict() == before
+
+
+def rebuilt(app: Application) -> None:
+    for join in BOTH:
+        app.rebuild(join)
+    assert_joined(app)
+    app.table("orders").put({"later": {"product_id": "P1"}})
+    app.run(only=BOTH)
+    assert_joined(app)
+
+
+def test_an_overwrite_that_arrives_split_inserts_before_deletes(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a limit, one commit comes in several batches, its deletions last: they name keys, and erase nothing."""
+
+    def one_file_a_batch(self: Delta, spark: SparkSession, table: str, version: int) -> DataFrame:
+        reader = spark.readStream.option("readChangeFeed", "true").option("startingVersion", str(version))
+        feed = reader.option("maxFilesPerTrigger", 1).table(self.namespace.identifier(table))
+        return feed.where(f"_commit_version > {version}")
+
+    seen: list[set[str]] = []
+
+    def watched(self: Query, batch: DataFrame, batch_id: int) -> None:
+        if self.resource.ref.name == "inner":
+            seen.append({row["key"] for row in batch.collect()})
+        process(self, batch, batch_id)
+
+    process = Query.process
+    monkeypatch.setattr(Delta, "stream_after", one_file_a_batch)
+    monkeypatch.setattr(Query, "process", watched)
+    swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
+    rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())
+    app.delta.replace_all(rows.repartition(2, "key"), "orders")
+    app.run(only=BOTH)
+    assert sum('"a"' in keys for keys in seen) > 1, "the commit came in one batch"
+    assert_joined(app)
+    assert app.join("inner").get("a")["right"] == {"name": "Gadget"}
+
+
+def test_a_first_load_from_many_files_is_one_change(spark: SparkSession, tmp_path: Path) -> None:
+    app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
+    app.table("products").put({"P1": {"name": "Widget"}})
+    for number in range(3):
+        app.table("orders").put({f"O{number}": {"product_id": "P1"}})
+    report = app.run(only=BOTH)
+    assert report.resources["join/inner"].batches == 1
+    assert_joined(app)
+
+
+@pytest.mark.usefixtures("tables_of_their_own")
+def test_a_table_that_was_deleted_and_made_again_is_refused(app: Application) -> None:
+    location = app.delta.namespace.location("orders")
+    assert location is not None
+    app.sql("DROP TABLE orders")
+    shutil.rmtree(location)
+    again = Application.open(MANIFESTS, warehouse=location.parents[1], spark=app.spark)
+    again.table("orders").put({"b": {"product_id": "P1"}, "c": {"product_id": "P2"}})
+    refused(again, "was replaced by another one of the same name")
+    rebuilt(again)
+
+
+def test_a_feed_that_was_off_is_refused_until_it_is_on(app: Application) -> None:
+    app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.enableChangeDataFeed = false)")
+    app.table("orders").put({"c": {"product_id": "P1"}})
+    refused(app, "delta.enableChangeDataFeed = true")
+    app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    app.table("orders").put({"d": {"product_id": "P1"}})
+    refused(app, "delta.enableChangeDataFeed = true")
+    rebuilt(app)
+
+
+def test_changes_that_vacuum_removed_are_refused(app: Application) -> None:
+    app.table("orders").put({"a": {"product_id": "P2"}})
+    app.table("orders").delete("b")
+    app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 seconds')")
+    app.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    try:
+        app.sql("VACUUM orders RETAIN 0 HOURS")
+    finally:
+        app.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    refused(app, "changes that it had not read yet are gone")
+    rebuilt(app)
+
+
+def test_a_renamed_column_is_refused(app: Application) -> None:
+    """Beside key and value a table may have columns of others; that one of them is renamed stops the feed."""
+    app.sql("ALTER TABLE orders ADD COLUMNS (note STRING)")
+    app.run(only=BOTH)
+    app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
+    app.sql("ALTER TABLE orders RENAME COLUMN note TO remark")
+    app.table("orders").put({"c": {"product_id": "P1"}})
+    refused(app, "columns of a table it reads were renamed, dropped or retyped")
+    rebuilt(app)
+
+
+def test_added_columns_restored_versions_and_compaction_are_followed(app: Application) -> None:
+    app.sql("ALTER TABLE orders ADD COLUMNS (note STRING)")
+    app.sql("""INSERT INTO orders VALUES ('"c"', '{"product_id":"P1"}', NULL, 'by hand')""")
+    app.run(only=BOTH)
+    assert_joined(app)
+    app.sql("OPTIMIZE orders")
+    told = len(app.channel("left-joined").records())
+    app.run(only=BOTH)
+    assert len(app.channel("left-joined").records()) == told
+    app.sql("RESTORE TABLE orders TO VERSION AS OF 1")
+    app.run(only=BOTH)
+    assert set(app.table("orders").to_dict()) == {"a", "b"}
+    assert_joined(app)
+
+
+def test_a_right_row_that_nobody_can_read_is_no_row_and_a_dead_letter(app: Application) -> None:
+    app.sql("""UPDATE products SET value = '{"name": ' WHERE key = '"P1"'""")
+    app.run(only=BOTH)
+    assert app.join("inner").get("a") is None
+    assert app.join("left").get("a")["right"] is None
+    for join in BOTH:
+        (letter,) = app.dead_letters(join)
+        assert (letter["key"], letter["reason"]) == ('"a"', "right value cannot be read")
+        assert letter["value"] == '{"name": '
+    app.table("products").put({"P1": {"name": "Repaired"}})
+    app.run(only=BOTH)
+    assert app.join("inner").get("a")["right"] == {"name": "Repaired"}

@@ -1,0 +1,447 @@
+"""Sequences that lead foreign-key joins over change feeds astray. Batches are cut by hand, where they hurt most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
+from kaspr_delta.engine.log import BatchId, Log
+from kaspr_delta.engine.progress import folded_batches
+from kaspr_delta.engine.query import Query, side_by_side
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.resources import query_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
+CHANNELS = {"inner": "inner-channel", "left": "left-joined"}
+JOINS = tuple(CHANNELS)
+Rows = dict[str, dict[str, Any] | None]
+
+
+class Joins:
+    """Both joins, with batches cut by hand: each sees the tables as they are, and is told which keys were touched."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+        self.batches = dict.fromkeys(JOINS, 0)
+        self.queries: dict[str, Query] = {}
+        self.start()
+
+    def start(self) -> None:
+        """As a new process would."""
+        for join in JOINS:
+            self.queries[join] = query_of(self.app.delta, self.app.plan, ResourceRef("join", join))
+            self.queries[join].recover(self.app.spark, folded_batches(self.app.delta, self.app.spark))
+
+    def put(self, table: str, rows: list[tuple[Any, Any]]) -> None:
+        if rows:
+            self.app.table(table).put(rows)
+
+    def batch(self, touched: Iterable[tuple[str, Any]], joins: tuple[str, ...] = JOINS) -> None:
+        texts = self.app.table("orders").table.text
+        now = datetime.now(timezone.utc)
+        rows = [(side, texts.key(key), now) for side, key in touched]
+        changes = self.app.spark.createDataFrame(rows, "side STRING, key STRING, changed_at TIMESTAMP").coalesce(1)
+        numbers = {join: self.batches[join] for join in joins}
+        self.batches |= {join: number + 1 for join, number in numbers.items()}
+        side_by_side([partial(self.queries[join].process, changes, numbers[join]) for join in joins])
+
+    def result(self, join: str) -> list[tuple[Any, Any]]:
+        return [(key, pair(row)) for key, row in self.app.join(join).rows()]
+
+    def channel(self, join: str) -> list[tuple[Any, Any]]:
+        records = self.app.channel(CHANNELS[join]).records()
+        return [(record["key"], record["value"] and pair(record["value"])) for record in records]
+
+
+@dataclass
+class Story:
+    """One sequence of changes, with keys of its own: orders are called O…, products P…."""
+
+    name: str
+    results: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
+    channels: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
+    letters: list[dict[str, Any]] = field(default_factory=list)
+    stale: int = 0
+    written: dict[str, dict[str, Any]] = field(default_factory=lambda: {"orders": {}, "products": {}})
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.name}/"
+
+    def orders(self, rows: Rows) -> None:
+        named = {key: value and {**value, **self.product_of(value)} for key, value in rows.items()}
+        self.written["orders"] |= {self.prefix + key: value for key, value in named.items()}
+
+    def products(self, rows: Rows) -> None:
+        self.written["products"] |= {self.prefix + key: value for key, value in rows.items()}
+
+    def product_of(self, value: dict[str, Any]) -> dict[str, Any]:
+        return {"product_id": self.prefix + value["product_id"]} if "product_id" in value else {}
+
+    def sides(self, touched: Iterable[str]) -> list[tuple[str, str]]:
+        return [("left" if key.startswith("O") else "right", self.prefix + key) for key in touched]
+
+    def result(self, join: str) -> dict[str, Any]:
+        return dict(self.mine(self.results[join]))
+
+    def channel(self, join: str) -> list[tuple[str, Any]]:
+        return self.mine(self.channels[join])
+
+    def expect(self, **results: tuple[dict[str, Any], dict[str, Any] | None]) -> None:
+        """What both joins hold, and what their channels come down to."""
+        for join in JOINS:
+            wanted = {key: row for key, row in results.items() if join == "left" or row[1] is not None}
+            wanted = {key: ({**left, **self.product_of(left)}, right) for key, (left, right) in wanted.items()}
+            assert self.result(join) == wanted, join
+            folded = dict(self.channel(join))
+            assert {key: value for key, value in folded.items() if value is not None} == wanted, join
+
+    def reasons(self, join: str) -> list[str]:
+        mine = [letter for letter in self.letters if letter["resource"] == f"join/{join}"]
+        return [letter["reason"] for letter in mine if self.prefix in letter["key"]]
+
+    def mine(self, rows: list[tuple[Any, Any]]) -> list[tuple[str, Any]]:
+        own = [(key, row) for key, row in rows if isinstance(key, str) and key.startswith(self.prefix)]
+        return [(key.removeprefix(self.prefix), row) for key, row in own]
+
+    def look(self, joins: Joins) -> None:
+        """See what is there now."""
+        self.results = {join: joins.result(join) for join in JOINS}
+        self.channels = {join: joins.channel(join) for join in JOINS}
+
+
+def pair(row: dict[str, Any]) -> tuple[Any, Any]:
+    return row["left"], row["right"]
+
+
+@pytest.fixture(scope="module")
+def joins(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Joins:
+    return Joins(Application.open(MANIFESTS, warehouse=tmp_path_factory.mktemp("holes"), spark=spark))
+
+
+def order(product: str, **more: Any) -> dict[str, Any]:
+    return {"product_id": product, **more}
+
+
+X, Y, Z = {"name": "x"}, {"name": "y"}, {"name": "z"}
+
+
+# A story yields the keys that the next batch is told of; it goes on when both joins have run that batch.
+Steps = Iterator[tuple[str, ...]]
+
+
+def right_goes_from_x_to_y_and_back_while_a_left_change_looked_up_y(story: Story, _: Application) -> Steps:
+    """The feed of the right table nets to nothing, but the result has seen y."""
+    story.products({"P1": X})
+    yield ("P1",)
+    story.products({"P1": Y})
+    story.orders({"O1": order("P1")})
+    yield ("O1",)  # looks y up, before the right change is processed
+    story.expect(O1=(order("P1"), Y))
+    story.products({"P1": X})
+    yield ("P1",)
+    story.expect(O1=(order("P1"), X))
+
+
+def left_goes_from_v2_to_v3_and_back_while_a_right_change_met_v3(story: Story, _: Application) -> Steps:
+    story.products({"P1": X, "P2": Z})
+    story.orders({"O1": order("P1", v=2)})
+    yield ("O1", "P1", "P2")
+    story.orders({"O1": order("P2", v=3)})
+    story.products({"P1": Y})
+    stale = story.stale
+    yield ("P1",)  # wakes O1, whose row is no longer the one that subscribed
+    story.expect(O1=(order("P2", v=3), Z))
+    assert story.stale >= stale + len(JOINS)
+    story.orders({"O1": order("P1", v=2)})
+    yield ("O1",)
+    story.expect(O1=(order("P1", v=2), Y))
+
+
+def a_right_change_never_brings_an_old_left_row_back(story: Story, _: Application) -> Steps:
+    """S4-2: the answer to a left row that has changed meanwhile is not emitted; the row as it is now is."""
+    story.orders({"O1": order("P1", v=1)})
+    story.products({"P1": X})
+    yield ("O1", "P1")
+    story.orders({"O1": None})
+    story.products({"P1": Y})
+    yield ("P1",)
+    story.expect()
+    told = {join: story.channel(join) for join in JOINS}
+    assert all(records[-1] == ("O1", None) for records in told.values())
+    yield ("O1",)
+    assert {join: story.channel(join) for join in JOINS} == told
+
+
+def an_update_that_keeps_the_foreign_key_then_a_right_change(story: Story, _: Application) -> Steps:
+    story.products({"P1": X})
+    story.orders({"O1": order("P1", v=1)})
+    yield ("O1", "P1")
+    story.orders({"O1": order("P1", v=2)})
+    yield ("O1",)
+    story.products({"P1": Y})
+    yield ("P1",)
+    story.expect(O1=(order("P1", v=2), Y))
+    assert len(story.channel("inner")) == 3
+
+
+def an_insert_over_an_existing_key_then_either_row_deleted(story: Story, app: Application) -> Steps:
+    story.products({"P1": X, "P2": Y})
+    story.orders({"O1": order("P1"), "O2": order("P1")})
+    yield ("O1", "O2")
+    for key in ("O1", "O2"):
+        inserted = f"""'"{story.prefix}{key}"', '{{"product_id":"{story.prefix}P2"}}', TIMESTAMP'2100-01-01'"""
+        app.sql(f"INSERT INTO orders VALUES ({inserted})")  # noqa: S608  a test's literals
+    yield ("O1", "O2")
+    story.expect(O1=(order("P2"), Y), O2=(order("P2"), Y))
+    assert story.reasons("inner") == story.reasons("left") == ["duplicate key"] * 2
+
+    for key, product in (("O1", "P2"), ("O2", "P1")):  # of O1 the newer row, of O2 the older one
+        mine = f"""key = '"{story.prefix}{key}"' AND value LIKE '%/{product}%'"""
+        app.sql(f"DELETE FROM orders WHERE {mine}")  # noqa: S608  a test's literals
+    yield ("O1", "O2")
+    story.expect(O1=(order("P1"), X), O2=(order("P2"), Y))
+
+
+def an_extractor_that_raises_on_the_old_row(story: Story, _: Application) -> Steps:
+    """The old foreign key comes from the state: the old row is never asked again."""
+    broken = {"no_product": True}
+    story.products({"P1": X})
+    story.orders({"O1": broken})
+    yield ("O1",)
+    story.expect(O1=(broken, None))
+    story.orders({"O1": order("P1")})
+    yield ("O1",)
+    story.expect(O1=(order("P1"), X))
+    story.orders({"O1": broken})
+    yield ("O1",)
+    story.products({"P1": Y})
+    yield ("P1",)
+    story.expect(O1=(broken, None))
+    assert story.reasons("inner") == story.reasons("left") == ["extractor failed"] * 2
+
+
+def a_source_at_a_newer_version_than_its_feed(story: Story, _: Application) -> Steps:
+    """Look-ups run ahead of the feed; when the feed catches up there is nothing left to say."""
+    story.orders({"O1": order("P1")})
+    yield ("O1",)
+    story.products({"P1": X})
+    yield ()  # x is committed, and its batch is still to come when y is
+    story.products({"P1": Y})
+    yield ("P1",)  # the feed is at x, the table at y
+    story.expect(O1=(order("P1"), Y))
+    told = {join: story.channel(join) for join in JOINS}
+    yield ("P1",)
+    assert {join: story.channel(join) for join in JOINS} == told
+
+
+def values_of_a_megabyte_are_joined(story: Story, _: Application) -> Steps:
+    big = "ü" * 500_000
+    story.orders({"O1": order("P1", text=big)})
+    story.products({"P1": {"name": big}})
+    yield ("O1", "P1")
+    story.expect(O1=(order("P1", text=big), {"name": big}))
+    story.products({"P1": X})
+    yield ("P1",)
+    story.expect(O1=(order("P1", text=big), X))
+
+
+STORIES: list[Callable[[Story, Application], Steps]] = [
+    right_goes_from_x_to_y_and_back_while_a_left_change_looked_up_y,
+    left_goes_from_v2_to_v3_and_back_while_a_right_change_met_v3,
+    a_right_change_never_brings_an_old_left_row_back,
+    an_update_that_keeps_the_foreign_key_then_a_right_change,
+    an_insert_over_an_existing_key_then_either_row_deleted,
+    an_extractor_that_raises_on_the_old_row,
+    a_source_at_a_newer_version_than_its_feed,
+    values_of_a_megabyte_are_joined,
+]
+
+
+@pytest.fixture(scope="module")
+def endings(joins: Joins) -> dict[str, Exception | None]:
+    """All stories, told at the same time so that they share batches: how each ended."""
+    told = {tell.__name__: Story(tell.__name__) for tell in STORIES}
+    going = {tell.__name__: tell(told[tell.__name__], joins.app) for tell in STORIES}
+    ended: dict[str, Exception | None] = {}
+    while going:
+        touched: list[tuple[str, str]] = []
+        for name, steps in list(going.items()):
+            try:
+                touched += told[name].sides(next(steps))
+            except StopIteration:
+                ended[name] = None
+            except Exception as error:  # noqa: BLE001  told by the test of that story
+                ended[name] = error
+        going = {name: steps for name, steps in going.items() if name not in ended}
+        for table in ("orders", "products"):
+            joins.put(table, [row for story in told.values() for row in story.written[table].items()])
+        if touched:
+            joins.batch(touched)
+        results, channels = ({join: of(join) for join in JOINS} for of in (joins.result, joins.channel))
+        stale = joins.app.sql("SELECT coalesce(sum(stale), 0) AS stale FROM _kaspr_progress").collect()[0]["stale"]
+        letters = joins.app.dead_letters()
+        for story in told.values():
+            story.written = {"orders": {}, "products": {}}
+            story.results, story.channels, story.stale, story.letters = results, channels, stale, letters
+    return ended
+
+
+@pytest.mark.parametrize("name", [tell.__name__ for tell in STORIES])
+def test_however_it_went_the_join_holds(endings: dict[str, Exception | None], name: str) -> None:
+    error = endings[name]
+    if error is not None:
+        raise error
+
+
+class LostPowerError(Exception):
+    """Stands for a process that ends between two writes."""
+
+
+def ending(*_: Any, **__: Any) -> None:
+    raise LostPowerError
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "fold", ["_fold", pytest.param("_fold_result", marks=SLOW), pytest.param("_fold_subscriptions", marks=SLOW)]
+)
+def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
+    joins: Joins, fold: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story(f"ended in {fold}")
+    put(joins, story, orders={"O1": order("P1"), "O2": order("P1")}, products={"P1": X, "P2": Z})
+    joins.batch(story.sides(["O1", "O2"]))
+    put(joins, story, orders={"O1": order("P2")})
+    with monkeypatch.context() as patched:
+        patched.setattr(Query if fold == "_fold" else ForeignKeyJoin, fold, ending)
+        with pytest.raises(LostPowerError):
+            joins.batch(story.sides(["O1"]))
+    story.look(joins)
+    for join in JOINS:
+        # A reader of the channel is ahead of the result now: its record is committed.
+        left = {**order("P2"), **story.product_of(order("P2"))}
+        assert story.channel(join)[-1] == ("O1", (left, Z))
+        assert (story.result(join)["O1"] == (left, Z)) is (fold == "_fold_subscriptions")
+
+    put(joins, story, orders={"O1": order("P1", v=2), "O2": None}, products={"P2": Y})
+    joins.start()  # the next start folds the batch as it was decided, then goes on
+    for join in JOINS:
+        joins.batches[join] -= 1
+    joins.batch(story.sides(["O1"]))  # the replay of the batch: it is in the log, so nothing is computed
+    story.look(joins)
+    story.expect(O1=(order("P2"), Z), O2=(order("P1"), X))
+    joins.batch(story.sides(["O1", "O2", "P2"]))
+    story.look(joins)
+    story.expect(O1=(order("P1", v=2), X))
+
+
+def put(joins: Joins, story: Story, *, orders: Rows | None = None, products: Rows | None = None) -> None:
+    story.orders(orders or {})
+    story.products(products or {})
+    for table, rows in story.written.items():
+        joins.put(table, list(rows.items()))
+        rows.clear()
+
+
+def test_an_agent_reads_the_channel_while_the_fold_lags(joins: Joins, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story("lagging")
+    put(joins, story, orders={"O1": {"order_id": "lagging", "product_id": "P1"}})
+    with monkeypatch.context() as patched:
+        patched.setattr(Query, "_fold", ending)
+        with pytest.raises(LostPowerError):
+            joins.batch(story.sides(["O1"]), joins=("left",))
+    story.look(joins)
+    assert story.result("left") == {}
+    joins.app.run(only=["agent/name-products"])
+    assert named(joins.app) == ["Unknown"]
+    joins.start()
+    joins.app.run(only=["agent/name-products"])
+    assert named(joins.app) == ["Unknown"]
+    story.look(joins)
+    assert list(story.result("left")) == ["O1"]
+
+
+def named(app: Application) -> list[str]:
+    values = [record["value"] for record in app.topic("named").records()]
+    return [value["product_name"] for value in values if value["order_id"] == "lagging"]
+
+
+def test_a_batch_that_is_appended_twice_is_there_once(joins: Joins, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the commit got lost, so the process believes that it failed; the batch is tried again."""
+    append: Callable[..., Any] = Log.append
+
+    def twice(self: Any, rows: Any, batch: BatchId) -> Any:
+        append(self, rows, batch)
+        return append(self, rows, batch)
+
+    story = Story("twice")
+    put(joins, story, orders={"O1": order("P1")}, products={"P1": X})
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "append", twice)
+        joins.batch(story.sides(["O1", "P1"]))
+    story.look(joins)
+    story.expect(O1=(order("P1"), X))
+    assert len(story.channel("inner")) == len(story.channel("left")) == 1
+
+
+ODD_KEYS: list[Any] = [
+    "P1",
+    "P10",
+    "P100",
+    1,
+    "1",
+    1.5,
+    0,
+    "",
+    False,
+    "false",
+    "null",
+    "a:b",
+    "a\x00b",
+    '"',
+    "\\",
+    "ü€🎈",
+    "e\u0301",
+    "é",
+    ["eu", 1],
+    ["eu", "1"],
+    [["eu"], 1],
+    {"region": "eu", "id": 1},
+    " P1",
+    "P1 ",
+    "x" * 5_000,
+]
+
+
+def test_every_kind_of_key_finds_its_own_row_and_wakes_its_own_subscribers_only(joins: Joins) -> None:
+    """Composite, list and object keys, separators and NUL inside keys, prefixes, look-alikes of other types."""
+    app, texts = joins.app, joins.app.table("orders").table.text
+    app.table("orders").put([(["odd", key], order(key)) for key in ODD_KEYS])
+    app.table("products").put([(key, {"of": texts.key(key)}) for key in ODD_KEYS])
+    joins.batch([("left", ["odd", key]) for key in ODD_KEYS])
+    own = {texts.key(["odd", key]): texts.key(key) for key in ODD_KEYS}
+    for join in JOINS:
+        rows = {texts.key(key): row for key, row in app.join(join).rows()}
+        assert {key: rows[key]["right"]["of"] for key in own} == own
+
+    awake = ("P1", 1, "", ["eu", 1])
+    told = {join: len(app.channel(channel).records()) for join, channel in CHANNELS.items()}
+    app.table("products").put([(key, {"of": "changed"}) for key in awake])
+    joins.batch([("right", key) for key in awake])
+    for join, channel in CHANNELS.items():
+        new = app.channel(channel).records()[told[join] :]
+        assert {texts.key(record["key"]) for record in new} == {texts.key(["odd", key]) for key in awake}

@@ -1,0 +1,120 @@
+"""The engine against recorded Kafka Streams cases, and the runner of those cases against a broken engine."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.foreign_key_join import join
+from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
+from kaspr_delta.engine.foreign_key_join.response import respond
+from kaspr_delta.engine.foreign_key_join.right_change import woken
+from kaspr_delta.plan.definition import JoinType
+from tests.oracle.__main__ import VISIBLE, main
+from tests.oracle.case import Case, load
+from tests.oracle.foreign_key import MODES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+HAND = [f"hand-fk-table-table-{name}.json" for name in ("inner", "left")]
+RANDOM = [f"random-fk-table-table-{name}.json" for name in ("inner", "left")]
+ONE_BY_ONE, CUTS = MODES
+# What each broken hop gets wrong in at least one of them.
+HANDFUL = [
+    "kip213-left insert, fk A, A- (inner)",
+    "kip213-left insert, fk A, A+ (inner)",
+    "kip213-right update, 1 subscriber (inner)",
+    "kip213-right delete, 1 subscriber (inner)",
+    "kip213-right insert, 2 subscribers (inner)",
+]
+
+
+def copied(folder: Path, names: Iterable[str], wanted: Callable[[Any], bool] = lambda _: True) -> str:
+    """A directory with some of the recorded cases."""
+    for name in names:
+        suite = json.loads((VISIBLE / name).read_text())
+        (folder / name).write_text(json.dumps([case for case in suite if wanted(case)]))
+    return str(folder)
+
+
+def handful() -> list[Case]:
+    cases = {case.name: case for case in load(VISIBLE / HAND[0])}
+    return [cases[name] for name in HANDFUL]
+
+
+def failed(mode: str, warehouse: Path) -> set[str]:
+    """The names of the handful's cases that fail in a mode."""
+    run, compare = MODES[mode]
+    cases = handful()
+    outcomes = run(cases, warehouse, random.Random(0))  # noqa: S311  no secret
+    return {case.name for case, outcome in zip(cases, outcomes, strict=True) if compare(case, outcome) is not None}
+
+
+def test_every_short_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = copied(tmp_path, HAND, lambda case: len(case["events"]) <= 3)  # events cost time, cases hardly any
+    assert main([short]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_every_recorded_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([copied(tmp_path, [*HAND, *RANDOM])])
+    printed = capsys.readouterr().out
+    assert (code, printed.splitlines()[-1]) == (0, "190 passed, 0 failed"), printed
+
+
+def test_a_right_change_that_wakes_nobody_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join, "woken", lambda *rows: woken(*rows).where(F.lit(False)))
+    assert main([copied(tmp_path, HAND[:1], lambda case: case["name"] in HANDFUL)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "hand-fk-table-table-inner.json: 2 passed, 3 failed"
+    assert lines[-1] == "2 passed, 3 failed"
+    (update,) = [line for line in lines if "right update" in line]
+    assert f"(inner): {ONE_BY_ONE}, event 2: expected " in update
+    assert update.endswith(", got nothing")
+
+
+class Broken(NamedTuple):
+    """A hop, what stands in its place, and which of the handful must fail where."""
+
+    hop: str
+    replacement: Callable[..., DataFrame]
+    mode: str
+    failures: set[str]
+
+
+def shows_unmatched_rows(rows: DataFrame, join_type: JoinType) -> DataFrame:  # noqa: ARG001
+    return respond(rows, "left")
+
+
+def emits_no_tombstones(rows: DataFrame) -> DataFrame:
+    return emit(rows).where("kind != 'tombstone'")
+
+
+def answers_in_reverse_order(rows: DataFrame) -> DataFrame:
+    return in_order(rows).withColumn("seq", -F.col("seq"))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Broken("respond", shows_unmatched_rows, CUTS, {HANDFUL[0], HANDFUL[3]}),
+        Broken("emit", emits_no_tombstones, ONE_BY_ONE, {HANDFUL[3]}),
+        Broken("in_order", answers_in_reverse_order, ONE_BY_ONE, {HANDFUL[4]}),
+    ],
+    ids=lambda broken: broken.replacement.__name__,
+)
+def test_a_broken_hop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Broken) -> None:
+    monkeypatch.setattr(join, broken.hop, broken.replacement)
+    assert failed(broken.mode, tmp_path) == broken.failures

@@ -1,0 +1,206 @@
+"""A changed definition is refused until the state is rebuilt; a rebuild says what is different, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
+from kaspr_delta.engine.query import Query
+from kaspr_delta.errors import SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = (Path(__file__).parent / "applications" / "joins.yaml").read_text()
+BY_PRODUCT = 'return order["product_id"]'
+BY_SPARE = "return order.get('spare') or order['product_id']"
+INNER = "join/inner"
+
+
+class Warehouse:
+    """Applications on one warehouse, each opened with manifests of its own."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark = spark
+        self.folder = folder
+
+    def open(self, **changes: str) -> Application:
+        text = MANIFESTS
+        for before, after in changes.items():
+            text = text.replace({"extractor": BY_PRODUCT, "channel": "outputChannel: left-joined"}[before], after)
+        file = self.folder / "manifests.yaml"
+        file.write_text(text)
+        return Application.open(file, warehouse=self.folder / "wh", spark=self.spark)
+
+
+@pytest.fixture
+def warehouse(spark: SparkSession, tmp_path: Path) -> Warehouse:
+    return Warehouse(spark, tmp_path)
+
+
+def fill(app: Application) -> None:
+    app.table("products").put({"P1": {"name": "Widget"}, "P2": {"name": "Gadget"}})
+    app.table("orders").put(
+        {
+            "same": {"product_id": "P1"},
+            "moves": {"product_id": "P1", "spare": "P2"},
+            "appears": {"product_id": "P404", "spare": "P2"},
+            "vanishes": {"product_id": "P1", "spare": "P404"},
+        }
+    )
+
+
+def names(app: Application, join: str = "inner") -> dict[Any, Any]:
+    return {key: row["right"] and row["right"]["name"] for key, row in app.join(join).rows()}
+
+
+def fold(records: list[dict[str, Any]]) -> dict[Any, Any]:
+    return {key: value for key, value in {r["key"]: r["value"] for r in records}.items() if value is not None}
+
+
+def test_a_changed_extractor_is_refused_and_rebuilt_as_a_minimal_change(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run()
+    channel, result = app.channel("inner-channel").records(), app.join("inner").to_dict()
+
+    changed = warehouse.open(extractor=BY_SPARE)
+    with pytest.raises(ResourceFailedError, match=r"its extractor has changed .* kaspr-delta rebuild join/inner"):
+        changed.run()
+    assert changed.join("inner").to_dict() == result  # readers see the old state until the rebuild
+
+    report = changed.rebuild(INNER)
+    assert report.resources[INNER].rows_out == 3
+    new = changed.channel("inner-channel").records()[len(channel) :]
+    assert [(record["key"], record["value"] and record["value"]["right"]["name"]) for record in new] == [
+        ("appears", "Gadget"),
+        ("moves", "Gadget"),
+        ("vanishes", None),
+    ]
+    assert names(changed) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget"}
+    feed = changed.delta.changes(warehouse.spark, "inner").where("_commit_version > 1 AND _change_type != 'insert'")
+    assert {row["key"] for row in feed.collect()} == {'"moves"', '"vanishes"'}
+
+    changed.table("products").put({"P2": {"name": "Gizmo"}})
+    changed.run(only=[INNER])
+    assert names(changed) == {"same": "Widget", "moves": "Gizmo", "appears": "Gizmo"}
+    assert fold(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
+
+
+def test_comments_and_blanks_are_no_change(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run(only=[INNER])
+    again = warehouse.open(extractor=f"# what was ordered\n\n          {BY_PRODUCT}  # by its number")
+    again.table("orders").put({"new": {"product_id": "P2"}})
+    again.run(only=[INNER])
+    assert names(again)["new"] == "Gadget"
+
+
+def test_a_rebuild_of_what_is_up_to_date_says_nothing(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run(only=[INNER])
+    before = app.channel("inner-channel").records()
+    app.rebuild("kj/inner")
+    assert app.channel("inner-channel").records() == before
+    app.run(only=[INNER])
+    assert app.channel("inner-channel").records() == before
+
+
+def test_a_rebuild_ended_after_its_commit_is_finished_by_the_next_run(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run(only=[INNER])
+    changed = warehouse.open(extractor=BY_SPARE)
+    with monkeypatch.context() as patched:
+        patched.setattr(Query, "_fold", lost_power)
+        with pytest.raises(InterruptedError):
+            changed.rebuild(INNER)
+    assert names(changed) == {"same": "Widget", "moves": "Widget", "vanishes": "Widget"}
+    changed.run(only=[INNER])
+    assert names(changed) == {"same": "Widget", "moves": "Gadget", "appears": "Gadget"}
+
+
+def lost_power(*_: Any, **__: Any) -> None:
+    raise InterruptedError
+
+
+def test_another_channel_is_told_all_that_holds(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run()
+    app.table("orders").delete("same")
+    renamed = warehouse.open(channel="outputChannel: another")
+    renamed.run(only=["join/left"])
+    assert fold(renamed.channel("another").records()) == renamed.join("left").to_dict()
+    assert set(renamed.join("left").to_dict()) == {"moves", "appears", "vanishes"}
+
+
+def test_only_joins_that_run_can_be_rebuilt(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    with pytest.raises(UsageError, match="agent/name-products keeps no state"):
+        app.rebuild("agent/name-products")
+    with pytest.raises(NotFoundError, match="join/outer"):
+        app.rebuild("join/outer")
+    app.delete("table", "products")
+    with pytest.raises(UsageError, match="waits"):
+        app.rebuild(INNER)
+
+
+def test_what_is_deleted_finds_its_data_again_unless_purged(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run()
+    before = app.channel("inner-channel").records()
+    app.delete("kjoin", "inner")
+    assert app.plan.join("inner") is None
+    app = warehouse.open()
+    app.run()
+    assert app.channel("inner-channel").records() == before
+    assert names(app)["moves"] == "Widget"
+
+    app.delete("join", "inner", purge=True)
+    assert not app.delta.exists(warehouse.spark, "inner")
+    app = warehouse.open()
+    assert names(app) == {}
+    app.table("orders").delete("moves")
+    app.run()
+    assert set(names(app)) == {"same", "vanishes"}
+    assert fold(app.channel("inner-channel").records()) == app.join("inner").to_dict()
+    with pytest.raises(NotFoundError, match="inner"):
+        app.delete("join", "iner")
+
+
+def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = warehouse.open()
+    app.run(only=[INNER])
+    with monkeypatch.context() as patched:
+        patched.setattr("kaspr_delta.engine.query.STATE_FORMAT", 2)
+        with pytest.raises(ResourceFailedError, match=r"state has format 1, .* keeps format 2.*rebuild join/inner"):
+            app.run(only=[INNER])
+    monkeypatch.setattr("kaspr_delta.runtime.registry.WAREHOUSE_FORMAT", 2)
+    with pytest.raises(SetupError, match="kept in format 1"):
+        Application.open(warehouse=warehouse.folder / "wh", spark=warehouse.spark)
+
+
+def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run(only=[INNER])
+    app.table("orders").put({"new": {"product_id": "P2"}, "bad": {}})
+    app.run(only=[INNER])
+    for table in ("_kaspr_progress", "_kaspr_dead_letters"):
+        app.sql(f"UPDATE {table} SET at = TIMESTAMP'2001-01-01'")  # noqa: S608  a test's literals
+    app.run(only=[INNER])
+    batches = app.sql("SELECT batch FROM _kaspr_progress").collect()
+    assert len(batches) == 1  # the last one
+    assert app.dead_letters() == []
+    app.table("orders").delete("same")
+    app.run(only=[INNER])
+    assert fold(app.channel("inner-channel").records()) == app.join("inner").to_dict()

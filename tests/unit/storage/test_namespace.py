@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kaspr_delta.errors import AlreadyRunningError
+from kaspr_delta.storage.heartbeat import Record
+from kaspr_delta.storage.namespace import Namespace, UnityNamespace, Warehouse
+
+
+def on_a_volume(folder: Path) -> Namespace:
+    return UnityNamespace("main", "shop", str(folder))
+
+
+def lock_file(folder: Path) -> Path:
+    return folder / "_locks" / "running-agent-orders.json"
+
+
+def test_in_a_folder_a_resource_that_runs_is_not_started_twice_and_others_are(tmp_path: Path) -> None:
+    namespace = Warehouse(str(tmp_path)).namespace("shop")
+    with namespace.running("agent/orders"):
+        with pytest.raises(AlreadyRunningError, match="agent/orders already runs on"):
+            namespace.running("agent/orders").__enter__()
+        with namespace.running("agent/products"):
+            pass
+    with namespace.running("agent/orders"):
+        pass
+
+
+def test_on_a_volume_a_resource_that_runs_is_not_started_twice(tmp_path: Path) -> None:
+    namespace = on_a_volume(tmp_path)
+    with namespace.running("agent/orders"):
+        with pytest.raises(AlreadyRunningError, match=r"agent/orders already runs on main\.shop: process"):
+            namespace.running("agent/orders").__enter__()
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == [lock_file(tmp_path)]
+    assert not lock_file(tmp_path).exists()
+
+
+def test_on_a_volume_what_runs_on_another_machine_is_not_started_here(tmp_path: Path) -> None:
+    record = Record(holder="another", host="worker-7", pid=4711, beat=time.time())
+    lock_file(tmp_path).parent.mkdir()
+    lock_file(tmp_path).write_text(record.model_dump_json())
+    with pytest.raises(AlreadyRunningError, match=r"on main\.shop: process 4711 on host worker-7 was seen"):
+        on_a_volume(tmp_path).running("agent/orders").__enter__()
