@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,3 +45,38 @@ def test_a_resource_started_twice_is_refused_and_producing_is_not(spark: SparkSe
         assert app.topic("raw-orders").produce([{"key": "O1", "value": {}}]) == 1
         with pytest.raises(AlreadyRunningError, match="agent/ingest-orders already runs"):
             app.run()
+
+
+def test_foreign_writers_and_compaction_of_the_sources_do_a_run_no_harm(spark: SparkSession, tmp_path: Path) -> None:
+    manifests = Path(__file__).parent / "applications" / "inner-and-left.yaml"
+    app = Application.open(manifests, warehouse=tmp_path, spark=spark)
+    app.table("products").put({f"P{n}": {"n": 0} for n in range(4)})
+    app.table("orders").put({f"O{n}": {"fk": f"P{n % 4}", "n": n} for n in range(40)})
+    stop = threading.Event()
+    failures: list[Exception] = []
+
+    def keep_running() -> None:
+        try:
+            app.run_continuously(stop, every="100 milliseconds", only=["join/left"])
+        except Exception as error:  # noqa: BLE001  told by the test
+            failures.append(error)
+
+    running = threading.Thread(target=keep_running)
+    running.start()
+    try:
+        for number in range(1, 4):
+            app.sql(f"""UPDATE products SET value = '{{"n":{number}}}' WHERE key = '"P{number}"'""")  # noqa: S608
+            app.sql("OPTIMIZE orders")
+            app.sql(f"""DELETE FROM orders WHERE key = '"O{number}"'""")  # noqa: S608
+            app.sql("OPTIMIZE products")
+    finally:
+        stop.set()
+        running.join()
+    assert not failures
+    app.run(only=["join/left"])
+    products = app.table("products").to_dict()
+    expected = {key: {"left": row, "right": products[row["fk"]]} for key, row in app.table("orders").rows()}
+    assert len(expected) == 37
+    assert app.join("left").to_dict() == expected
+    told = {record["key"]: record["value"] for record in app.channel("left-channel").records()}
+    assert {key: value for key, value in told.items() if value is not None} == expected

@@ -157,7 +157,7 @@ def test_added_columns_restored_versions_and_compaction_are_followed(app: Applic
     told = len(app.channel("left-joined").records())
     app.run(only=BOTH)
     assert len(app.channel("left-joined").records()) == told
-    app.sql("RESTORE TABLE orders TO VERSION AS OF 1")
+    app.sql("RESTORE TABLE orders TO VERSION AS OF 2")  # the one that brought the column
     app.run(only=BOTH)
     assert set(app.table("orders").to_dict()) == {"a", "b"}
     assert_joined(app)

@@ -182,7 +182,7 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
     app.run(only=[INNER])
     with monkeypatch.context() as patched:
         patched.setattr("kaspr_delta.engine.query.STATE_FORMAT", 2)
-        with pytest.raises(ResourceFailedError, match=r"state has format 1, .* keeps format 2.*rebuild join/inner"):
+        with pytest.raises(ResourceFailedError, match=r"join/inner has format 1, .* keeps format 2: use the version"):
             app.run(only=[INNER])
     monkeypatch.setattr("kaspr_delta.runtime.registry.WAREHOUSE_FORMAT", 2)
     with pytest.raises(SetupError, match="kept in format 1"):

@@ -16,7 +16,7 @@ from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Start
 from kaspr_delta.engine.progress import BatchReport, Progress, folded_batches
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.source_errors import why_the_feed_ends
-from kaspr_delta.errors import RebuildNeededError
+from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
 
@@ -70,7 +70,7 @@ class Resource(Protocol):
         """What its state depends on, by what people call it; where that changes, a rebuild is due. Empty: no state."""
         ...
 
-    def begin(self, spark: SparkSession, log: LogTail) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, *, log_is_new: bool) -> tuple[Decision, Mapping[str, int]]:
         """What a new checkpoint begins with: a decision over all that is there, and the source versions it has seen."""
         ...
 
@@ -111,7 +111,7 @@ class Query:
         """Before the first batch: finish what a killed run had committed but not folded (see ``folded_batches``).
 
         A resource without a state makes its first. Raises RebuildNeededError when the state is that of another
-        definition.
+        definition, and SetupError when it has another format.
         """
         with self.delta.namespace.turn(self.resource.turn):
             # Companions may fold for this one, in another process too: what is folded counts from when it is our turn.
@@ -172,7 +172,7 @@ class Query:
         """Begin a new checkpoint: the same steps as in a batch, over everything."""
         started = time.monotonic()
         first = BatchId(_new_checkpoint_name())
-        decision, versions = self.resource.begin(spark, tail)
+        decision, versions = self.resource.begin(spark, log_is_new=tail.start is None)
         start = Start(self.resource.definition, versions)
         logged = self.log.begin(decision.effects, first, start)
         if not decision.effects.empty:
@@ -195,11 +195,14 @@ class Query:
         self.progress.record(spark, batch, BatchReport(*counts, time.monotonic() - started))
 
     def _check(self, start: Start) -> None:
-        """Raise RebuildNeededError when the state was made by another definition, or has another format."""
+        """Raise RebuildNeededError when the state was made by another definition, SetupError for another format."""
         ref = self.resource.ref
         if start.format != STATE_FORMAT:
-            what = f"its state has format {start.format}, and this version of kaspr-delta keeps format {STATE_FORMAT}"
-            raise RebuildNeededError(str(ref), what)
+            msg = (
+                f"the state of {ref} has format {start.format}, and this version of kaspr-delta keeps format"
+                f" {STATE_FORMAT}: use the version that wrote it, or a new warehouse"
+            )
+            raise SetupError(msg)
         now = self.resource.definition
         changed = [name for name in now if start.definition.get(name) != now[name]]
         if changed:

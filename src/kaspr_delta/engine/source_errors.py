@@ -25,6 +25,11 @@ _REASONS = {
 }
 
 
+def columns_were_added(error: Exception) -> bool:
+    """Whether a table got columns while it was read: a stream stops once for that, and goes on when it is restarted."""
+    return "DELTA_SCHEMA_CHANGED" in str(error)
+
+
 def why_the_feed_ends(error: Exception) -> str | None:
     """The reason why a source cannot be read on from where it is; None where the error is of another kind."""
     text = str(error)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.progress import folded_batches, forget_old
 from kaspr_delta.engine.query import Query, side_by_side
+from kaspr_delta.engine.source_errors import columns_were_added
 from kaspr_delta.errors import NotQuietError, ResourceFailedError
 from kaspr_delta.plan.definition import Plan, ResourceRef, Stage
 from kaspr_delta.runtime.resources import query_of
@@ -76,9 +77,11 @@ class Runner:
         with self._running(stages := self._stages(only), failures):
             refs = [ref for stage in stages for ref in stage.resources if ref not in failures]
             with self._started(refs, every, failures) as running:
-                while not (failures or stop.wait(_POLL)) and all(query.isActive for query in running.values()):
-                    if any(lost.is_set() for lost in self._lost):
-                        break  # leaving the locks says which, and that another runs
+                while not (failures or stop.wait(_POLL)):
+                    self._restart(running, every)
+                    lost = any(lost.is_set() for lost in self._lost)  # leaving the locks says which one
+                    if lost or not all(query.isActive for query in running.values()):
+                        break
             for ref, query in running.items():
                 self._note_failure(ref, query.exception(), failures)
         if failures:
@@ -104,14 +107,32 @@ class Runner:
         with self._started([ref for ref in stage.resources if ref not in failures], None, failures) as running:
             for ref, query in running.items():
                 try:
-                    query.awaitTermination()
+                    done = self._ended(ref, query)
                 except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
                     self._note_failure(ref, error, failures)
                     continue
-                read = sum(progress["numInputRows"] for progress in query.recentProgress)
+                read = sum(progress["numInputRows"] for progress in done.recentProgress)
                 rows += read
-                self.listener(Progressed(ref, len(query.recentProgress), read))
+                self.listener(Progressed(ref, len(done.recentProgress), read))
         return rows
+
+    def _ended(self, ref: ResourceRef, query: StreamingQuery) -> StreamingQuery:
+        """Wait until a query has processed what is there; the query that did, which may be another one."""
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            if not columns_were_added(error):
+                raise
+            query = self._queries[ref].start(self.spark, None)
+            query.awaitTermination()
+        return query
+
+    def _restart(self, running: dict[ResourceRef, StreamingQuery], every: str) -> None:
+        """Go on with the queries that stopped because a table got columns."""
+        for ref, query in running.items():
+            error = None if query.isActive else query.exception()
+            if error is not None and columns_were_added(error):
+                running[ref] = self._queries[ref].start(self.spark, every)
 
     @contextlib.contextmanager
     def _started(

@@ -20,7 +20,7 @@ from kaspr_delta.engine.agent.stateless import RunAgent, in_partition_order, rec
 from kaspr_delta.engine.agent.tables import TableState
 from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.log import BatchId, LogTail, Start
+from kaspr_delta.engine.log import BatchId, Start
 from kaspr_delta.engine.query import Decision, Folded, side_by_side
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import AgentPlan, ChannelInput, Plan, ResourceRef, TablePlan, TopicInput
@@ -65,7 +65,7 @@ class Agent:
         """Changed code goes on from where it is: what was done is done."""
         return {}
 
-    def begin(self, spark: SparkSession, log: LogTail) -> tuple[Decision, Mapping[str, int]]:  # noqa: ARG002
+    def begin(self, spark: SparkSession, *, log_is_new: bool) -> tuple[Decision, Mapping[str, int]]:  # noqa: ARG002
         return Decision(self._held(spark, [to_arrow([])]), 0), {}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:  # noqa: ARG002  topics are read from their first

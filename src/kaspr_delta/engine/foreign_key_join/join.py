@@ -17,7 +17,7 @@ from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import Extract, row_hash, send
 from kaspr_delta.engine.foreign_key_join.touched import checked
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.log import BatchId, LogTail, Start
+from kaspr_delta.engine.log import BatchId, Start
 from kaspr_delta.engine.query import Decision, Folded, side_by_side
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import JoinPlan, ResourceRef, TablePlan
@@ -74,11 +74,11 @@ class ForeignKeyJoin:
         left = self.left.feed(spark, "left", start.versions["left"])
         return left.unionByName(self.right.feed(spark, "right", start.versions["right"]))
 
-    def begin(self, spark: SparkSession, log: LogTail) -> tuple[Decision, Mapping[str, int]]:
+    def begin(self, spark: SparkSession, *, log_is_new: bool) -> tuple[Decision, Mapping[str, int]]:
         """Touched is every key of both tables, and every key that has a subscription or a result, however old."""
         left, right = self._pinned(spark)
         state = self.delta.read(spark, self.plan.subscriptions)
-        if log.start is None:
+        if log_is_new:
             # A new channel knows nothing of what another one was told: all that holds is emitted on it.
             state = state.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
         known = state.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))

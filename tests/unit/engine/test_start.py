@@ -1,0 +1,30 @@
+"""What a checkpoint begins with, as the log keeps it."""
+
+from __future__ import annotations
+
+from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Start
+from kaspr_delta.engine.source_errors import why_the_feed_ends
+
+
+def test_a_start_comes_back_as_it_was_written() -> None:
+    start = Start({"type": "inner"}, {"left": 3, "right": 5})
+    assert Start.from_json(start.to_json()) == start
+    assert start.format == STATE_FORMAT
+
+
+def test_of_a_start_to_come_the_format_is_read_and_what_else_is_known() -> None:
+    assert Start.from_json('{"format": 99, "places": {"left": [3]}}') == Start({}, {}, 99)
+
+
+def test_the_first_batch_of_a_checkpoint_comes_before_those_of_its_stream() -> None:
+    first = BatchId("20260101T000000.000000000-aaaaaaaa")
+    assert first < BatchId(first.checkpoint, 0)
+    assert first.transaction("log").version == 0  # Delta knows no negative ones
+    assert BatchId(first.checkpoint, 0).transaction("log").version == 1
+    assert first.transaction("log").app_id != first.transaction("dead-letters").app_id
+
+
+def test_what_ends_a_feed_is_told_in_a_sentence_and_anything_else_is_left_as_it_is() -> None:
+    replaced = Exception("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] The streaming query was reading from ...")
+    assert why_the_feed_ends(replaced) == "a table it reads was replaced by another one of the same name"
+    assert why_the_feed_ends(Exception("No space left on device")) is None
