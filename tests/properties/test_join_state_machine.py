@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "inner-and-left.yaml"
 TABLES = {"left": "orders", "right": "products"}
 JOINS = ("inner", "left")
-VACUUM_SETTINGS = {
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",  # else nothing younger than a week goes
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # else folders are listed by 10,000 tasks
-}
+# Else nothing younger than a week is vacuumed.
+VACUUM_ANYTHING = ("spark.databricks.delta.retentionDurationCheck.enabled", "false")
 
 # Separators and NUL, one key that begins another, keys that Python takes for one, keys that are not true.
 KEYS = [text(key) for key in ("P1", "P10", 1, "1", True, 0, "", False, ["P1", 1], "ü:\x00|P1")]
@@ -207,15 +205,13 @@ class JoinMachine(RuleBasedStateMachine):
     def optimize_and_vacuum(self) -> None:
         """Feeds are vacuumed once they are read; what was read can then not be read again."""
         self.run_engine()
-        for name, value in VACUUM_SETTINGS.items():
-            self.spark.conf.set(name, value)
+        self.spark.conf.set(*VACUUM_ANYTHING)
         try:
             for table in TABLES.values():
                 self.app.sql(f"OPTIMIZE {table}")
                 self.app.sql(f"VACUUM {table} RETAIN 0 HOURS")
         finally:
-            for name in VACUUM_SETTINGS:
-                self.spark.conf.unset(name)
+            self.spark.conf.unset(VACUUM_ANYTHING[0])
         self.last_vacuumed = {join: self._batches(join, "commits")[-1] for join in JOINS}
 
     @step()

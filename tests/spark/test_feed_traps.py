@@ -92,6 +92,7 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     assert app.join("inner").get("a")["right"] == {"name": "Gadget"}
 
 
+@pytest.mark.slow
 def test_a_first_load_from_many_files_is_one_change(spark: SparkSession, tmp_path: Path) -> None:
     app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
     app.table("products").put({"P1": {"name": "Widget"}})
@@ -114,6 +115,7 @@ def test_a_table_that_was_deleted_and_made_again_is_refused(app: Application) ->
     rebuilt(again)
 
 
+@pytest.mark.slow
 def test_a_feed_that_was_off_is_refused_until_it_is_on(app: Application) -> None:
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.enableChangeDataFeed = false)")
     app.table("orders").put({"c": {"product_id": "P1"}})
@@ -124,6 +126,7 @@ def test_a_feed_that_was_off_is_refused_until_it_is_on(app: Application) -> None
     rebuilt(app)
 
 
+@pytest.mark.slow
 def test_changes_that_vacuum_removed_are_refused(app: Application) -> None:
     app.table("orders").put({"a": {"product_id": "P2"}})
     app.table("orders").delete("b")
@@ -137,6 +140,7 @@ def test_changes_that_vacuum_removed_are_refused(app: Application) -> None:
     rebuilt(app)
 
 
+@pytest.mark.slow
 def test_a_renamed_column_is_refused(app: Application) -> None:
     """Beside key and value a table may have columns of others; that one of them is renamed stops the feed."""
     app.sql("ALTER TABLE orders ADD COLUMNS (note STRING)")

@@ -109,8 +109,8 @@ def answers_in_reverse_order(rows: DataFrame) -> DataFrame:
 @pytest.mark.parametrize(
     "broken",
     [
-        Broken("respond", shows_unmatched_rows, CUTS, {HANDFUL[0], HANDFUL[3]}),
-        Broken("emit", emits_no_tombstones, ONE_BY_ONE, {HANDFUL[3]}),
+        pytest.param(Broken("respond", shows_unmatched_rows, CUTS, {HANDFUL[0], HANDFUL[3]}), marks=pytest.mark.slow),
+        pytest.param(Broken("emit", emits_no_tombstones, ONE_BY_ONE, {HANDFUL[3]}), marks=pytest.mark.slow),
         Broken("in_order", answers_in_reverse_order, ONE_BY_ONE, {HANDFUL[4]}),
     ],
     ids=lambda broken: broken.replacement.__name__,

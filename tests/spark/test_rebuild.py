@@ -90,6 +90,7 @@ def test_a_changed_extractor_is_refused_and_rebuilt_as_a_minimal_change(warehous
     assert fold(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
 
 
+@pytest.mark.slow
 def test_comments_and_blanks_are_no_change(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
@@ -100,6 +101,7 @@ def test_comments_and_blanks_are_no_change(warehouse: Warehouse) -> None:
     assert names(again)["new"] == "Gadget"
 
 
+@pytest.mark.slow
 def test_a_rebuild_of_what_is_up_to_date_says_nothing(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
@@ -111,6 +113,7 @@ def test_a_rebuild_of_what_is_up_to_date_says_nothing(warehouse: Warehouse) -> N
     assert app.channel("inner-channel").records() == before
 
 
+@pytest.mark.slow
 def test_a_rebuild_ended_after_its_commit_is_finished_by_the_next_run(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +134,7 @@ def lost_power(*_: Any, **__: Any) -> None:
     raise InterruptedError
 
 
+@pytest.mark.slow
 def test_another_channel_is_told_all_that_holds(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
