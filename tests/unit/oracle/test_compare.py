@@ -146,10 +146,16 @@ def test_what_is_superfluous_need_not_be_emitted() -> None:
     assert event_by_event(case, Outcome([[], [emission("k", A)], []], rows(k=A))) is None
 
 
-def test_timestamps_of_tombstones_and_of_what_a_deletion_causes_are_free() -> None:
-    case = recorded([emission("k", A)], [emission("k", None)], [emission("k", B)], final=rows(k=B), deletes=(3,))
+def test_timestamps_of_what_a_deletion_causes_are_free() -> None:
+    case = recorded([emission("k", A)], [emission("k", None)], [emission("k", B)], final=rows(k=B), deletes=(2, 3))
     outcome = Outcome([[emission("k", A)], [emission("k", None, ts=99)], [emission("k", B, ts=99)]], rows(k=B))
     assert event_by_event(case, outcome) is None
+
+
+def test_the_timestamp_of_a_tombstone_that_a_value_causes_is_compared() -> None:
+    case = recorded([emission("k", A)], [emission("k", None)], final=rows())
+    outcome = Outcome([[emission("k", A)], [emission("k", None, ts=99)]], rows())
+    assert event_by_event(case, outcome) is not None
 
 
 def test_numbers_that_python_takes_for_one_are_different_values() -> None:
