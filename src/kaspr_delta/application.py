@@ -21,8 +21,7 @@ from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers
 from kaspr_delta.plan.names import delta_name, topic_table
 from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
 from kaspr_delta.runtime.report import RunReport
-from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views
-from kaspr_delta.runtime.resources import purge as remove_data
+from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
 from kaspr_delta.runtime.runner import Listener, Runner
 from kaspr_delta.runtime.session import spark_session
 from kaspr_delta.serde.table_text import TableText

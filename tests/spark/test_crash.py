@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
+from tests.spark.channels import folded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,8 +161,7 @@ def test_killed_around_the_commit_with_newer_rows_at_the_replay(
         for place in ("orders", "products", "result", "subscriptions"):
             assert done[place] == wanted[place], (place, moment)
         records = app.channel("orders-products-joined").records()
-        last = {record["key"]: record["value"] for record in records}
-        assert {key: value for key, value in last.items() if value is not None} == done["result"]
+        assert folded(records) == done["result"]
         values = [record for record in records if record["value"] is not None]
         failed = app.dead_letters(ENRICH)
         assert len(app.topic("enriched-orders").records()) + len(failed) == len(values)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.query import Query
 from kaspr_delta.storage.delta import Delta
+from tests.spark.channels import folded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +39,7 @@ def expected(app: Application, join: str) -> dict[Any, Any]:
 def assert_joined(app: Application) -> None:
     for join, channel in (("inner", "inner-channel"), ("left", "left-joined")):
         assert app.join(join).to_dict() == expected(app, join)
-        told = {record["key"]: record["value"] for record in app.channel(channel).records()}
-        assert {key: value for key, value in told.items() if value is not None} == expected(app, join)
+        assert folded(app.channel(channel).records()) == expected(app, join)
 
 
 def refused(app: Application, reason: str) -> None:

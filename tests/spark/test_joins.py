@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
+from tests.spark.channels import folded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,10 +176,7 @@ def test_an_extractor_that_raises_makes_a_dead_letter_and_a_row_without_key(stor
 def test_the_result_table_is_the_fold_of_the_channel(story: Mapping[str, Any]) -> None:
     app: Application = story["app"]
     for join, channel in JOINS.items():
-        folded: dict[Any, Any] = {}
-        for record in app.channel(channel).records():
-            folded[record["key"]] = record["value"]
-        assert {key: value for key, value in folded.items() if value is not None} == app.join(join).to_dict()
+        assert folded(app.channel(channel).records()) == app.join(join).to_dict()
 
 
 def test_subscriptions_are_the_extracted_keys(story: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.engine.query import Query
 from kaspr_delta.errors import SetupError
+from tests.spark.channels import folded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,10 +58,6 @@ def names(app: Application, join: str = "inner") -> dict[Any, Any]:
     return {key: row["right"] and row["right"]["name"] for key, row in app.join(join).rows()}
 
 
-def fold(records: list[dict[str, Any]]) -> dict[Any, Any]:
-    return {key: value for key, value in {r["key"]: r["value"] for r in records}.items() if value is not None}
-
-
 def test_a_changed_extractor_is_refused_and_rebuilt_as_a_minimal_change(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
@@ -87,7 +84,7 @@ def test_a_changed_extractor_is_refused_and_rebuilt_as_a_minimal_change(warehous
     changed.table("products").put({"P2": {"name": "Gizmo"}})
     changed.run(only=[INNER])
     assert names(changed) == {"same": "Widget", "moves": "Gizmo", "appears": "Gizmo"}
-    assert fold(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
+    assert folded(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
 
 
 @pytest.mark.slow
@@ -142,7 +139,7 @@ def test_another_channel_is_told_all_that_holds(warehouse: Warehouse) -> None:
     app.table("orders").delete("same")
     renamed = warehouse.open(channel="outputChannel: another")
     renamed.run(only=["join/left"])
-    assert fold(renamed.channel("another").records()) == renamed.join("left").to_dict()
+    assert folded(renamed.channel("another").records()) == renamed.join("left").to_dict()
     assert set(renamed.join("left").to_dict()) == {"moves", "appears", "vanishes"}
 
 
@@ -176,7 +173,7 @@ def test_what_is_deleted_finds_its_data_again_unless_purged(warehouse: Warehouse
     app.table("orders").delete("moves")
     app.run()
     assert set(names(app)) == {"same", "vanishes"}
-    assert fold(app.channel("inner-channel").records()) == app.join("inner").to_dict()
+    assert folded(app.channel("inner-channel").records()) == app.join("inner").to_dict()
     with pytest.raises(NotFoundError, match="inner"):
         app.delete("join", "iner")
 
@@ -207,4 +204,4 @@ def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(wareho
     assert app.dead_letters() == []
     app.table("orders").delete("same")
     app.run(only=[INNER])
-    assert fold(app.channel("inner-channel").records()) == app.join("inner").to_dict()
+    assert folded(app.channel("inner-channel").records()) == app.join("inner").to_dict()

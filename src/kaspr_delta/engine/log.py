@@ -56,9 +56,12 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What a log says to who starts: the newest checkpoint with its start, and the batches that are not folded yet."""
+    """What a log says to who starts: the newest checkpoint with its start, and the batches that are not folded yet.
 
-    checkpoint: str | None = None
+    Of a new log there is no checkpoint and no start.
+    """
+
+    checkpoint: str = ""
     start: Start | None = None
     unfolded: tuple[BatchId, ...] = ()
 
@@ -80,19 +83,18 @@ class Log:
 
     def append(self, rows: Rows, batch: BatchId) -> Rows:
         """Commit a batch, and return its rows as the log has them. A second append of a batch is skipped by Delta."""
-        marked = _marked(rows.df, batch).withColumn("start", F.lit(None).cast("string"))
+        marked = _marked(rows.df, batch)
         self.delta.append(marked, self.table, batch.transaction("log"))
         if rows.table is None:  # many rows: not computed a second time, but read back
             return self.batch(rows.df.sparkSession, batch)
         count = rows.table.num_rows
         table = rows.table.append_column("checkpoint", pa.array([batch.checkpoint] * count, pa.string()))
-        table = table.append_column("batch", pa.array([batch.number] * count, pa.int64()))
-        return Rows(marked.drop("start"), table)
+        return Rows(marked, table.append_column("batch", pa.array([batch.number] * count, pa.int64())))
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""
         mine = (F.col("checkpoint") == batch.checkpoint) & (F.col("batch") == batch.number)
-        return Rows(self.delta.read(spark, self.table).where(mine & F.col("start").isNull()).drop("start"))
+        return Rows(self.delta.read(spark, self.table).where(mine & F.col("start").isNull()))
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
         """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint."""
@@ -107,12 +109,9 @@ class Log:
         if not batches:
             return LogTail()
         newest = max(batch for batch, row in batches.items() if row["start"] is not None)
-        unfolded = [
-            batch
-            for batch, row in batches.items()
-            if row["effects"] and batch.number > folded.get(batch.checkpoint, _FIRST - 1)
-        ]
-        return LogTail(newest.checkpoint, Start.from_json(batches[newest]["start"]), tuple(sorted(unfolded)))
+        # Of a batch that is folded only its start was read.
+        unfolded = tuple(sorted(batch for batch, row in batches.items() if row["effects"]))
+        return LogTail(newest.checkpoint, Start.from_json(batches[newest]["start"]), unfolded)
 
 
 def _marked(rows: DataFrame, batch: BatchId) -> DataFrame:

@@ -61,11 +61,10 @@ def forget_old(delta: Delta, spark: SparkSession) -> None:
     Of each checkpoint the last batch stays, for it says how far the log is folded.
     """
     cutoff = f"at < current_timestamp() - INTERVAL {RETENTION[PROGRESS]} DAYS"
-    old = delta.read(spark, PROGRESS).where(cutoff)
-    last = delta.read(spark, PROGRESS).groupBy("checkpoint").agg(F.max("batch").alias("last"))
-    done = old.join(last, "checkpoint").where("batch < last").groupBy("checkpoint").agg(F.max("batch").alias("batch"))
-    for row in done.collect():
-        delta.delete(spark, PROGRESS, f"{cutoff} AND checkpoint = '{row['checkpoint']}' AND batch <= {row['batch']}")
+    oldest = F.min(F.when(F.expr(cutoff), F.col("batch"))).alias("oldest")
+    checkpoints = delta.read(spark, PROGRESS).groupBy("checkpoint").agg(oldest, F.max("batch").alias("last"))
+    for row in checkpoints.where("oldest < last").collect():
+        delta.delete(spark, PROGRESS, f"{cutoff} AND checkpoint = '{row['checkpoint']}' AND batch < {row['last']}")
     letters = f"at < current_timestamp() - INTERVAL {RETENTION[DEAD_LETTERS]} DAYS"
     if not delta.read(spark, DEAD_LETTERS).where(letters).isEmpty():
         delta.delete(spark, DEAD_LETTERS, letters)

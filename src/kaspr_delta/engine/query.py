@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Start
@@ -116,7 +117,7 @@ class Query:
         with self.delta.namespace.turn(self.resource.turn):
             # Companions may fold for this one, in another process too: what is folded counts from when it is our turn.
             tail = self._finish(spark, folded_batches(self.delta, spark) if self.companions else folded)
-            if tail.start is None or tail.checkpoint is None:
+            if tail.start is None:
                 self._begin(spark, tail)
                 return
             self._check(tail.start)
@@ -132,10 +133,10 @@ class Query:
         if self._start is None:
             msg = f"{self.resource.ref} was not recovered"
             raise RuntimeError(msg)
-        ref = self.resource.ref
-        location = self.delta.namespace.checkpoints / f"{ref.kind}-{ref.name}" / self._checkpoint
+        self.failure = None
+        location = checkpoints_of(self.delta, self.resource.ref) / self._checkpoint
         writer = self.resource.source(spark, self._start).writeStream.foreachBatch(self._process)
-        writer = writer.option("checkpointLocation", str(location)).queryName(str(ref))
+        writer = writer.option("checkpointLocation", str(location)).queryName(str(self.resource.ref))
         writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
         return writer.start()
 
@@ -186,7 +187,7 @@ class Query:
         for batch in tail.unfolded:
             self._fold(spark, batch, self.log.batch(spark, batch), rows_in=0, started=time.monotonic())
         mine = [batch.number for batch in tail.unfolded if batch.checkpoint == tail.checkpoint]
-        self._committed = max([*mine, already.get(tail.checkpoint or "", -1)])
+        self._committed = max([*mine, already.get(tail.checkpoint, -1)])
         return tail
 
     def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, rows_in: int, started: float) -> None:
@@ -221,6 +222,11 @@ def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run independent Spark actions at the same time; the first failure is raised once all have ended."""
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         return [done.result() for done in [pool.submit(action) for action in actions]]
+
+
+def checkpoints_of(delta: Delta, ref: ResourceRef) -> Path:
+    """The folder of a resource's checkpoints, of those that a rebuild replaced too."""
+    return delta.namespace.checkpoints / f"{ref.kind}-{ref.name}"
 
 
 def _new_checkpoint_name() -> str:

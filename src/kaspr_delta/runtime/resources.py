@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.query import Query, Resource, side_by_side
+from kaspr_delta.engine.query import Query, Resource, checkpoints_of, side_by_side
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition import Plan, ResourceRef
 from kaspr_delta.plan.names import value_view
@@ -41,12 +41,13 @@ def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
             yield from tables_kept_by(plan, resource.ref)
 
 
-def purge(spark: SparkSession, delta: Delta, plan: Plan, ref: ResourceRef) -> None:
+def remove_data(spark: SparkSession, delta: Delta, plan: Plan, ref: ResourceRef) -> None:
     """Remove what a resource keeps: tables, views, checkpoints."""
-    delta.drop_view(spark, value_view(ref.name))
+    if ref.kind in {"table", "join"}:  # an agent may have the name of a table, whose view is not its own
+        delta.drop_view(spark, value_view(ref.name))
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
-    shutil.rmtree(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}", ignore_errors=True)
+    shutil.rmtree(checkpoints_of(delta, ref), ignore_errors=True)
 
 
 def create_system_tables(spark: SparkSession, delta: Delta) -> None:

@@ -49,6 +49,7 @@ class Runner:
     listener: Listener = lambda progressed: None  # noqa: ARG005
     _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
+    _restarted: set[ResourceRef] = field(default_factory=set, init=False)
 
     def until_quiet(self, only: Iterable[ResourceRef] = ()) -> None:
         """Process what is there, in dependency order, until no resource has anything to do.
@@ -78,7 +79,9 @@ class Runner:
             refs = [ref for stage in stages for ref in stage.resources if ref not in failures]
             with self._started(refs, every, failures) as running:
                 while not (failures or stop.wait(_POLL)):
-                    self._restart(running, every)
+                    for ref, query in running.items():
+                        if not query.isActive:
+                            self._restart(running, ref, every)
                     lost = any(lost.is_set() for lost in self._lost)  # leaving the locks says which one
                     if lost or not all(query.isActive for query in running.values()):
                         break
@@ -105,34 +108,37 @@ class Runner:
         """Run every resource of the stage once on what is there now, side by side; the number of rows read."""
         rows = 0
         with self._started([ref for ref in stage.resources if ref not in failures], None, failures) as running:
-            for ref, query in running.items():
+            for ref in running:
                 try:
-                    done = self._ended(ref, query)
+                    self._wait(running, ref)
                 except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
                     self._note_failure(ref, error, failures)
                     continue
-                read = sum(progress["numInputRows"] for progress in done.recentProgress)
+                done = running[ref].recentProgress
+                read = sum(progress["numInputRows"] for progress in done)
                 rows += read
-                self.listener(Progressed(ref, len(done.recentProgress), read))
+                self.listener(Progressed(ref, len(done), read))
         return rows
 
-    def _ended(self, ref: ResourceRef, query: StreamingQuery) -> StreamingQuery:
-        """Wait until a query has processed what is there; the query that did, which may be another one."""
+    def _wait(self, running: dict[ResourceRef, StreamingQuery], ref: ResourceRef) -> None:
+        """Wait until a resource has processed what is there."""
         try:
-            query.awaitTermination()
-        except Exception as error:
-            if not columns_were_added(error):
+            running[ref].awaitTermination()
+        except Exception:
+            if not self._restart(running, ref, None):
                 raise
-            query = self._queries[ref].start(self.spark, None)
-            query.awaitTermination()
-        return query
+            self._wait(running, ref)
 
-    def _restart(self, running: dict[ResourceRef, StreamingQuery], every: str) -> None:
-        """Go on with the queries that stopped because a table got columns."""
-        for ref, query in running.items():
-            error = None if query.isActive else query.exception()
-            if error is not None and columns_were_added(error):
-                running[ref] = self._queries[ref].start(self.spark, every)
+    def _restart(self, running: dict[ResourceRef, StreamingQuery], ref: ResourceRef, every: str | None) -> bool:
+        """Go on with a query that stopped because a table got columns: once, unless it has got on since."""
+        query = running[ref]
+        error = query.exception()
+        in_vain = ref in self._restarted and query.lastProgress is None
+        if error is None or in_vain or not columns_were_added(error):
+            return False
+        self._restarted.add(ref)
+        running[ref] = self._queries[ref].start(self.spark, every)
+        return True
 
     @contextlib.contextmanager
     def _started(

@@ -144,13 +144,13 @@ class Delta:
         reader = spark.read.option("readChangeFeed", "true").option("startingVersion", 0)
         return reader.table(self.namespace.identifier(table))
 
-    def stream(self, spark: SparkSession, table: str, start: StreamStart, limit: str | None = None) -> DataFrame:
-        """The table's change feed as a stream: from the first version (``earliest``) or from the next (``latest``).
+    def stream(self, spark: SparkSession, table: str, start: StreamStart | int, limit: str | None = None) -> DataFrame:
+        """The table's change feed as a stream: from the first version (``earliest``), the next (``latest``) or a given.
 
         A checkpoint that exists goes on where it stopped. ``limit`` bounds a batch's bytes (``"64m"``).
         """
         reader = spark.readStream.option("readChangeFeed", "true")
-        reader = reader.option("startingVersion", "latest" if start == "latest" else "0")
+        reader = reader.option("startingVersion", "0" if start == "earliest" else str(start))
         if limit is not None:
             reader = reader.option("maxBytesPerTrigger", limit)
         return reader.table(self.namespace.identifier(table))
@@ -158,8 +158,7 @@ class Delta:
     def stream_after(self, spark: SparkSession, table: str, version: int) -> DataFrame:
         """The table's change feed as a stream, from the version that follows a given one."""
         # A stream cannot start at a version that is still to come, so it starts at this one, and leaves it out.
-        reader = spark.readStream.option("readChangeFeed", "true").option("startingVersion", str(version))
-        return reader.table(self.namespace.identifier(table)).where(f"_commit_version > {version}")
+        return self.stream(spark, table, version).where(f"_commit_version > {version}")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,12 @@
+"""What a reader of a join's channel makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def folded(records: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
+    """The last value of every key, without those whose last record is a tombstone."""
+    last = {record["key"]: record["value"] for record in records}
+    return {key: value for key, value in last.items() if value is not None}
