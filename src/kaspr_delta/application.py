@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.table import JoinHandle, TableHandle
-from kaspr_delta.api.topic import ChannelHandle, TopicHandle
+from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.topics import known_topics
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.names import delta_name, topic_table
 from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
-from kaspr_delta.runtime.report import RunReport
+from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
 from kaspr_delta.runtime.runner import Listener, Runner
 from kaspr_delta.runtime.session import spark_session
@@ -107,8 +108,11 @@ class Application:
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
-    def topic(self, name: str) -> TopicHandle:
-        """A topic by name. Raises NotFoundError."""
+    def topic(self, name: str) -> TopicHandle | ChangelogHandle:
+        """A topic by name; the changelog of a table is one too. Raises NotFoundError."""
+        table = self.plan.changelog(name)
+        if table is not None:
+            return ChangelogHandle(self.spark, LiveTable(self.delta, table))
         plan = self.plan.topic(name) or self._selected_topic(name)
         return TopicHandle(self.spark, self.delta, plan)
 
@@ -140,6 +144,10 @@ class Application:
             rows = rows.where(F.col("resource") == resource)
         return [row.asDict() for row in rows.orderBy("timestamp", "resource", "key").collect()]
 
+    def status(self) -> Status:
+        """How the resources stand, and the counters of all runs so far: only what was committed counts."""
+        return Status.of(self.spark, self.delta, self.plan)
+
     def sql(self, text: str) -> DataFrame:
         """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.
 
@@ -153,15 +161,15 @@ class Application:
     def run(self, *, only: Iterable[str] = (), listener: Listener | None = None) -> RunReport:
         """Run until everything is caught up; what each resource did.
 
-        ``only`` restricts the run to resources named ``kind/name``. Raises ResourceFailedError, AlreadyRunningError,
-        NotQuietError and NotFoundError.
+        ``only`` restricts the run to resources named ``kind/name``; a task runs, once, if it is named. Raises
+        ResourceFailedError, AlreadyRunningError, NotQuietError and NotFoundError.
         """
         start = datetime.now(timezone.utc)
         self._runner(listener).until_quiet(self._refs(only))
         return RunReport.since(self.spark, self.delta, start)
 
     def run_continuously(self, stop: threading.Event, *, every: str = "5 seconds", only: Iterable[str] = ()) -> None:
-        """Run until ``stop`` is set; batches under way are finished. Raises as ``run`` does."""
+        """Run until ``stop`` is set, tasks by their schedules; batches under way are finished. Raises like ``run``."""
         self._runner(None).continuously(stop, every, self._refs(only))
 
     def rebuild(self, resource: str) -> RunReport:
@@ -219,6 +227,7 @@ class Application:
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
         known = {str(ref): ref for stage in self.plan.stages for ref in stage.resources}
+        known |= {str(task.ref): task.ref for task in self.plan.tasks}
         known |= {str(ref): ref for ref, _ in self.plan.waiting}
         for name in (wanted := list(only)):
             if name not in known:
@@ -237,9 +246,10 @@ class Application:
 
     def _selected_topic(self, name: str) -> TopicPlan:
         """A topic that only a nameSelector named: it is there once something was sent to it."""
+        made = known_topics(self.delta, self.spark)
+        if name not in made:
+            raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
         table = topic_table(name)
-        if not self.delta.exists(self.spark, table):
-            raise NotFoundError.among("topic", name, [topic.name for topic in self.plan.topics])
         self.delta.ensure(self.spark, table, TOPIC)
         plain = next((topic.serializers for topic in self.plan.topics), Serializers("json", "json"))
         return TopicPlan(name, table, self.plan.default_partitions, plain)

@@ -116,14 +116,24 @@ def killed(warehouse: Path, victim: str, table: str, moment: str) -> None:
     assert done.returncode == -9, done.stdout + done.stderr
 
 
+AGAIN_AND_AGAIN = [
+    ("agent/ingest-orders", "orders", "before"),
+    (JOIN, "subscriptions__orders_products_join", "before"),
+    (ENRICH, "topic__enriched_orders", "after"),
+]
+
+
+@pytest.mark.parametrize("points", [AGAIN_AND_AGAIN[1:2], pytest.param(AGAIN_AND_AGAIN, marks=pytest.mark.slow)])
 def test_killed_again_and_again_the_outcome_is_the_same(
-    open_app: Callable[[Path], Application], undisturbed: Undisturbed, tmp_path: Path
+    open_app: Callable[[Path], Application],
+    undisturbed: Undisturbed,
+    tmp_path: Path,
+    points: list[tuple[str, str, str]],
 ) -> None:
     """Each kill leaves the next process another kind of wreck."""
     write_wave(open_app(tmp_path), 1)
-    killed(tmp_path, "agent/ingest-orders", "orders", "before")
-    killed(tmp_path, JOIN, "subscriptions__orders_products_join", "before")
-    killed(tmp_path, ENRICH, "topic__enriched_orders", "after")
+    for point in points:
+        killed(tmp_path, *point)
     app = open_app(tmp_path)
     app.run()
     assert outcome(app) == undisturbed(1)

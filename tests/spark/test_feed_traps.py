@@ -85,7 +85,7 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     monkeypatch.setattr(Query, "process", watched)
     swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
     rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())
-    app.delta.replace_all(rows.repartition(2, "key"), "orders")
+    app.delta.replace(rows.repartition(2, "key"), "orders")
     app.run(only=BOTH)
     assert sum('"a"' in keys for keys in seen) > 1, "the commit came in one batch"
     assert_joined(app)

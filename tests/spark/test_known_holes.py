@@ -13,7 +13,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.log import BatchId, Log
+from kaspr_delta.engine.log import Log
 from kaspr_delta.engine.progress import folded_batches
 from kaspr_delta.engine.query import Query, side_by_side
 from kaspr_delta.plan.definition import ResourceRef
@@ -384,9 +384,9 @@ def test_a_batch_that_is_appended_twice_is_there_once(joins: Joins, monkeypatch:
     """The answer to the commit got lost, so the process believes that it failed; the batch is tried again."""
     append: Callable[..., Any] = Log.append
 
-    def twice(self: Any, rows: Any, batch: BatchId) -> Any:
-        append(self, rows, batch)
-        return append(self, rows, batch)
+    def twice(*arguments: Any) -> Any:
+        append(*arguments)
+        return append(*arguments)
 
     story = Story("twice")
     put(joins, story, orders={"O1": order("P1")}, products={"P1": X})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
+from kaspr_delta.engine import progress
 from kaspr_delta.engine.query import Query
 from kaspr_delta.errors import SetupError
 from tests.spark.channels import folded
@@ -190,17 +191,22 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
         Application.open(warehouse=warehouse.folder / "wh", spark=warehouse.spark)
 
 
-def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(warehouse: Warehouse) -> None:
+def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_MANY_OLD", 2)
     app = warehouse.open()
     fill(app)
     app.run(only=[INNER])
     app.table("orders").put({"new": {"product_id": "P2"}, "bad": {}})
     app.run(only=[INNER])
+    done = app.sql("SELECT sum(rows_in) rows_in, sum(rows_out) rows_out FROM _kaspr_progress").collect()[0]
     for table in ("_kaspr_progress", "_kaspr_dead_letters"):
         app.sql(f"UPDATE {table} SET at = TIMESTAMP'2001-01-01'")  # noqa: S608  a test's literals
     app.run(only=[INNER])
-    batches = app.sql("SELECT batch FROM _kaspr_progress").collect()
-    assert len(batches) == 1  # the last one
+    (summed,) = app.sql("SELECT batch, rows_in, rows_out FROM _kaspr_progress").collect()
+    assert summed["batch"] == 0  # the last one, after the one with which the checkpoint began
+    assert (summed["rows_in"], summed["rows_out"]) == (done["rows_in"], done["rows_out"])
     assert app.dead_letters() == []
     app.table("orders").delete("same")
     app.run(only=[INNER])

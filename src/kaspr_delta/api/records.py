@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.output import MOST_PARTITIONS, Partitions, headers
+from kaspr_delta.engine.agent.output import MOST_PARTITIONS, Topics, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
@@ -17,7 +17,7 @@ _FIELDS = ("key", "value", "timestamp", "headers", "partition")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, partitions: Partitions) -> Effect:
+def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, topics: Topics) -> Effect:
     """A record to append to a topic. Raises UsageError, or SerializationError, naming what is wrong with it."""
     unknown = sorted(map(str, set(record) - set(_FIELDS)))
     if unknown or "value" not in record:
@@ -27,7 +27,7 @@ def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, p
     key = encode_key(serializers.key, record.get("key"))
     value = encode_value(serializers.value, record["value"])
     partition = _partition(record)
-    chosen = partitions.of(topic, key) if partition is None else partition
+    chosen = topics.partition(topic, key) if partition is None else partition
     return Effect("send", topic, key, value, _headers(record), _moment(record), chosen)
 
 

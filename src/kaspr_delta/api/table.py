@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -17,9 +17,17 @@ from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 Pairs = list[tuple[Any, Any]]
+
+
+class Windowed(NamedTuple):
+    """The key of a row in a table with windows. Moments are in UTC; the end does not belong to the window."""
+
+    key: Any
+    window_start: datetime
+    window_end: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,8 @@ class TableHandle:
     def put(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Write rows, given as a mapping or as pairs (for keys that no dictionary can have), in one commit.
 
-        A value of None deletes. Of several rows with one key the last counts. Raises SerializationError.
+        A value of None deletes. Of several rows with one key the last counts. Raises SerializationError, and UsageError
+        for a table with windows.
         """
         pairs = rows.items() if isinstance(rows, Mapping) else rows
         texts = self.table.text
@@ -44,20 +53,20 @@ class TableHandle:
         self._write({self.table.text.key(key): None for key in wanted})
 
     def get(self, key: Any) -> Any:
-        """The value of a key; None when there is none."""
-        text = self.table.text.key(key)
-        row = self.table.live_rows(self.spark).where(F.col("key") == text).first()
-        pair = None if row is None else _readable(self.table.text, text, row["value"])
-        return None if pair is None else pair[1]
+        """The value of a key; None when there is none. In a table with windows that of the newest window."""
+        found = self.rows_of(key)
+        return found[-1][1] if found else None
 
     def rows(self) -> Pairs:
-        """All rows as pairs of key and value, ordered by key text.
+        """All rows as pairs of key and value, ordered by key text; in a table with windows the keys are ``Windowed``.
 
         A row that SQL wrote with a key or value that is not JSON text is none; it stays visible in SQL.
         """
-        texts = self.table.text
-        rows = self.table.live_rows(self.spark).orderBy("key").collect()
-        return [pair for row in rows if (pair := _readable(texts, row["key"], row["value"])) is not None]
+        return self._pairs(self.table.live_rows(self.spark))
+
+    def rows_of(self, key: Any) -> Pairs:
+        """The row of one key, if there is one, as ``rows`` gives it; in a table with windows all of them, by time."""
+        return self._pairs(self.table.live_rows(self.spark).where(F.col("key") == self.table.text.key(key)))
 
     def to_dict(self) -> dict[Any, Any]:
         """All rows by key; list keys as tuples. Raises UsageError where Python would take two keys for one."""
@@ -65,7 +74,10 @@ class TableHandle:
 
     @property
     def df(self) -> DataFrame:
-        """The table with decoded columns: key, value and timestamp, types inferred from the rows."""
+        """The table with decoded columns: key, value and timestamp, types inferred from the rows.
+
+        Of a table with windows also window_start and window_end.
+        """
         columns = tuple(
             name
             for name, serializer in (
@@ -76,7 +88,20 @@ class TableHandle:
         )
         return decoded(self.table.live_rows(self.spark).drop("copies"), columns)
 
+    def _pairs(self, rows: DataFrame) -> Pairs:
+        return [pair for row in rows.orderBy(*self.table.place).collect() if (pair := self._pair(row)) is not None]
+
+    def _pair(self, row: Row) -> tuple[Any, Any] | None:
+        pair = _readable(self.table.text, row["key"], row["value"])
+        if pair is None or self.table.plan.window is None:
+            return pair
+        start, end = (row[name].astimezone(timezone.utc) for name in ("window_start", "window_end"))
+        return Windowed(pair[0], start, end), pair[1]
+
     def _write(self, values: Mapping[str, str | None]) -> None:
+        if self.table.plan.window is not None:
+            msg = f"table {self.table.plan.name!r} has windows: only agents write it, by the time of their events"
+            raise UsageError(msg)
         if not values:
             return
         now = datetime.now(timezone.utc)
@@ -96,13 +121,16 @@ class JoinHandle:
 
     def get(self, key: Any) -> Any:
         """The result for a left key, ``{"left":…, "right":…}``; None when there is none."""
-        row = self._read().where(F.col("key") == self.left.key(key)).first()
-        return None if row is None else self._pair(row.asDict())
+        found = self.rows_of(key)
+        return found[0][1] if found else None
 
     def rows(self) -> Pairs:
         """All results as pairs of left key and ``{"left":…, "right":…}``, ordered by key text."""
-        rows = self._read().orderBy("key").collect()
-        return [(self.left.key_object(row["key"]), self._pair(row.asDict())) for row in rows]
+        return self._pairs(self._read())
+
+    def rows_of(self, key: Any) -> Pairs:
+        """The result for a left key, if there is one, as ``rows`` gives it."""
+        return self._pairs(self._read().where(F.col("key") == self.left.key(key)))
 
     def to_dict(self) -> dict[Any, Any]:
         """All results by left key. Raises UsageError where Python would take two keys for one."""
@@ -115,6 +143,10 @@ class JoinHandle:
 
     def _read(self) -> DataFrame:
         return self.delta.read(self.spark, self.join.result)
+
+    def _pairs(self, rows: DataFrame) -> Pairs:
+        found = rows.orderBy("key").collect()
+        return [(self.left.key_object(row["key"]), self._pair(row.asDict())) for row in found]
 
     def _pair(self, row: Mapping[str, Any]) -> dict[str, Any]:
         right = None if row["right"] is None else self.right.value_object(row["right"])

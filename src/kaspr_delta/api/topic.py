@@ -10,9 +10,11 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
-from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow
-from kaspr_delta.engine.agent.output import Partitions
-from kaspr_delta.engine.agent.source import topic_records
+from kaspr_delta.engine.agent.changelog import table_write
+from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, to_arrow
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.source import changelog_records, topic_records
+from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.sequence import offset
 from kaspr_delta.plan.definition import JoinPlan, TopicPlan
 from kaspr_delta.serde.table_text import TableText
@@ -36,12 +38,12 @@ class TopicHandle:
         Only key and value are needed; value None is a tombstone. Raises UsageError and SerializationError before
         anything is written.
         """
-        partitions = Partitions({self.plan.name: self.plan.partitions}, self.plan.partitions)
-        effects = to_arrow(to_effect(record, self.plan.name, self.plan.serializers, partitions) for record in records)
+        topics = Topics({self.plan.name: self.plan.partitions}, self.plan.partitions)
+        effects = to_arrow(to_effect(record, self.plan.name, self.plan.serializers, topics) for record in records)
         count = int(effects.num_rows)
         if count:
             rows = self.spark.createDataFrame(pa.Table.from_batches([effects], SCHEMA)).coalesce(1)
-            self.delta.append(rows.drop("kind", "target", "problem"), self.plan.delta_name)
+            self.delta.append(rows.select(*RECORD), self.plan.delta_name)
         return count
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -54,6 +56,41 @@ class TopicHandle:
     def df(self) -> DataFrame:
         """The records as they are stored: key and value as bytes, with offset."""
         return topic_records(self.delta.changes(self.spark, self.plan.delta_name), self.plan.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogHandle:
+    """The changelog of a table as a topic: records that are put on it are written to the table."""
+
+    spark: SparkSession
+    table: LiveTable
+
+    def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
+        """Write records to the table in one commit, of each key the last; the number of them.
+
+        A value of None deletes. Raises UsageError and SerializationError before anything is written.
+        """
+        plan = self.table.plan
+        topics = Topics({plan.changelog: plan.partitions}, plan.partitions)
+        effects = [to_effect(record, plan.changelog, plan.serializers, topics) for record in records]
+        rows = {key: (value, e.timestamp) for e in effects for key, value in [table_write(e, plan)]}
+        if rows:
+            written = [(key, value, timestamp) for key, (value, timestamp) in rows.items()]
+            columns = "key STRING, value STRING, timestamp TIMESTAMP"
+            self.table.write(self.spark.createDataFrame(written, columns).coalesce(1))
+        return len(effects)
+
+    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What the table's rows became, commit by commit, from the start, at most so many."""
+        rows = self.df.orderBy("offset")
+        kept = rows if limit is None else rows.limit(limit)
+        return [to_record(row.asDict(), self.table.plan.serializers) for row in kept.collect()]
+
+    @property
+    def df(self) -> DataFrame:
+        """The table's changes as records of a topic: key and value as bytes, with offset."""
+        feed = self.table.delta.changes(self.spark, self.table.plan.delta_name)
+        return changelog_records(feed, self.table.plan)
 
 
 @dataclass(frozen=True, slots=True)

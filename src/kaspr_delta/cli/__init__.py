@@ -16,6 +16,7 @@ from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.rebuild import rebuild
 from kaspr_delta.cli.records import consume, dead_letters, produce
 from kaspr_delta.cli.run import run
+from kaspr_delta.cli.status import status
 from kaspr_delta.cli.table import table
 from kaspr_delta.cli.validate import validate
 from kaspr_delta.errors import KasprError, ManifestError, UsageError
@@ -23,7 +24,7 @@ from kaspr_delta.errors import KasprError, ManifestError, UsageError
 application = typer.Typer(
     name="kaspr-delta", callback=remember, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True
 )
-for command in (demo, validate, plan, run, produce, consume, table, dead_letters, rebuild, delete, doctor):
+for command in (demo, validate, plan, run, produce, consume, table, status, dead_letters, rebuild, delete, doctor):
     application.command(command.__name__.replace("_", "-"))(command)
 
 

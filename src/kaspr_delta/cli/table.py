@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
 
     A KEY is JSON where it can be read as such ('1' is a number, '"1"' is text), else text as it stands; of a table with
     raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
-    nothing and ends with 1.
+    nothing and ends with 1. Rows of a table with windows have window_start and window_end too.
 
     Examples: kaspr-delta table orders get O1 · kaspr-delta table orders-products-join dump
     """
@@ -51,19 +52,25 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
     if action is TableAction.LOAD:
         _load(application, name, rows)
     elif action is TableAction.DUMP:
-        for key, value in _handle(application, name).rows():
-            typer.echo(json_line({"key": key, "value": value}))
+        _print(_handle(application, name).rows())
     else:
         _get(application, name, argument or "")
 
 
 def _get(application: Application, name: str, argument: str) -> None:
-    key = key_of(argument, raw=_has_raw_keys(application, name))
-    value = _handle(application, name).get(key)
-    if value is None:
+    rows = _handle(application, name).rows_of(key_of(argument, raw=_has_raw_keys(application, name)))
+    if not rows:
         console().print(f"{name} has no row {argument}", markup=False)
         raise typer.Exit(1)
-    typer.echo(json_line({"key": key, "value": value}))
+    _print(rows)
+
+
+def _print(rows: Iterable[tuple[Any, Any]]) -> None:
+    from kaspr_delta.api.table import Windowed
+
+    for key, value in rows:
+        fields = key._asdict() if isinstance(key, Windowed) else {"key": key}
+        typer.echo(json_line({**fields, "value": value}))
 
 
 def _load(application: Application, name: str, rows: list[tuple[Any, Any]]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -26,6 +27,11 @@ class LiveTable:
     def text(self) -> TableText:
         """How this table spells its keys and values."""
         return TableText(self.plan.serializers)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The columns that tell one row from another."""
+        return ("key", "window_start") if self.plan.window else ("key",)
 
     @property
     def key(self) -> Column:
@@ -52,37 +58,67 @@ class LiveTable:
     def live_rows(self, spark: SparkSession, version: int | None = None, keys: DataFrame | None = None) -> DataFrame:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.
 
-        ``keys`` restricts them to the keys in its column ``key``. Delta has no unique keys: of several rows of one key
+        In a table with windows one per key and window: also window_start and window_end. ``keys`` restricts them to
+        those in its column ``key`` (and ``window_start``). Delta has no unique keys: of several rows of one key
         the newest by timestamp counts, then the greatest value, the same choice every time; ``copies`` tells how many
         there were. A NULL value is no row.
         """
+        windows = ("window_start", "window_end") if self.plan.window else ()
         rows = self.delta.read(spark, self.plan.delta_name, version).select(
-            self.key, _as_text("value", self.plan.serializers.value), "timestamp"
+            self.key, _as_text("value", self.plan.serializers.value), "timestamp", *windows
         )
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")
         if keys is not None:
-            rows = rows.join(keys.select("key"), "key", "left_semi")
-        newest = F.max(F.struct("timestamp", "value"))
+            rows = rows.join(keys.select(*self.place), list(self.place), "left_semi")
+        newest = F.max(F.struct("timestamp", "value", *windows[1:]))
         return (
-            rows.groupBy("key")
+            rows.groupBy(*self.place)
             .agg(newest.alias("row"), F.count("*").alias("copies"))
-            .select("key", F.col("row.value").alias("value"), F.col("row.timestamp").alias("timestamp"), "copies")
+            .select(
+                *self.place,
+                *(F.col(f"row.{name}").alias(name) for name in ("value", "timestamp", *windows[1:])),
+                "copies",
+            )
         )
 
     def write(self, rows: DataFrame) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
 
-        A row that already has the value is left alone.
+        For a table with windows also window_start and stream, one row per key and window. A row that already has the
+        value is left alone.
         """
+        also = ["timestamp"]
+        if self.plan.window is not None:
+            rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
+            also += ["window_end", "stream"]
         stored = rows.select(
             _stored("key", self.plan.serializers.key),
             _stored("value", self.plan.serializers.value),
-            "timestamp",
+            *self.place[1:],
+            *also,
             F.col("value").isNotNull().alias("keep"),
         )
-        self.delta.upsert(stored, self.plan.delta_name, compare=("value",), also=("timestamp",), keep="keep")
+        table = self.plan.delta_name
+        self.delta.upsert(stored, table, on=self.place, compare=("value",), also=tuple(also), keep="keep")
+
+    def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
+        """Take over from another Delta table the rows of a stream whose windows end in a span of time."""
+        rows = self.delta.read(spark, source).where((F.col("stream") == stream) & (F.col("window_end") <= upto))
+        rows = rows if after is None else rows.where(F.col("window_end") > after)
+        rows = rows.withColumn("keep", F.expr("true"))
+        also = ("timestamp", "window_end", "stream")
+        self.delta.upsert(rows, self.plan.delta_name, on=self.place, compare=("value",), also=also, keep="keep")
+
+
+def state_of(delta: Delta, plan: TablePlan) -> LiveTable:
+    """The table that functions read and write: of windows that do not show before they close, another one."""
+    return LiveTable(delta, replace(plan, delta_name=plan.state))
+
+
+def _later(column: str, milliseconds: int) -> Column:
+    return F.timestamp_millis(F.unix_millis(column) + milliseconds)
 
 
 def _as_text(column: str, serializer: SerializerName) -> Column:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -17,30 +17,38 @@ from kaspr_delta.storage.delta import Delta, Transaction
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The batch with which a checkpoint begins; those of its streaming query count from 0.
-_FIRST = -1
+# The batch with which a checkpoint begins.
+FIRST = -1
 # What the state of a resource looks like. A change of its tables or of their meaning takes the next number.
 STATE_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class BatchId:
-    """A batch: batch 7 of a new checkpoint is not the batch 7 of an old one. Names of checkpoints sort by age."""
+    """A batch of a log: what was committed under a checkpoint, counted in the order of the commits.
+
+    Batch 7 of a new checkpoint is not the batch 7 of an old one. Names of checkpoints sort by age.
+    """
 
     checkpoint: str
-    number: int = _FIRST
+    number: int = FIRST
+
+    @property
+    def next(self) -> BatchId:
+        """The batch that follows this one."""
+        return BatchId(self.checkpoint, self.number + 1)
 
     def transaction(self, purpose: str) -> Transaction:
         """The transaction of what is appended for this batch to one place."""
-        return Transaction(f"{self.checkpoint}:{purpose}", self.number - _FIRST)
+        return Transaction(f"{self.checkpoint}:{purpose}", self.number - FIRST)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a checkpoint begins with: the definition its state is made by, and the source versions it goes on from."""
+    """What a checkpoint begins with: the definition its state is made by, and where in its sources it goes on from."""
 
     definition: Mapping[str, str]
-    versions: Mapping[str, int]
+    positions: Mapping[str, int]
     format: int = STATE_FORMAT
 
     def to_json(self) -> str:
@@ -51,67 +59,104 @@ class Start:
     def from_json(cls, text: str) -> Start:
         """What the log tells; of a format to come only what this version knows of."""
         fields = json.loads(text)
-        return cls(fields.get("definition", {}), fields.get("versions", {}), fields.get("format", 0))
+        return cls(fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """What a batch leaves beside its effects.
+
+    ``stream`` is the last batch of the streaming query that is in the log, -1 before the first; ``rows_in`` and
+    ``counts`` tell what the batch did; ``state`` is what the resource's next batch has to know.
+    """
+
+    stream: int = -1
+    rows_in: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """As it stands in the log."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Memo:
+        """What the log tells; of a format to come only what this version knows of."""
+        fields = json.loads(text)
+        return cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
 
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What a log says to who starts: the newest checkpoint with its start, and the batches that are not folded yet.
+    """What a log says to who starts: how the newest checkpoint began, its last batch, and what is not folded yet.
 
-    Of a new log there is no checkpoint and no start.
+    Of a new log there is no start.
     """
 
-    checkpoint: str = ""
+    last: BatchId = BatchId("")
+    memo: Memo = Memo()
     start: Start | None = None
-    unfolded: tuple[BatchId, ...] = ()
+    unfolded: tuple[tuple[BatchId, Memo], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """An append-only Delta table with what the batches of one resource decided."""
+    """An append-only Delta table with what the batches of one resource decided.
+
+    Every batch has one row with its memo beside those of its effects; in the first of a checkpoint it holds the start.
+    """
 
     delta: Delta
     table: str
 
-    def begin(self, effects: Rows, batch: BatchId, start: Start) -> Rows:
+    def begin(self, effects: Rows, batch: BatchId, memo: Memo, start: Start) -> Rows:
         """Commit the first batch of a checkpoint together with its start, and return its rows as the log has them."""
-        spark = effects.df.sparkSession
-        row = spark.createDataFrame([(start.to_json(),)], "start STRING").coalesce(1)
-        rows = row if effects.empty else effects.df.unionByName(row, allowMissingColumns=True)
-        self.delta.append(_marked(rows, batch), self.table, batch.transaction("log"))
-        return self.batch(spark, batch)
+        return self._commit(effects, batch, {"memo": memo.to_json(), "start": start.to_json()})
 
-    def append(self, rows: Rows, batch: BatchId) -> Rows:
+    def append(self, effects: Rows, batch: BatchId, memo: Memo) -> Rows:
         """Commit a batch, and return its rows as the log has them. A second append of a batch is skipped by Delta."""
-        marked = _marked(rows.df, batch)
-        self.delta.append(marked, self.table, batch.transaction("log"))
-        if rows.table is None:  # many rows: not computed a second time, but read back
-            return self.batch(rows.df.sparkSession, batch)
-        count = rows.table.num_rows
-        table = rows.table.append_column("checkpoint", pa.array([batch.checkpoint] * count, pa.string()))
-        return Rows(marked, table.append_column("batch", pa.array([batch.number] * count, pa.int64())))
+        return self._commit(effects, batch, {"memo": memo.to_json()})
+
+    def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
+        spark = effects.df.sparkSession
+        row = spark.createDataFrame([tuple(about.values())], ", ".join(f"{name} STRING" for name in about)).coalesce(1)
+        rows = row if effects.empty else effects.df.unionByName(row, allowMissingColumns=True)
+        rows = rows.coalesce(1) if effects.few else rows
+        self.delta.append(_marked(rows, batch), self.table, batch.transaction("log"))
+        if effects.table is None:  # many rows: not computed a second time, but read back
+            return self.batch(spark, batch)
+        count = effects.table.num_rows
+        table = effects.table.append_column("checkpoint", pa.array([batch.checkpoint] * count, pa.string()))
+        table = table.append_column("batch", pa.array([batch.number] * count, pa.int64()))
+        return Rows(_marked(effects.df, batch), table)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""
         mine = (F.col("checkpoint") == batch.checkpoint) & (F.col("batch") == batch.number)
-        return Rows(self.delta.read(spark, self.table).where(mine & F.col("start").isNull()))
+        return Rows(self.delta.read(spark, self.table).where(mine & F.col("memo").isNull()))
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
         """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint."""
-        after: list[Column] = [
-            (F.col("checkpoint") != checkpoint) | (F.col("batch") > number) for checkpoint, number in folded.items()
+        late: list[Column] = [
+            (F.col("checkpoint") != checkpoint) | (F.col("batch") >= number) for checkpoint, number in folded.items()
         ]
-        beyond = reduce(lambda one, other: one & other, after, F.lit(True))
-        rows = self.delta.read(spark, self.table).where(F.col("start").isNotNull() | beyond)
-        effects = F.count_if(F.col("start").isNull()).alias("effects")
-        found = rows.groupBy("checkpoint", "batch").agg(effects, F.max("start").alias("start")).collect()
-        batches = {BatchId(row["checkpoint"], row["batch"]): row for row in found}
-        if not batches:
+        recent = reduce(lambda one, other: one & other, late, F.lit(True))
+        rows = self.delta.read(spark, self.table).where(F.col("memo").isNotNull())
+        rows = rows.where(F.col("start").isNotNull() | recent).select("checkpoint", "batch", "memo", "start")
+        found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows.collect()}
+        if not found:
             return LogTail()
-        newest = max(batch for batch, row in batches.items() if row["start"] is not None)
-        # Of a batch that is folded only its start was read.
-        unfolded = tuple(sorted(batch for batch, row in batches.items() if row["effects"]))
-        return LogTail(newest.checkpoint, Start.from_json(batches[newest]["start"]), unfolded)
+        memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}
+        begun = max(batch for batch, row in found.items() if row["start"] is not None)
+        last = max(batch for batch in found if batch.checkpoint == begun.checkpoint)
+        unfolded = sorted(batch for batch in found if _is_unfolded(batch, memos[batch], folded))
+        start = Start.from_json(found[begun]["start"])
+        return LogTail(last, memos[last], start, tuple((batch, memos[batch]) for batch in unfolded))
+
+
+def _is_unfolded(batch: BatchId, memo: Memo, folded: Mapping[str, int]) -> bool:
+    began_with_nothing = batch.number == FIRST and not memo.rows_in
+    return batch.number > folded.get(batch.checkpoint, FIRST - 1) and not began_with_nothing
 
 
 def _marked(rows: DataFrame, batch: BatchId) -> DataFrame:

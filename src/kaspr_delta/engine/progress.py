@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -13,7 +13,12 @@ from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, RETENTION, SYSTEM
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# Old batches are summed up when so many have gathered.
+_MANY_OLD = 100
+_SUMS = ("rows_in", "rows_out", "dead_letters", "stale", "conflicts", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ class BatchReport:
 
     ``rows_out`` are records and table writes; ``stale`` are left rows that had changed since they subscribed, and were
     computed anew; ``conflicts`` are commits that somebody else's commit forced to be repeated; ``seconds`` is
-    wall-clock time.
+    wall-clock time; ``counts`` are JSON, see ``engine.metrics``.
     """
 
     rows_in: int
@@ -31,6 +36,7 @@ class BatchReport:
     stale: int
     conflicts: int
     seconds: float
+    counts: str = "{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +64,34 @@ def folded_batches(delta: Delta, spark: SparkSession) -> dict[str, dict[str, int
 def forget_old(delta: Delta, spark: SparkSession) -> None:
     """Delete what the system tables need to keep no longer (``storage.layout.RETENTION``).
 
-    Of each checkpoint the last batch stays, for it says how far the log is folded.
+    Old batches of a checkpoint are summed up in one row, which says how far the log is folded and keeps the counters.
     """
-    cutoff = f"at < current_timestamp() - INTERVAL {RETENTION[PROGRESS]} DAYS"
-    oldest = F.min(F.when(F.expr(cutoff), F.col("batch"))).alias("oldest")
-    checkpoints = delta.read(spark, PROGRESS).groupBy("checkpoint").agg(oldest, F.max("batch").alias("last"))
-    for row in checkpoints.where("oldest < last").collect():
-        delta.delete(spark, PROGRESS, f"{cutoff} AND checkpoint = '{row['checkpoint']}' AND batch < {row['last']}")
-    letters = f"at < current_timestamp() - INTERVAL {RETENTION[DEAD_LETTERS]} DAYS"
-    if not delta.read(spark, DEAD_LETTERS).where(letters).isEmpty():
-        delta.delete(spark, DEAD_LETTERS, letters)
+    before = _days_ago(RETENTION[PROGRESS])
+    old = delta.read(spark, PROGRESS).where(before)
+    if old.count() >= _MANY_OLD:
+        delta.replace(_summed(old), PROGRESS, before)
+    before = _days_ago(RETENTION[DEAD_LETTERS])
+    if not delta.read(spark, DEAD_LETTERS).where(before).isEmpty():
+        delta.delete(spark, DEAD_LETTERS, before)
+
+
+def _summed(batches: DataFrame) -> DataFrame:
+    """One row for all batches of a checkpoint."""
+    none = "CAST(map() AS MAP<STRING, BIGINT>)"
+    both = "map_zip_with(sum, one, (name, a, b) -> coalesce(a, 0L) + coalesce(b, 0L))"
+    counts = f"to_json(aggregate(collect_list(from_json(counts, 'MAP<STRING, BIGINT>')), {none}, (sum, one) -> {both}))"
+    last = {name: F.max(name) for name in ("batch", "at")}
+    return (
+        batches.groupBy("resource", "checkpoint")
+        .agg(
+            *(column.alias(name) for name, column in last.items()),
+            *(F.sum(name).alias(name) for name in _SUMS),
+            F.expr(counts).alias("counts"),
+        )
+        .select(*batches.columns)
+    )
+
+
+def _days_ago(days: int) -> str:
+    moment = datetime.now(timezone.utc) - timedelta(days=days)
+    return f"at < TIMESTAMP'{moment:%Y-%m-%d %H:%M:%S}Z'"

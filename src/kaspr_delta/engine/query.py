@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Start
+from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Memo, Start
 from kaspr_delta.engine.progress import BatchReport, Progress, folded_batches
+from kaspr_delta.engine.resource import Decision, Resource, StreamedResource
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.source_errors import why_the_feed_ends
 from kaspr_delta.errors import RebuildNeededError, SetupError
@@ -31,63 +34,6 @@ Result = TypeVar("Result")
 _SIDE_BY_SIDE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """What a batch decided: the rows to append to the log, and how many rows it was given."""
-
-    effects: Rows
-    rows_in: int
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """What a fold brought over: records and table writes, dead letters, and left rows that had been stale."""
-
-    rows_out: int
-    dead_letters: int
-    stale: int = 0
-
-
-class Resource(Protocol):
-    """What a kind of resource adds to the common batch. Must be picklable: Spark Connect ships it to its server."""
-
-    @property
-    def ref(self) -> ResourceRef:
-        """The resource's name."""
-        ...
-
-    @property
-    def log_table(self) -> str:
-        """The Delta table of its log."""
-        ...
-
-    @property
-    def turn(self) -> str:
-        """Resources with the same turn exclude each other batch by batch."""
-        ...
-
-    @property
-    def definition(self) -> Mapping[str, str]:
-        """What its state depends on, by what people call it; where that changes, a rebuild is due. Empty: no state."""
-        ...
-
-    def begin(self, spark: SparkSession, *, log_is_new: bool) -> tuple[Decision, Mapping[str, int]]:
-        """What a new checkpoint begins with: a decision over all that is there, and the source versions it has seen."""
-        ...
-
-    def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """The stream of changes and records it reads, from where the checkpoint began."""
-        ...
-
-    def decide(self, batch: DataFrame) -> Decision:
-        """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
-        ...
-
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        """Step 6: bring what the resource keeps up to one batch of its log. May be repeated."""
-        ...
-
-
 @dataclass
 class Query:
     """A resource with its log and, once it has recovered, its checkpoint."""
@@ -100,9 +46,12 @@ class Query:
     progress: Progress = field(init=False)
     # What stopped the query, where it runs in this process.
     failure: Exception | None = field(default=None, init=False)
-    _checkpoint: str = field(default="", init=False)
     _start: Start | None = field(default=None, init=False)
-    _committed: int = field(default=-1, init=False)
+    _last: BatchId = field(default=BatchId(""), init=False)
+    _memo: Memo = field(default=Memo(), init=False)
+    # The tables it reads as they were before the last stream that ended by itself, or that runs now.
+    _processed: Mapping[str, int] = field(default_factory=dict, init=False)
+    _running: Mapping[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.log = Log(self.delta, self.resource.log_table)
@@ -117,11 +66,32 @@ class Query:
         with self.delta.namespace.turn(self.resource.turn):
             # Companions may fold for this one, in another process too: what is folded counts from when it is our turn.
             tail = self._finish(spark, folded_batches(self.delta, spark) if self.companions else folded)
-            if tail.start is None:
-                self._begin(spark, tail)
-                return
-            self._check(tail.start)
-            self._checkpoint, self._start = tail.checkpoint, tail.start
+            if tail.start is not None:
+                self._check(tail.start)
+            self._go_on(spark, tail)
+
+    @property
+    def reads_nothing(self) -> bool:
+        """Whether there is nothing to read so far: no topic matches a pattern."""
+        return self._start is not None and not self._start.positions
+
+    def is_up_to_date(self, spark: SparkSession) -> bool:
+        """Whether nothing was committed to what it reads since all of it was processed: a stream need not start."""
+        return self._streamed().newest(spark) == self._processed
+
+    def ended(self) -> None:
+        """The stream has processed all there was when it started."""
+        self._processed = self._running
+
+    def sources_changed(self, spark: SparkSession) -> bool:
+        """Whether the resource reads other sources by now than its checkpoint does."""
+        return self._start is not None and set(self.resource.sources(spark)) != set(self._start.positions)
+
+    def follow_sources(self, spark: SparkSession) -> None:
+        """Go on with a new checkpoint if the resource reads other sources by now. Its stream must have stopped."""
+        if self.sources_changed(spark):
+            with self.delta.namespace.turn(self.resource.turn):
+                self._go_on(spark, self._finish(spark, folded_batches(self.delta, spark)))
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the tables as they are: what comes out differently is emitted, in one commit."""
@@ -133,9 +103,13 @@ class Query:
         if self._start is None:
             msg = f"{self.resource.ref} was not recovered"
             raise RuntimeError(msg)
-        self.failure = None
-        location = checkpoints_of(self.delta, self.resource.ref) / self._checkpoint
-        writer = self.resource.source(spark, self._start).writeStream.foreachBatch(self._process)
+        if self.failure is not None:  # it may have committed a batch that it did not fold
+            self.failure = None
+            self.recover(spark, folded_batches(self.delta, spark))
+        self._running = self._streamed().newest(spark)
+        stream = self._streamed().source(spark, self._start)
+        location = checkpoints_of(self.delta, self.resource.ref) / self._last.checkpoint
+        writer = stream.writeStream.foreachBatch(self._process)
         writer = writer.option("checkpointLocation", str(location)).queryName(str(self.resource.ref))
         writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
         return writer.start()
@@ -143,25 +117,24 @@ class Query:
     def process(self, batch: DataFrame, batch_id: int) -> None:
         """One batch. Whoever dies between two of its writes finds at the next start all it needs to go on."""
         started = time.monotonic()
-        # A replay that finds its batch in the log computes nothing: `recover` has folded it.
-        if batch_id <= self._committed:
-            return
         spark = batch.sparkSession
-        with self.delta.namespace.turn(self.resource.turn):
-            if self.companions:
-                folded = folded_batches(self.delta, spark)
-                for companion in self.companions:
-                    companion._finish(spark, folded)  # noqa: SLF001  under the turn that all share
-            # Steps 1-4: touched, pinned, recompute, difference.
-            decision = self.resource.decide(batch)
-            if decision.effects.empty:
+        with self._turn(spark):
+            # A replay that finds its batch in the log computes nothing: `recover` has folded it.
+            if batch_id <= self._memo.stream:
                 return
-            # Step 5: commit.
-            this = BatchId(self._checkpoint, batch_id)
-            logged = self.log.append(decision.effects, this)
-            # Step 6: fold.
-            self._fold(spark, this, logged, decision.rows_in, started)
-            self._committed = batch_id
+            # Steps 1-4: touched, pinned, recompute, difference.
+            decision = self._streamed().decide(batch, self._memo.state)
+            self._commit(spark, decision, batch_id, started)
+
+    def tick(self, spark: SparkSession, *, ending: bool) -> int:
+        """A batch for what the clock has made due, outside the stream; the number of rows it took up."""
+        started = time.monotonic()
+        with self._turn(spark):
+            decision = self.resource.due(spark, self._memo.state, ending=ending)
+            if decision is None:
+                return 0
+            self._commit(spark, decision, self._memo.stream, started)
+            return decision.rows_in
 
     def account_of(self, error: Exception) -> Exception:
         """What stopped the query, as clear as can be told."""
@@ -169,31 +142,72 @@ class Query:
         reason = why_the_feed_ends(error) if self.resource.definition else None
         return error if reason is None else RebuildNeededError(str(self.resource.ref), reason)
 
+    def _streamed(self) -> StreamedResource:
+        if not isinstance(self.resource, StreamedResource):
+            msg = f"{self.resource.ref} reads no stream"
+            raise TypeError(msg)
+        return self.resource
+
+    @contextmanager
+    def _turn(self, spark: SparkSession) -> Iterator[None]:
+        with self.delta.namespace.turn(self.resource.turn):
+            if self.companions:
+                folded = folded_batches(self.delta, spark)
+                for companion in self.companions:
+                    companion._finish(spark, folded)  # noqa: SLF001  under the turn that all share
+            yield
+
+    def _commit(self, spark: SparkSession, decision: Decision, stream: int, started: float) -> None:
+        if decision.effects.empty and decision.state == self._memo.state:
+            return
+        memo = Memo(stream, decision.rows_in, decision.counts, decision.state)
+        this = self._last.next
+        # Step 5: commit.
+        logged = self.log.append(decision.effects, this, memo)
+        # Step 6: fold.
+        self._fold(spark, this, logged, memo, started)
+        self._last, self._memo = this, memo
+
+    def _go_on(self, spark: SparkSession, tail: LogTail) -> None:
+        """Go on with the newest checkpoint, if there is one and it reads what the resource reads."""
+        if tail.start is None or set(self.resource.sources(spark)) != set(tail.start.positions):
+            self._begin(spark, tail)
+        else:
+            self._start, self._last, self._memo = tail.start, tail.last, tail.memo
+        if isinstance(self.resource, StreamedResource):
+            self._processed = self.resource.processed(self._memo.state)
+
     def _begin(self, spark: SparkSession, tail: LogTail) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over everything."""
         started = time.monotonic()
         first = BatchId(_new_checkpoint_name())
-        decision, versions = self.resource.begin(spark, log_is_new=tail.start is None)
-        start = Start(self.resource.definition, versions)
-        logged = self.log.begin(decision.effects, first, start)
+        decision, positions = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
+        start = Start(self.resource.definition, positions)
+        memo = Memo(-1, decision.rows_in, decision.counts, decision.state)
+        logged = self.log.begin(decision.effects, first, memo, start)
         if not decision.effects.empty:
-            self._fold(spark, first, logged, decision.rows_in, started)
-        self._checkpoint, self._start, self._committed = first.checkpoint, start, first.number
+            self._fold(spark, first, logged, memo, started)
+        self._start, self._last, self._memo = start, first, memo
 
     def _finish(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogTail:
         """Fold what is committed but not folded."""
-        already = folded.get(str(self.resource.ref), {})
-        tail = self.log.tail(spark, already)
-        for batch in tail.unfolded:
-            self._fold(spark, batch, self.log.batch(spark, batch), rows_in=0, started=time.monotonic())
-        mine = [batch.number for batch in tail.unfolded if batch.checkpoint == tail.checkpoint]
-        self._committed = max([*mine, already.get(tail.checkpoint, -1)])
+        tail = self.log.tail(spark, folded.get(str(self.resource.ref), {}))
+        for batch, memo in tail.unfolded:
+            self._fold(spark, batch, self.log.batch(spark, batch), memo, time.monotonic())
         return tail
 
-    def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, rows_in: int, started: float) -> None:
+    def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, memo: Memo, started: float) -> None:
         folded = self.resource.fold(spark, batch, rows)
-        counts = (rows_in, folded.rows_out, folded.dead_letters, folded.stale, self.delta.conflicts.taken())
-        self.progress.record(spark, batch, BatchReport(*counts, time.monotonic() - started))
+        report = BatchReport(
+            rows_in=memo.rows_in,
+            rows_out=folded.rows_out,
+            dead_letters=folded.dead_letters,
+            stale=folded.stale,
+            conflicts=self.delta.conflicts.taken(),
+            seconds=time.monotonic() - started,
+            counts=json.dumps({**memo.counts, **folded.counts}),
+        )
+        self.progress.record(spark, batch, report)
 
     def _check(self, start: Start) -> None:
         """Raise RebuildNeededError when the state was made by another definition, SetupError for another format."""

@@ -30,6 +30,16 @@ def seq_of_rows() -> Column:
     return (F.shiftleft(F.spark_partition_id().cast("bigint"), _TASK_BITS) + row).alias("seq")
 
 
+def version_of(offset: int) -> int:
+    """The version of the commit that wrote the record of an offset."""
+    return max(offset, 0) >> _SEQ_BITS
+
+
+def end_of(version: int) -> int:
+    """The offset that no record of that version, or of one before it, exceeds."""
+    return ((version + 1) << _SEQ_BITS) - 1
+
+
 def offset() -> Column:
     """The offset of a row of a topic's or channel's change feed."""
     return (F.shiftleft(F.col("_commit_version"), _SEQ_BITS) + F.col("seq")).alias("offset")

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import traceback
+from asyncio import CancelledError
+
+from kaspr_delta.functions.time_limit import EventTimeoutError
+
+AUTHORS_CODE_FAILED = (Exception, SystemExit, CancelledError, EventTimeoutError)
+"""What an author's function may raise; whatever else comes is not about the function."""
 
 
 def account_of_failure(frames: int) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kaspr_delta.plan.agents import agent_plan, topics_of
+from kaspr_delta.plan.agents import agent_plan
 from kaspr_delta.plan.applications import Application, Declared, applications, channel_of
 from kaspr_delta.plan.defaults import Defaults, defaults_of
-from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers, TablePlan, TopicPlan
+from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers, TablePlan
 from kaspr_delta.plan.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.effect import note_fields_without_effect, note_kinds_not_run
 from kaspr_delta.plan.names import (
@@ -21,16 +21,20 @@ from kaspr_delta.plan.names import (
     channel_table,
     delta_name,
     subscriptions_table,
-    topic_table,
 )
 from kaspr_delta.plan.order import data_flow, definition_cycles, groups, stages
-from kaspr_delta.plan.pipelines import table_references, topics_sent_to
+from kaspr_delta.plan.pipelines import table_references
 from kaspr_delta.plan.references import References
 from kaspr_delta.plan.report import Report
+from kaspr_delta.plan.tasks import task_plan
+from kaspr_delta.plan.topics import named_topics, topic_plans
+from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Finding, Location, sorted_findings
+from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.spec.table import TableSpec
+from kaspr_delta.spec.topic_configs import DEFAULT_RETENTION, deletes, retention
 
 
 def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Finding, ...]]:
@@ -54,19 +58,23 @@ def _plan(
     references = References(application, everything, broken, report)
     app = application.app.spec if application.app else None
     defaults = defaults_of(app)
-    named = sorted(application.joins), sorted(application.agents)
-    tables = tuple(
-        _table(application, application.tables[name], defaults, report) for name in sorted(application.tables)
-    )
+    named = sorted(application.joins), sorted(application.agents), sorted(application.tasks)
+    tables = tuple(_table(application, application.tables[name], defaults) for name in sorted(application.tables))
     joins = tuple(filter(None, (_join(application.joins[name], references) for name in named[0])))
-    agents = tuple(filter(None, (agent_plan(application.agents[name], defaults, references) for name in named[1])))
-    topics = tuple(_topics(application))
+    tasks = tuple(filter(None, (task_plan(application.tasks[name], defaults, references) for name in named[2])))
+    changelogs = {table.changelog: table.name for table in tables}
+    mentioned = tuple(topic for topic in named_topics(application) if topic.name not in changelogs)
+    topics = topic_plans(mentioned, defaults)
+    names = [topic.name for topic in topics]
+    agents = tuple(
+        filter(None, (agent_plan(application.agents[name], defaults, references, names) for name in named[1]))
+    )
     _check_not_run(application, references)
     _refuse_shared_channels(application, report)
-    refuse_clashes(claims(application, topics), report)
+    refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)
     note_fields_without_effect(application, report)
     note_kinds_not_run(application, report)
-    edges = data_flow(joins, agents)
+    edges = data_flow(joins, agents, changelogs)
     for circle in definition_cycles(edges):
         location = min(resource.location for resource in application.resources())
         report.error(
@@ -77,13 +85,12 @@ def _plan(
         application_id=application_id(application.name),
         schema=delta_name(application.name),
         default_partitions=defaults.partitions,
-        topics=tuple(
-            TopicPlan(name, topic_table(name), defaults.partitions, defaults.serializers)
-            for name in sorted({name for name, _ in topics})
-        ),
+        event_timeout=defaults.event_timeout,
+        topics=topics,
         tables=tables,
         joins=joins,
         agents=agents,
+        tasks=tasks,
         groups=groups(agents),
         stages=stages((*(join.ref for join in joins), *(agent.ref for agent in agents)), edges),
         edges=edges,
@@ -94,11 +101,10 @@ def _plan(
     )
 
 
-def _table(application: Application, table: Declared[TableSpec], defaults: Defaults, report: Report) -> TablePlan:
+def _table(application: Application, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
     spec, source = table.spec, table.source
-    if spec.window:
-        message = f"the window of table '{table.name}' has no effect in this version"
-        report.warning(source.locate("spec", "window"), message, "the table keeps one value per key")
+    configs = spec.extra_topic_configs
+    old_rows_go = deletes(configs, "compact")
     return TablePlan(
         name=table.name,
         delta_name=delta_name(table.name),
@@ -108,8 +114,29 @@ def _table(application: Application, table: Declared[TableSpec], defaults: Defau
         partitions=spec.partitions or defaults.partitions,
         is_global=spec.is_global,
         default=source.snippet(spec.default_selector, "spec", "defaultSelector") if spec.default_selector else None,
+        window=_window(table) if spec.window else None,
+        retention=(retention(configs) or DEFAULT_RETENTION) if old_rows_go else None,
+        feed_retention=None if old_rows_go else retention(configs),
         description=spec.description,
         location=table.location,
+    )
+
+
+def _window(table: Declared[TableSpec]) -> WindowPlan:
+    spec = table.spec.window
+    of = spec and (spec.hopping or spec.tumbling)
+    if not spec or not of:
+        msg = f"table '{table.name}' has a window that is neither tumbling nor hopping"
+        raise ValueError(msg)
+    selector = spec.relative_to_selector
+    return WindowPlan(
+        size=milliseconds(of.size),
+        step=milliseconds(spec.hopping.step if spec.hopping else of.size),
+        expires=milliseconds(of.expires) if of.expires is not None else None,
+        grace=milliseconds(spec.grace),
+        emit=spec.emit,
+        relative_to=spec.relative_to,
+        selector=table.source.snippet(selector, "spec", "window", "relativeToSelector") if selector else None,
     )
 
 
@@ -120,6 +147,12 @@ def _join(join: Declared[JoinSpec], references: References) -> JoinPlan | None:
     right = references.table(ref, "rightTable", spec.right_table, source.locate_value("spec", "rightTable"))
     if not (left and right):
         return None
+    for role, name in (("leftTable", spec.left_table), ("rightTable", spec.right_table)):
+        window = references.application.tables[name].source.locate("spec", "window")
+        if references.application.tables[name].spec.window:
+            message = f"the {role} of join '{join.name}' has windows (at {window}): its rows have no key of their own"
+            hint = "join a table without windows; an agent can write one from the values of the windows"
+            references.report.error(source.locate_value("spec", role), message, hint)
     channel = channel_of(join)
     return JoinPlan(
         name=join.name,
@@ -136,18 +169,7 @@ def _join(join: Declared[JoinSpec], references: References) -> JoinPlan | None:
     )
 
 
-def _topics(application: Application) -> Iterator[tuple[str, Location]]:
-    """All topics that are named, by resources that wait or are not run too: they can be filled beforehand."""
-    for agent in application.agents.values():
-        yield from topics_of(agent)
-    for view in application.web_views.values():
-        yield from topics_sent_to(view, view.spec.processors)
-    for task in application.tasks.values():
-        yield from topics_sent_to(task, task.spec.processors)
-
-
 def _not_run(application: Application) -> Iterator[ResourceRef]:
-    yield from (ResourceRef("task", name) for name in sorted(application.tasks))
     yield from (ResourceRef("webview", name) for name in sorted(application.web_views))
 
 
@@ -155,9 +177,6 @@ def _check_not_run(application: Application, references: References) -> None:
     """Resources that are not started are checked like the others."""
     # They are listed as not run, so they need not be listed as waiting too.
     checked = replace(references, waiting={})
-    for task in application.tasks.values():
-        for name, location in table_references(task, task.spec.processors):
-            checked.table(ResourceRef("task", task.name), "table", name, location)
     addresses: dict[tuple[str, str], Location] = {}
     for view in application.web_views.values():
         for name, location in table_references(view, view.spec.processors):

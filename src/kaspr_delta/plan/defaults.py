@@ -6,16 +6,19 @@ from dataclasses import dataclass
 
 from kaspr_delta.plan.definition import SerializerName, Serializers
 from kaspr_delta.spec.app import AppSpec
+from kaspr_delta.spec.durations import milliseconds
 
 _PARTITIONS = 3
+_EVENT_TIMEOUT = 300_000
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Resolved ``config`` of a KasprApp: json, json and 3 partitions unless it says otherwise."""
+    """Resolved ``config`` of a KasprApp: json, json, 3 partitions and 5 minutes unless it says otherwise."""
 
     serializers: Serializers
     partitions: int
+    event_timeout: int
 
     def with_own(self, key: SerializerName | None, value: SerializerName | None) -> Serializers:
         """The serializers of a topic: its own ones where given."""
@@ -26,4 +29,5 @@ def defaults_of(spec: AppSpec | None) -> Defaults:
     """The defaults of an application, also of one whose KasprApp is absent."""
     config = (spec or AppSpec()).config
     serializers = Serializers(config.key_serializer or "json", config.value_serializer or "json")
-    return Defaults(serializers, config.topic_partitions or _PARTITIONS)
+    timeout = milliseconds(config.event_timeout) if config.event_timeout else _EVENT_TIMEOUT
+    return Defaults(serializers, config.topic_partitions or _PARTITIONS, timeout)

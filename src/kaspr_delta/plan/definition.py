@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.names import windows_table
+from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Finding, Location
 
 SerializerName = Literal["json", "raw", "pickle", "binary"]
@@ -39,17 +41,25 @@ class Serializers:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic: an append-only Delta table. ``serializers`` are the application's, for ``produce`` and ``consume``."""
+    """A topic: an append-only Delta table. ``serializers`` are the application's, for ``produce`` and ``consume``.
+
+    Records older than ``retention`` milliseconds are deleted; None: never.
+    """
 
     name: str
     delta_name: str
     partitions: int
     serializers: Serializers
+    retention: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """A KasprTable. ``changelog`` is the Kaspr name of its changelog topic."""
+    """A KasprTable. ``changelog`` is the Kaspr name of its changelog topic.
+
+    Rows that were not written for ``retention`` milliseconds are deleted, and the change feed reaches back as far as
+    ``feed_retention``; None: never, and as far as Delta keeps it by default.
+    """
 
     name: str
     delta_name: str
@@ -58,6 +68,9 @@ class TablePlan:
     partitions: int
     is_global: bool
     default: Snippet | None
+    window: WindowPlan | None
+    retention: int | None
+    feed_retention: int | None
     description: str
     location: Location
 
@@ -65,6 +78,11 @@ class TablePlan:
     def ref(self) -> ResourceRef:
         """The table as a resource."""
         return ResourceRef("table", self.name)
+
+    @property
+    def state(self) -> str:
+        """The Delta table that functions read and write: another one while windows are open that do not show yet."""
+        return windows_table(self.name) if self.window and self.window.emit == "close" else self.delta_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +109,10 @@ class JoinPlan:
 
 @dataclass(frozen=True, slots=True)
 class TopicInput:
-    """Topics an agent reads."""
+    """Topics an agent reads. With a ``pattern``: those that match it, ``topics`` being the ones that are named."""
 
     topics: tuple[str, ...]
+    pattern: str | None
     serializers: Serializers
     start: Start
 
@@ -106,6 +125,14 @@ class ChannelInput:
     join: str
     tombstones: bool
     start: Start
+
+
+@dataclass(frozen=True, slots=True)
+class TakePlan:
+    """Several events at once: at most ``most``, or what came ``within`` so many milliseconds."""
+
+    most: int
+    within: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +179,7 @@ class AgentPlan:
 
     name: str
     input: TopicInput | ChannelInput
+    take: TakePlan | None
     init: Snippet | None
     pipeline: tuple[OperationPlan, ...]
     outputs: tuple[SendPlan, ...]
@@ -167,8 +195,61 @@ class AgentPlan:
 
     @property
     def ordered(self) -> bool:
-        """Whether events must be processed one after another: the agent touches tables."""
-        return bool(self.tables)
+        """Whether events must be processed one after another: the agent touches tables, or takes several at once."""
+        return bool(self.tables or self.take)
+
+    @property
+    def sends(self) -> tuple[SendPlan, ...]:
+        """All its sends, those of its operations before those of its output."""
+        return (*(step.send for step in self.pipeline if step.send), *self.outputs)
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether a function of it names topics to send to."""
+        return any(send.name_selector is not None for send in self.sends)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePlan:
+    """When a task runs: every ``interval`` milliseconds, or by ``cron`` in a ``timezone``. One of the two is set."""
+
+    interval: int | None
+    cron: str | None
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """A task: a pipeline that runs by the clock or, without a schedule, once at the start. It has sends, no output."""
+
+    name: str
+    schedule: SchedulePlan | None
+    init: Snippet | None
+    pipeline: tuple[OperationPlan, ...]
+    tables: tuple[str, ...]
+    log: str
+    description: str
+    location: Location
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The task as a resource."""
+        return ResourceRef("task", self.name)
+
+    @property
+    def outputs(self) -> tuple[SendPlan, ...]:
+        """None: what comes out of the pipeline is dropped."""
+        return ()
+
+    @property
+    def take(self) -> TakePlan | None:
+        """None: there are no events."""
+        return None
+
+    @property
+    def names_topics(self) -> bool:
+        """Whether a function of it names topics to send to."""
+        return any(step.send is not None and step.send.name_selector is not None for step in self.pipeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +273,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An application as it will run.
+    """An application as it will run. ``event_timeout`` is how many milliseconds a function may take for one event.
 
     ``waiting`` tells, per resource that cannot run yet, why; ``not_run`` lists accepted kinds that ``run`` does not
     start. ``groups`` are agents that share tables: one at a time, so that each sees the other's writes.
@@ -202,10 +283,12 @@ class Plan:
     application_id: str
     schema: str
     default_partitions: int
+    event_timeout: int
     topics: tuple[TopicPlan, ...]
     tables: tuple[TablePlan, ...]
     joins: tuple[JoinPlan, ...]
     agents: tuple[AgentPlan, ...]
+    tasks: tuple[TaskPlan, ...]
     groups: tuple[tuple[ResourceRef, ...], ...]
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...]
@@ -222,6 +305,14 @@ class Plan:
         """The table of that name."""
         return next((table for table in self.tables if table.name == name), None)
 
+    def known_table(self, name: str) -> TablePlan:
+        """The table of that name, for those whose plan says that it is there. Raises LookupError."""
+        table = self.table(name)
+        if table is None:
+            msg = f"application {self.application!r} has no table {name!r}"
+            raise LookupError(msg)
+        return table
+
     def join(self, name: str) -> JoinPlan | None:
         """The join of that name."""
         return next((join for join in self.joins if join.name == name), None)
@@ -229,6 +320,14 @@ class Plan:
     def agent(self, name: str) -> AgentPlan | None:
         """The agent of that name."""
         return next((agent for agent in self.agents if agent.name == name), None)
+
+    def task(self, name: str) -> TaskPlan | None:
+        """The task of that name."""
+        return next((task for task in self.tasks if task.name == name), None)
+
+    def changelog(self, topic: str) -> TablePlan | None:
+        """The table whose changelog has that name as a topic."""
+        return next((table for table in self.tables if table.changelog == topic), None)
 
     def group_of(self, ref: ResourceRef) -> tuple[ResourceRef, ...]:
         """The resources that share tables with this one, itself included."""

@@ -11,8 +11,10 @@ from kaspr_delta.plan.names import (
     delta_name,
     log_table,
     subscriptions_table,
+    task_table,
     topic_table,
     value_view,
+    windows_table,
 )
 from kaspr_delta.plan.report import Report
 from kaspr_delta.spec.diagnostics import Location
@@ -36,6 +38,8 @@ def claims(application: Application, topics: Iterable[tuple[str, Location]]) -> 
         at = table.source.locate_value("metadata", "name")
         yield Claim(delta_name(table.name), f"table '{table.name}'", at)
         yield Claim(value_view(table.name), f"the view of table '{table.name}'", at)
+        if table.spec.window and table.spec.window.emit == "close":
+            yield Claim(windows_table(table.name), f"the open windows of table '{table.name}'", at)
     for join in application.joins.values():
         at = join.source.locate_value("metadata", "name")
         yield Claim(delta_name(join.name), f"the result of join '{join.name}'", at)
@@ -47,6 +51,9 @@ def claims(application: Application, topics: Iterable[tuple[str, Location]]) -> 
     for agent in application.agents.values():
         at = agent.source.locate_value("metadata", "name")
         yield Claim(log_table(agent.name), f"the log of agent '{agent.name}'", at)
+    for task in application.tasks.values():
+        at = task.source.locate_value("metadata", "name")
+        yield Claim(task_table(task.name), f"the log of task '{task.name}'", at)
     for topic, location in topics:
         yield Claim(topic_table(topic), f"topic '{topic}'", location)
 

@@ -9,9 +9,10 @@ from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.messages import field_name
 from kaspr_delta.spec.near import nearest
 from kaspr_delta.spec.resource import ResourceSpec
+from kaspr_delta.spec.topic_configs import WITH_EFFECT
 
-_DECLARATION = ("declare", "partitions", "retention", "compacting", "deleting", "replicas", "config")
-_CONFIG_WITH_EFFECT = {"topicPartitions", "keySerializer", "valueSerializer"}
+_DECLARATION = (*((name,) for name in ("declare", "compacting", "deleting", "replicas")), ("config", "*"))
+_CONFIG_WITH_EFFECT = {"topicPartitions", "keySerializer", "valueSerializer", "eventTimeout"}
 
 # "*" stands for any one step, and fields that are not written are not listed.
 _APP: tuple[tuple[str, ...], ...] = (
@@ -21,13 +22,14 @@ _APP: tuple[tuple[str, ...], ...] = (
     *(("pythonPackages", name) for name in ("indexUrl", "extraIndexUrls", "trustedHosts", "credentials", "cache")),
     *(("pythonPackages", name) for name in ("installPolicy", "resources")),
 )
-_TABLE = (("global",), ("options",), ("extraTopicConfigs",))
+_TABLE = (("global",), ("options",), ("extraTopicConfigs", "*"))
+_SENDS = tuple(("processors", "operations", "*", "topicSend", *field) for field in _DECLARATION)
 _AGENT = (
     ("isolatedPartitions",),
     ("input", "declare"),
-    *(("input", "topic", name) for name in _DECLARATION),
-    *(("output", "topics", "*", name) for name in _DECLARATION),
-    *(("processors", "operations", "*", "topicSend", name) for name in _DECLARATION),
+    *(("input", "topic", *field) for field in _DECLARATION),
+    *(("output", "topics", "*", *field) for field in _DECLARATION),
+    *_SENDS,
 )
 
 
@@ -42,14 +44,15 @@ def note_fields_without_effect(application: Application, report: Report) -> None
         _note(join, (), report)
     for agent in application.agents.values():
         _note(agent, _AGENT, report)
+    for task in application.tasks.values():
+        _note(task, (("onLeader",), *_SENDS), report)
 
 
 def note_kinds_not_run(application: Application, report: Report) -> None:
     """Add a note for every resource that is checked, but not started."""
-    for kind, resources in (("KasprWebView", application.web_views), ("KasprTask", application.tasks)):
-        for resource in resources.values():
-            message = f"{kind} '{resource.name}' is accepted; `run` does not start it in this version"
-            report.note(resource.source.locate("kind"), message)
+    for view in application.web_views.values():
+        message = f"KasprWebView '{view.name}' is accepted; `run` does not start it in this version"
+        report.note(view.source.locate("kind"), message)
 
 
 def _note_unknown_settings(app: Declared[AppSpec], report: Report) -> None:
@@ -67,7 +70,7 @@ def _note(resource: Declared[ResourceSpec], patterns: tuple[tuple[str, ...], ...
         for path in resource.source.positions.places
         if path[:1] == ("spec",) and any(_matches(path[1:], pattern) for pattern in patterns)
     ]
-    names = [field_name(path[1:]) for path in written if path[-1] not in _CONFIG_WITH_EFFECT or path[1] != "config"]
+    names = [field_name(path[1:]) for path in written if not _has_effect(path)]
     listed = [path for path in written if field_name(path[1:]) in names]
     if resource.spec.name not in {None, resource.name}:
         listed.append(("spec", "name"))
@@ -76,6 +79,12 @@ def _note(resource: Declared[ResourceSpec], patterns: tuple[tuple[str, ...], ...
         hint = "topics are Delta tables, no broker is contacted" if "bootstrapServers" in names else ""
         location = min(resource.source.locate(*path) for path in listed)
         report.note(location, f"accepted, without effect here: {', '.join(names)}", hint)
+
+
+def _has_effect(path: FieldPath) -> bool:
+    if path[1] == "config":
+        return path[-1] in _CONFIG_WITH_EFFECT
+    return path[-2] in {"config", "extraTopicConfigs"} and path[-1] in WITH_EFFECT
 
 
 def _matches(path: FieldPath, pattern: tuple[str, ...]) -> bool:

@@ -19,8 +19,11 @@ from kaspr_delta.plan.definition import (
     SendPlan,
     Serializers,
     Stage,
+    TaskPlan,
 )
+from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Finding, Location
+from kaspr_delta.spec.durations import duration_text
 
 _COMPUTED = "topic by function"
 
@@ -45,13 +48,15 @@ def _lines(plan: Plan) -> Iterator[str]:
         (
             (
                 table.name,
-                f"{_serializers(table.serializers)}, {table.partitions} partitions, changelog {table.changelog}",
+                f"{_serializers(table.serializers)}, {table.partitions} partitions, changelog {table.changelog}"
+                + (f", {_window(table.window)}" if table.window else ""),
             )
             for table in plan.tables
         ),
     )
     yield from _section("joins", ((join.name, _join(join)) for join in plan.joins))
     yield from _section("agents", ((agent.name, _agent(agent)) for agent in plan.agents))
+    yield from _section("tasks", ((task.name, _task(task)) for task in plan.tasks))
     shared = ((str(number), _names(group)) for number, group in enumerate(plan.groups, 1) if len(group) > 1)
     yield from _section("agents that share tables", shared)
     yield from _section("stages", ((str(number), _stage(stage)) for number, stage in enumerate(plan.stages, 1)))
@@ -77,12 +82,34 @@ def _agent(agent: AgentPlan) -> str:
     if isinstance(agent.input, ChannelInput):
         source = f"channel {agent.input.channel}"
     else:
-        source = ", ".join(f"topic {topic}" for topic in agent.input.topics)
+        pattern = f"topics that match {agent.input.pattern}"
+        named = ", ".join(f"topic {topic}" for topic in agent.input.topics)
+        source = named if agent.input.pattern is None else f"{pattern} ({named})" if named else pattern
+    if agent.take:
+        source += f" (up to {agent.take.most} within {duration_text(agent.take.within)})"
     steps = [source, *map(_operation, agent.pipeline)]
     if agent.outputs:
         steps.append(", ".join(_target(output) for output in agent.outputs))
     tables = f" [tables: {', '.join(agent.tables)}]" if agent.tables else ""
     return " -> ".join(steps) + tables
+
+
+def _task(task: TaskPlan) -> str:
+    if task.schedule is None:
+        when = "once at the start"
+    elif task.schedule.interval is not None:
+        when = f"every {duration_text(task.schedule.interval)}"
+    else:
+        when = f"{task.schedule.cron} ({task.schedule.timezone})"
+    tables = f" [tables: {', '.join(task.tables)}]" if task.tables else ""
+    return " -> ".join([when, *map(_operation, task.pipeline)]) + tables
+
+
+def _window(window: WindowPlan) -> str:
+    every = f" every {duration_text(window.step)}" if window.step != window.size else ""
+    shape = f"windows of {duration_text(window.size)}{every}"
+    kept = f", kept for {duration_text(window.expires)}" if window.expires is not None else ""
+    return f"{shape} by {window.relative_to} time{kept}"
 
 
 def _operation(operation: OperationPlan) -> str:

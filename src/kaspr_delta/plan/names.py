@@ -29,9 +29,19 @@ def log_table(agent: str) -> str:
     return f"log__{delta_name(agent)}"
 
 
+def task_table(task: str) -> str:
+    """The log of a task's effects."""
+    return f"task__{delta_name(task)}"
+
+
 def subscriptions_table(join: str) -> str:
     """The subscriptions of a join."""
     return f"subscriptions__{delta_name(join)}"
+
+
+def windows_table(table: str) -> str:
+    """The windows of a table that shows them when they close."""
+    return f"windows__{delta_name(table)}"
 
 
 def value_view(name: str) -> str:

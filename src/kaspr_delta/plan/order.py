@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
@@ -12,9 +12,15 @@ from kaspr_delta.plan.definition import AgentPlan, Edge, JoinPlan, ResourceRef, 
 _RUN = ("agent/", "join/")
 
 
-def data_flow(joins: Iterable[JoinPlan], agents: Iterable[AgentPlan]) -> tuple[Edge, ...]:
-    """Who feeds whom, sorted. Topics whose names a function computes are not known before the function runs."""
-    return tuple(sorted(set(_edges(joins, agents)), key=lambda edge: (edge.source, edge.target)))
+def data_flow(
+    joins: Iterable[JoinPlan], agents: Iterable[AgentPlan], changelogs: Mapping[str, str]
+) -> tuple[Edge, ...]:
+    """Who feeds whom, sorted. Topics whose names a function computes are not known before the function runs.
+
+    ``changelogs`` are tables by the name of their changelog: whoever sends to that writes the table.
+    """
+    edges = set(_edges(joins, agents, changelogs))
+    return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
 
 def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Stage, ...]:
@@ -57,21 +63,23 @@ def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     return tuple(sorted(tuple(circle) for circle in nx.simple_cycles(_graph(defined))))
 
 
-def _edges(joins: Iterable[JoinPlan], agents: Iterable[AgentPlan]) -> Iterator[Edge]:
+def _edges(joins: Iterable[JoinPlan], agents: Iterable[AgentPlan], changelogs: Mapping[str, str]) -> Iterator[Edge]:
+    def place(topic: str) -> str:
+        return f"table/{changelogs[topic]}" if topic in changelogs else f"topic/{topic}"
+
     for join in joins:
         yield Edge(f"table/{join.left}", str(join.ref))
         yield Edge(f"table/{join.right}", str(join.ref))
     for agent in agents:
         if isinstance(agent.input, TopicInput):
             for topic in agent.input.topics:
-                yield Edge(f"topic/{topic}", str(agent.ref))
+                yield Edge(place(topic), str(agent.ref))
         else:
             yield Edge(f"join/{agent.input.join}", str(agent.ref))
         for table in agent.tables:
             yield Edge(str(agent.ref), f"table/{table}")
-        sends = (*agent.outputs, *(operation.send for operation in agent.pipeline if operation.send))
-        for topic in filter(None, (send.topic for send in sends)):
-            yield Edge(str(agent.ref), f"topic/{topic}")
+        for topic in filter(None, (send.topic for send in agent.sends)):
+            yield Edge(str(agent.ref), place(topic))
 
 
 def _graph(edges: Iterable[Edge]) -> nx.DiGraph[str]:

@@ -16,13 +16,14 @@ from kaspr_delta.spec.processors import Processors
 from kaspr_delta.spec.resource import ResourceSpec
 from kaspr_delta.spec.topics import SendTarget, TopicSend
 
-_OPERATIONS: FieldPath = ("spec", "processors", "operations")
+OPERATIONS: FieldPath = ("spec", "processors", "operations")
+"""Where the operations of agents, web views and tasks stand in their manifests."""
 
 
 def pipeline(resource: Declared[ResourceSpec], processors: Processors, defaults: Defaults) -> Iterator[OperationPlan]:
     """The steps of a pipeline. An operation with ``map`` and ``topicSend`` becomes two."""
     for index, operation in processors.steps():
-        at = (*_OPERATIONS, index)
+        at = (*OPERATIONS, index)
         tables = tuple(TableParameter(table.name, table.param_name) for table in operation.tables)
         if operation.map:
             function = _snippet(resource.source, operation.map, (*at, "map"))
@@ -55,14 +56,7 @@ def table_references(resource: Declared[ResourceSpec], processors: Processors) -
     """The tables that the steps of a pipeline are handed, in order, each with the place of its name."""
     for index, operation in processors.steps():
         for number, table in enumerate(operation.tables):
-            yield table.name, resource.source.locate_value(*_OPERATIONS, index, "tables", number, "name")
-
-
-def topics_sent_to(resource: Declared[ResourceSpec], processors: Processors) -> Iterator[tuple[str, Location]]:
-    """The topics that the steps of a pipeline send to by name."""
-    for index, operation in processors.steps():
-        if operation.topic_send and operation.topic_send.name:
-            yield operation.topic_send.name, resource.source.locate_value(*_OPERATIONS, index, "topicSend", "name")
+            yield table.name, resource.source.locate_value(*OPERATIONS, index, "tables", number, "name")
 
 
 def _snippet(source: LoadedManifest, code: Code | None, at: FieldPath) -> Snippet | None:

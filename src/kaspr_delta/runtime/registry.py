@@ -65,7 +65,7 @@ class Registry:
     def replace(self, spark: SparkSession, documents: Iterable[Document]) -> None:
         """Make these the documents of the application."""
         rows = [(WAREHOUSE_FORMAT, position, *astuple(document)) for position, document in enumerate(documents)]
-        self.delta.replace_all(spark.createDataFrame(rows, SYSTEM[RESOURCES].columns).coalesce(1), RESOURCES)
+        self.delta.replace(spark.createDataFrame(rows, SYSTEM[RESOURCES].columns).coalesce(1), RESOURCES)
 
 
 def applied(before: Iterable[Document], path: Path, new: list[Document]) -> list[Document]:

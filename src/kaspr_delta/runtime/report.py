@@ -1,4 +1,4 @@
-"""What a run did, resource by resource."""
+"""What a run did, resource by resource, and how an application stands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.metrics import Metric, metrics
+from kaspr_delta.plan.definition import Plan, ResourceRef
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import PROGRESS
 
@@ -27,6 +29,42 @@ class ResourceReport:
     stale: int = 0
     conflicts: int = 0
     seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStatus:
+    """How a resource stands: ``state`` is ``ran``, ``new`` before its first batch, or why it waits."""
+
+    resource: ResourceRef
+    state: str
+    rows_in: int = 0
+    rows_out: int = 0
+    dead_letters: int = 0
+    last_batch: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How an application stands: its resources in the order in which they run, and all counters."""
+
+    resources: tuple[ResourceStatus, ...]
+    metrics: tuple[Metric, ...]
+
+    @classmethod
+    def of(cls, spark: SparkSession, delta: Delta, plan: Plan) -> Status:
+        """The status, as the batches of all runs so far add up to."""
+        batches = delta.read(spark, PROGRESS).groupBy("resource")
+        sums = (F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters"))
+        done = {row["resource"]: row for row in batches.agg(*sums, F.max("at").alias("last_batch")).collect()}
+        reasons = dict(plan.waiting)
+        known = [*(ref for stage in plan.stages for ref in stage.resources), *(task.ref for task in plan.tasks)]
+        resources = []
+        for ref in dict.fromkeys([*known, *reasons]):
+            row = done.get(str(ref))
+            state = f"waits: {reasons[ref]}" if ref in reasons else "new" if row is None else "ran"
+            counts = {} if row is None else {name: row[name] for name in row.asDict() if name != "resource"}
+            resources.append(ResourceStatus(ref, state, **counts))
+        return cls(tuple(resources), tuple(metrics(delta, spark)))
 
 
 @dataclass(frozen=True, slots=True)

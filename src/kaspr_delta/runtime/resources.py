@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.query import Query, Resource, checkpoints_of, side_by_side
+from kaspr_delta.engine.query import Query, checkpoints_of, side_by_side
+from kaspr_delta.engine.resource import Resource
+from kaspr_delta.engine.task import Task
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition import Plan, ResourceRef
 from kaspr_delta.plan.names import value_view
@@ -23,20 +25,23 @@ if TYPE_CHECKING:
 def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
     """The Delta tables that belong to one table, join or agent and go with it."""
     if ref.kind == "table" and (table := plan.table(ref.name)):
-        yield table.delta_name, table_layout(table.serializers)
+        for name in dict.fromkeys((table.delta_name, table.state)):
+            yield name, table_layout(table)
     if ref.kind == "join" and (join := plan.join(ref.name)):
         yield join.log, CHANNEL
         yield join.result, RESULT
         yield join.subscriptions, SUBSCRIPTIONS
     if ref.kind == "agent" and (agent := plan.agent(ref.name)):
         yield agent.log, EFFECTS
+    if ref.kind == "task" and (task := plan.task(ref.name)):
+        yield task.log, EFFECTS
 
 
 def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
     """Every Delta table of the application that its plan names, with its layout."""
     for topic in plan.topics:
         yield topic.delta_name, TOPIC
-    for kind in (plan.tables, plan.joins, plan.agents):
+    for kind in (plan.tables, plan.joins, plan.agents, plan.tasks):
         for resource in kind:
             yield from tables_kept_by(plan, resource.ref)
 
@@ -57,8 +62,12 @@ def create_system_tables(spark: SparkSession, delta: Delta) -> None:
 
 
 def create_tables(spark: SparkSession, delta: Delta, plan: Plan) -> None:
-    """Create or register the tables of the application."""
-    side_by_side([partial(delta.ensure, spark, table, layout) for table, layout in tables_of(plan)])
+    """Create or register the tables of the application, with the retention that they have by now."""
+    tables = tuple(tables_of(plan))
+    side_by_side([partial(delta.ensure, spark, table, layout) for table, layout in tables])
+    for table, layout in tables:
+        if layout.retention:
+            delta.set_properties(spark, table, layout.retention)
 
 
 def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
@@ -67,6 +76,7 @@ def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
         columns = {
             "key": _variant("key", raw=table.serializers.key == "raw"),
             "value": _variant("value", raw=table.serializers.value == "raw"),
+            **({"window_start": "window_start", "window_end": "window_end"} if table.window else {}),
             "timestamp": "timestamp",
         }
         delta.create_view(spark, value_view(table.name), table.delta_name, columns)
@@ -76,7 +86,7 @@ def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
 
 
 def query_of(delta: Delta, plan: Plan, ref: ResourceRef) -> Query:
-    """The query that runs a join or an agent. Raises NotFoundError for any other resource."""
+    """The query that runs a join, an agent or a task. Raises NotFoundError for any other resource."""
     own = Delta(delta.namespace)  # so that the conflicts it counts are those of this resource
     return Query(own, _resource(own, plan, ref))
 
@@ -86,13 +96,15 @@ def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
     if join is not None:
         left, right = plan.table(join.left), plan.table(join.right)
         if left is not None and right is not None:
-            return ForeignKeyJoin(delta, join, left, right)
+            return ForeignKeyJoin(delta, join, left, right, plan.event_timeout)
     agent = plan.agent(ref.name) if ref.kind == "agent" else None
     if agent is not None:
         return Agent(delta, agent, plan)
-    raise NotFoundError.among(
-        "resource that runs", str(ref), [str(r) for stage in plan.stages for r in stage.resources]
-    )
+    task = plan.task(ref.name) if ref.kind == "task" else None
+    if task is not None:
+        return Task(delta, task, plan)
+    runs = [*(one for stage in plan.stages for one in stage.resources), *(task.ref for task in plan.tasks)]
+    raise NotFoundError.among("resource that runs", str(ref), map(str, runs))
 
 
 def _variant(column: str, *, raw: bool) -> str:

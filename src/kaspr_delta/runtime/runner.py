@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.progress import folded_batches, forget_old
 from kaspr_delta.engine.query import Query, side_by_side
+from kaspr_delta.engine.retention import keeps_for_ever, remove_old
 from kaspr_delta.engine.source_errors import columns_were_added
 from kaspr_delta.errors import NotQuietError, ResourceFailedError
-from kaspr_delta.plan.definition import Plan, ResourceRef, Stage
+from kaspr_delta.plan.definition import Plan, ResourceRef, Stage, TaskPlan
 from kaspr_delta.runtime.resources import query_of
+from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 _MOST_ROUNDS = 100
 # Seconds between two looks at queries that run.
 _POLL = 0.1
+# Seconds between two looks at what the clock makes due, and at what is to be kept no longer.
+_TICK = 1.0
+_CLEANING = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +57,40 @@ class Runner:
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)
 
-    def until_quiet(self, only: Iterable[ResourceRef] = ()) -> None:
+    def until_quiet(self, only: Collection[ResourceRef] = ()) -> None:
         """Process what is there, in dependency order, until no resource has anything to do.
 
-        Raises ResourceFailedError when one failed (what depends on it was still run on what it has),
-        AlreadyRunningError and NotQuietError.
+        A task runs once if it is named in ``only``, otherwise not. Raises ResourceFailedError when one failed (what
+        depends on it was still run on what it has), AlreadyRunningError and NotQuietError.
         """
         failures: dict[ResourceRef, Exception] = {}
-        with self._running(stages := self._stages(only), failures):
+        stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
+        with self._running([*_refs(stages), *tasks], failures):
+            for ref in tasks:
+                self._fire(ref, failures)
             for _ in range(_MOST_ROUNDS):
                 rows = sum(self._until_stage_quiet(stage, failures) for stage in stages)
                 # A topic that a nameSelector names may be read by any stage, also by an earlier one.
                 if rows == 0 or not self._sends_anywhere(stages):
                     break
             else:
-                raise _endless([ref for stage in stages for ref in stage.resources])
+                raise _endless(_refs(stages))
         if failures:
             raise _failed(failures)
 
-    def continuously(self, stop: threading.Event, every: str, only: Iterable[ResourceRef] = ()) -> None:
-        """Keep all resources running until ``stop`` is set; batches under way are finished.
+    def continuously(self, stop: threading.Event, every: str, only: Collection[ResourceRef] = ()) -> None:
+        """Keep all resources running until ``stop`` is set, tasks by their schedules; batches under way are finished.
 
         Raises ResourceFailedError as soon as one fails, after the others were stopped.
         """
         failures: dict[ResourceRef, Exception] = {}
-        with self._running(stages := self._stages(only), failures):
-            refs = [ref for stage in stages for ref in stage.resources if ref not in failures]
-            with self._started(refs, every, failures) as running:
+        refs, tasks = _refs(self._stages(only)), self._tasks(only)
+        with self._running([*refs, *(task.ref for task in tasks)], failures):
+            refs = [ref for ref in refs if ref not in failures]
+            schedules = [(self._queries[task.ref], task.schedule) for task in tasks if task.ref not in failures]
+            told = partial(_set_default, failures)
+            with self._started(refs, every, failures) as running, tasks_firing(self.spark, schedules, told):
+                ticked = cleaned = time.monotonic()
                 while not (failures or stop.wait(_POLL)):
                     for ref, query in running.items():
                         if not query.isActive:
@@ -85,10 +98,27 @@ class Runner:
                     lost = any(lost.is_set() for lost in self._lost)  # leaving the locks says which one
                     if lost or not all(query.isActive for query in running.values()):
                         break
+                    if time.monotonic() - ticked >= _TICK:
+                        for ref in refs:
+                            self._by_the_clock(running, ref, every, failures)
+                        ticked = time.monotonic()
+                    if time.monotonic() - cleaned >= _CLEANING:
+                        remove_old(self.delta, self.spark, self.plan)
+                        cleaned = time.monotonic()
             for ref, query in running.items():
                 self._note_failure(ref, query.exception(), failures)
         if failures:
             raise _failed(failures)
+
+    def _fire(self, ref: ResourceRef, failures: dict[ResourceRef, Exception]) -> None:
+        if ref not in failures:
+            try:
+                self.listener(Progressed(ref, 1, self._queries[ref].tick(self.spark, ending=True)))
+            except Exception as error:  # noqa: BLE001  the others go on, and all failures are raised at the end
+                self._note_failure(ref, error, failures)
+
+    def _tasks(self, only: Collection[ResourceRef]) -> list[TaskPlan]:
+        return [task for task in self.plan.tasks if not only or task.ref in only]
 
     def rebuild(self, ref: ResourceRef) -> None:
         """Make a resource's state anew. Raises AlreadyRunningError and NotFoundError."""
@@ -107,27 +137,54 @@ class Runner:
     def _round(self, stage: Stage, failures: dict[ResourceRef, Exception]) -> int:
         """Run every resource of the stage once on what is there now, side by side; the number of rows read."""
         rows = 0
-        with self._started([ref for ref in stage.resources if ref not in failures], None, failures) as running:
-            for ref in running:
+        refs = [ref for ref in stage.resources if ref not in failures]
+        with self._started(refs, None, failures) as running:
+            for ref in refs:
                 try:
-                    self._wait(running, ref)
+                    done = self._waited_for(running, ref) if ref in running else []
+                    read = sum(progress["numInputRows"] for progress in done) + self._rest(ref)
                 except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
                     self._note_failure(ref, error, failures)
                     continue
-                done = running[ref].recentProgress
-                read = sum(progress["numInputRows"] for progress in done)
                 rows += read
                 self.listener(Progressed(ref, len(done), read))
         return rows
 
-    def _wait(self, running: dict[ResourceRef, StreamingQuery], ref: ResourceRef) -> None:
-        """Wait until a resource has processed what is there."""
+    def _by_the_clock(
+        self,
+        running: dict[ResourceRef, StreamingQuery],
+        ref: ResourceRef,
+        every: str,
+        failures: dict[ResourceRef, Exception],
+    ) -> None:
+        """What no arriving record starts: new topics that a pattern matches, and what has become due."""
+        query = self._queries[ref]
+        try:
+            if query.resource.timed:
+                query.tick(self.spark, ending=False)
+            if query.sources_changed(self.spark):
+                if ref in running:
+                    _stop_after_batch(running[ref])
+                query.follow_sources(self.spark)
+                running[ref] = query.start(self.spark, every)
+        except Exception as error:  # noqa: BLE001  told with all the others, once they were stopped
+            self._note_failure(ref, error, failures)
+
+    def _rest(self, ref: ResourceRef) -> int:
+        """Take up what waits for more to come, for in this run nothing will; the number of rows."""
+        query = self._queries[ref]
+        return query.tick(self.spark, ending=True) if query.resource.timed else 0
+
+    def _waited_for(self, running: dict[ResourceRef, StreamingQuery], ref: ResourceRef) -> list[Mapping[str, Any]]:
+        """Wait until a resource has processed what is there; the progress of its batches."""
         try:
             running[ref].awaitTermination()
         except Exception:
             if not self._restart(running, ref, None):
                 raise
-            self._wait(running, ref)
+            return self._waited_for(running, ref)
+        self._queries[ref].ended()
+        return list(running[ref].recentProgress)
 
     def _restart(self, running: dict[ResourceRef, StreamingQuery], ref: ResourceRef, every: str | None) -> bool:
         """Go on with a query that stopped because a table got columns: once, unless it has got on since."""
@@ -148,14 +205,18 @@ class Runner:
         running: dict[ResourceRef, StreamingQuery] = {}
         try:
             for ref in refs:
+                query = self._queries[ref]
                 try:
-                    running[ref] = self._queries[ref].start(self.spark, every)
+                    query.follow_sources(self.spark)
+                    idle = every is None and query.is_up_to_date(self.spark)
+                    if not (query.reads_nothing or idle):
+                        running[ref] = query.start(self.spark, every)
                 except Exception as error:  # noqa: BLE001 - one that does not start must not keep the others from it
                     self._note_failure(ref, error, failures)
             yield running
         finally:
-            for query in running.values():
-                _stop_after_batch(query)
+            for started in running.values():
+                _stop_after_batch(started)
 
     def _note_failure(self, ref: ResourceRef, error: Exception | None, failures: dict[ResourceRef, Exception]) -> None:
         if error is not None:
@@ -163,8 +224,7 @@ class Runner:
 
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for stage in stages for ref in stage.resources if ref.kind == "agent"]
-        sends = [s for agent in agents if agent for s in (*agent.outputs, *(step.send for step in agent.pipeline))]
-        return any(send is not None and send.name_selector is not None for send in sends)
+        return any(agent is not None and agent.names_topics for agent in agents)
 
     def _stages(self, only: Iterable[ResourceRef]) -> list[Stage]:
         wanted = set(only)
@@ -177,9 +237,8 @@ class Runner:
         return stages
 
     @contextlib.contextmanager
-    def _running(self, stages: Iterable[Stage], failures: dict[ResourceRef, Exception]) -> Iterator[None]:
+    def _running(self, refs: Sequence[ResourceRef], failures: dict[ResourceRef, Exception]) -> Iterator[None]:
         """Hold the locks of the resources, and finish what a killed run left, also of those who share their tables."""
-        refs = [ref for stage in stages for ref in stage.resources]
         with contextlib.ExitStack() as held:
             self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in refs]
             self._queries = {ref: query_of(self.delta, self.plan, ref) for ref in refs}
@@ -187,7 +246,10 @@ class Runner:
                 query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
             folded = folded_batches(self.delta, self.spark)
             recoveries = [partial(self._recover, ref, folded, failures) for ref in refs]
-            side_by_side([*recoveries, partial(forget_old, self.delta, self.spark)])
+            cleaning = [partial(forget_old, self.delta, self.spark)]
+            if not keeps_for_ever(self.plan):
+                cleaning.append(partial(remove_old, self.delta, self.spark, self.plan))
+            side_by_side([*recoveries, *cleaning])
             yield
 
     def _recover(
@@ -216,6 +278,14 @@ def _batch_of(query: StreamingQuery) -> int | None:
     """The last batch that ended."""
     last = query.lastProgress
     return None if last is None else int(last["batchId"])
+
+
+def _refs(stages: Iterable[Stage]) -> list[ResourceRef]:
+    return [ref for stage in stages for ref in stage.resources]
+
+
+def _set_default(failures: dict[ResourceRef, Exception], ref: ResourceRef, error: Exception) -> None:
+    failures.setdefault(ref, error)
 
 
 def _endless(resources: Sequence[ResourceRef]) -> NotQuietError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenMap, OpenSpec, PositiveInteger
+from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storage, Template
 from kaspr_delta.spec.python_packages import PythonPackages
 from kaspr_delta.spec.resource import Resource, ResourceSpec
@@ -12,8 +13,9 @@ from kaspr_delta.spec.serializers import TopicSerializer
 
 
 class AppConfig(OpenSpec):
-    """Settings of the application. Those not listed are kept as they are."""
+    """Settings of the application. Those not listed are kept as they are; ``eventTimeout`` is not Kaspr's."""
 
+    event_timeout: PositiveDuration | None = None
     topic_replication_factor: PositiveInteger | None = None
     topic_partitions: PositiveInteger | None = None
     topic_allow_declare: Boolean | None = None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
+
+from cronsim import CronSim, CronSimError
 
 _FIELDS = (
     ("minute", 0, 59, ()),
@@ -12,7 +15,15 @@ _FIELDS = (
     ("weekday", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
     ("second", 0, 59, ()),
 )
-_SHORTHANDS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+_SHORTHANDS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _PART = re.compile(r"^(?P<first>\*|\?|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d+))?\Z", re.ASCII)
 _LEAST_FIELDS = 5
 
@@ -33,7 +44,21 @@ def cron_problem(text: str) -> str | None:
         for part in field.split(","):
             if problem := _part_problem(part, name, low, high, names):
                 return problem
+    try:
+        CronSim(for_cronsim(text), datetime(2000, 1, 1, tzinfo=timezone.utc))
+    except CronSimError as error:
+        return f"'{text}' never comes: {str(error).lower()}"
     return None
+
+
+def for_cronsim(text: str) -> str:
+    """A cron text as cronsim reads it: seconds first, no shorthands.
+
+    >>> for_cronsim("0 9 ? * mon 30"), for_cronsim("@daily")
+    ('30 0 9 * * mon', '0 0 * * *')
+    """
+    fields = _SHORTHANDS.get(text.strip().lower(), text).replace("?", "*").split()
+    return " ".join([*fields[_LEAST_FIELDS:], *fields[:_LEAST_FIELDS]])
 
 
 def _part_problem(part: str, name: str, low: int, high: int, names: tuple[str, ...]) -> str | None:

@@ -26,6 +26,16 @@ def milliseconds(duration: str) -> int:
     return int(match[1]) * _MILLISECONDS[match[2]]
 
 
+def duration_text(length: int) -> str:
+    """A length in milliseconds as a duration.
+
+    >>> duration_text(5_400_000), duration_text(0)
+    ('90m', '0s')
+    """
+    units = [unit for unit, size in _MILLISECONDS.items() if length and length % size == 0]
+    return f"{length // _MILLISECONDS[units[-1]]}{units[-1]}" if units else "0s"
+
+
 def _checked(text: str) -> str:
     try:
         milliseconds(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -12,6 +13,7 @@ from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 from kaspr_delta.spec.serializers import TableSerializer
+from kaspr_delta.spec.topic_configs import config_problems
 
 
 class TumblingWindow(Spec):
@@ -56,6 +58,10 @@ class Window(Spec):
             yield Problem("a table has tumbling or hopping windows, not both", "remove one of the two", ("hopping",))
         if not self.tumbling and not self.hopping:
             yield Problem("a window needs 'tumbling' or 'hopping'", "for example `tumbling: {size: 1m, expires: 1h}`")
+        for kind, of in (("tumbling", self.tumbling), ("hopping", self.hopping)):
+            if of and of.expires is not None and milliseconds(of.expires) < milliseconds(self.grace):
+                message = f"rows expire {of.expires} after their window's end, before it closes {self.grace} after it"
+                yield Problem(message, "let 'expires' be at least as long as 'grace'", (kind, "expires"))
         if self.relative_to == "custom" and not self.relative_to_selector:
             hint = "add a function of the value that returns a timestamp"
             yield Problem("'relativeTo: custom' needs a 'relativeToSelector'", hint, ("relativeTo",))
@@ -76,6 +82,11 @@ class TableSpec(ResourceSpec):
     extra_topic_configs: TextMap = Field(default_factory=dict)
     options: TextMap = Field(default_factory=dict)
     window: Window | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """Settings of the changelog that mean something are well formed."""
+        for problem in config_problems(self.extra_topic_configs):
+            yield replace(problem, at=("extraTopicConfigs", *problem.at))
 
 
 class KasprTable(Resource):

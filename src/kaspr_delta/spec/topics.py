@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pydantic import Field
 
 from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.serializers import TopicSerializer
+from kaspr_delta.spec.topic_configs import config_problems
 
 _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 _TOPIC_NAME_HINT = "letters, digits, '.', '_' and '-', at most 249"
@@ -25,6 +27,11 @@ class TopicDeclaration(Spec):
     deleting: Boolean | None = None
     replicas: PositiveInteger | None = None
     config: TextMap = Field(default_factory=dict)
+
+    def problems(self) -> Iterator[Problem]:
+        """Settings that mean something are well formed."""
+        for problem in config_problems(self.config):
+            yield replace(problem, at=("config", *problem.at))
 
 
 class InputTopic(TopicDeclaration):
@@ -42,6 +49,7 @@ class InputTopic(TopicDeclaration):
 
     def problems(self) -> Iterator[Problem]:
         """Exactly one of name and pattern, and each of them well formed."""
+        yield from super().problems()
         if self.name is not None and self.pattern is not None:
             yield Problem("a topic has a 'name' or a 'pattern', not both", "remove one of the two", ("pattern",))
         if self.name is None and self.pattern is None:
@@ -74,6 +82,7 @@ class SendTarget(TopicDeclaration):
 
     def problems(self) -> Iterator[Problem]:
         """Exactly one of name and nameSelector."""
+        yield from super().problems()
         if self.name is not None and self.name_selector is not None:
             hint = "remove one of the two"
             yield Problem("a topic has a 'name' or a 'nameSelector', not both", hint, ("nameSelector",))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.errors import PySparkException
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from kaspr_delta.storage.layout import Layout
 
 Result = TypeVar("Result")
-StreamStart = Literal["earliest", "latest"]
 
 _CONFLICT_ATTEMPTS = 6
 # Delta's own names for "somebody else committed first"; the statement is safe to run again on the new version.
@@ -89,6 +88,15 @@ class Delta:
                 f" TBLPROPERTIES ({properties})"
             )
 
+    def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
+        """Give a table these properties, unless it has them."""
+        identifier = self.namespace.identifier(table)
+        has = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
+        if any(has.get(name) != value for name, value in properties.items()):
+            listed = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in properties.items())
+            with self.namespace.commit_lock(table):
+                spark.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({listed})")
+
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table is there (and registered)."""
         location = self.namespace.location(table)
@@ -139,18 +147,18 @@ class Delta:
         reader = spark.read if version is None else spark.read.option("versionAsOf", version)
         return reader.table(self.namespace.identifier(table))
 
-    def changes(self, spark: SparkSession, table: str) -> DataFrame:
-        """The table's change feed, from its first version to its newest."""
-        reader = spark.read.option("readChangeFeed", "true").option("startingVersion", 0)
+    def changes(self, spark: SparkSession, table: str, first: int = 0, last: int | None = None) -> DataFrame:
+        """The table's change feed between two versions, both included; without a last one to the newest."""
+        reader = spark.read.option("readChangeFeed", "true").option("startingVersion", first)
+        reader = reader if last is None else reader.option("endingVersion", last)
         return reader.table(self.namespace.identifier(table))
 
-    def stream(self, spark: SparkSession, table: str, start: StreamStart | int, limit: str | None = None) -> DataFrame:
-        """The table's change feed as a stream: from the first version (``earliest``), the next (``latest``) or a given.
+    def stream(self, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+        """The table's change feed as a stream, from a version on.
 
         A checkpoint that exists goes on where it stopped. ``limit`` bounds a batch's bytes (``"64m"``).
         """
-        reader = spark.readStream.option("readChangeFeed", "true")
-        reader = reader.option("startingVersion", "0" if start == "earliest" else str(start))
+        reader = spark.readStream.option("readChangeFeed", "true").option("startingVersion", str(first))
         if limit is not None:
             reader = reader.option("maxBytesPerTrigger", limit)
         return reader.table(self.namespace.identifier(table))
@@ -170,35 +178,51 @@ class Delta:
         with self.namespace.commit_lock(table):
             self._retried(writer.append)
 
-    def delete(self, spark: SparkSession, table: str, condition: str) -> None:
-        """Delete the rows for which a SQL condition holds."""
+    def delete(self, spark: SparkSession, table: str, condition: str, **values: str | datetime) -> None:
+        """Delete the rows for which a SQL condition holds; ``{name}`` in it stands for one of the values."""
+        statement = f"DELETE FROM {self.namespace.identifier(table)} WHERE {_with(condition, values)}"
         with self.namespace.commit_lock(table):
-            self._retried(
-                lambda: spark.sql(f"DELETE FROM {self.namespace.identifier(table)} WHERE {condition}").collect()
-            )
+            self._retried(lambda: spark.sql(statement).collect())
 
-    def replace_all(self, rows: DataFrame, table: str) -> None:
-        """Put these rows in the place of all that the table holds, in one commit."""
+    def update(
+        self, spark: SparkSession, table: str, assignments: str, condition: str, **values: str | datetime
+    ) -> None:
+        """Change the rows for which a SQL condition holds; ``{name}`` stands for one of the values."""
+        change = _with(f"SET {assignments} WHERE {condition}", values)
+        with self.namespace.commit_lock(table):
+            self._retried(lambda: spark.sql(f"UPDATE {self.namespace.identifier(table)} {change}").collect())
+
+    def replace(self, rows: DataFrame, table: str, condition: str = "true") -> None:
+        """Put these rows in the place of all for which a SQL condition holds, in one commit."""
         from pyspark.sql import functions as F
 
         with self.namespace.commit_lock(table):
-            self._retried(lambda: rows.writeTo(self.namespace.identifier(table)).overwrite(F.lit(True)))
+            self._retried(lambda: rows.writeTo(self.namespace.identifier(table)).overwrite(F.expr(condition)))
 
-    def upsert(
-        self, rows: DataFrame, table: str, *, compare: tuple[str, ...], also: tuple[str, ...] = (), keep: str
+    def upsert(  # noqa: PLR0913  a MERGE has that many parts
+        self,
+        rows: DataFrame,
+        table: str,
+        *,
+        on: tuple[str, ...] = ("key",),
+        compare: tuple[str, ...],
+        also: tuple[str, ...] = (),
+        keep: str,
     ) -> None:
         """Bring the rows of some keys to a given state: one MERGE, which leaves equal rows untouched.
 
-        ``rows`` has one row per ``key``, with all the columns and a boolean column named by ``keep``: a row that is not
-        kept is deleted. Rows are equal when the columns in ``compare`` are; those in ``also`` change with them only.
+        ``rows`` has one row per value of ``on``, with all the columns and a boolean column named by ``keep``: a row
+        that is not kept is deleted. Rows are equal when the columns in ``compare`` are; those in ``also`` change with
+        them only.
         """
         columns = (*compare, *also)
         different = " OR ".join(f"NOT (t.`{column}` <=> s.`{column}`)" for column in compare)
-        names = ", ".join(f"`{column}`" for column in ("key", *columns))
-        values = ", ".join(f"s.`{column}`" for column in ("key", *columns))
+        names = ", ".join(f"`{column}`" for column in (*on, *columns))
+        values = ", ".join(f"s.`{column}`" for column in (*on, *columns))
+        same = " AND ".join(f"t.`{column}` = s.`{column}`" for column in on)
         assignments = ", ".join(f"t.`{column}` = s.`{column}`" for column in columns)
         statement = (
-            f"MERGE INTO {self.namespace.identifier(table)} t USING {{rows}} s ON t.key = s.key"
+            f"MERGE INTO {self.namespace.identifier(table)} t USING {{rows}} s ON {same}"
             f" WHEN MATCHED AND NOT s.`{keep}` THEN DELETE"
             f" WHEN MATCHED AND ({different}) THEN UPDATE SET {assignments}"
             f" WHEN NOT MATCHED AND s.`{keep}` THEN INSERT ({names}) VALUES ({values})"
@@ -228,6 +252,15 @@ def _newest_in(location: Path) -> Commit:
     """The newest version of a table on this machine's disk, as its log has it: no Spark job for what a name tells."""
     newest = max((location / "_delta_log").glob("?" * 20 + ".json"), key=lambda commit: commit.name)
     return Commit(int(newest.stem), datetime.fromtimestamp(newest.stat().st_mtime, tz=timezone.utc))
+
+
+def _with(text: str, values: Mapping[str, str | datetime]) -> str:
+    """SQL text with values in it; neither DELETE nor UPDATE of Delta takes parameters."""
+    literals = {
+        name: _literal(value) if isinstance(value, str) else f"TIMESTAMP_MICROS({round(value.timestamp() * 1_000_000)})"
+        for name, value in values.items()
+    }
+    return text.format(**literals)
 
 
 def _literal(text: str) -> str:

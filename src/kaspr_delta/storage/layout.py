@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.table_text import column_type
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
 
-# What every log has beside its effects: the batch, and in one row per checkpoint what it began with (engine/log.py).
-BATCH = "checkpoint STRING, batch BIGINT, start STRING"
+# What every log has beside its effects: the batch, in one row per batch its memo, and in that of the first batch of a
+# checkpoint what it began with (engine/log.py).
+BATCH = "checkpoint STRING, batch BIGINT, memo STRING, start STRING"
 
 PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
 RESOURCES = "_kaspr_resources"
+TOPICS = "_kaspr_topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Layout:
     keeps_log: bool = False
     # A table of many small appends that nobody follows is compacted by Delta itself, as part of an append.
     compacts: bool = False
+    # How many milliseconds the change feed reaches back; None: as far as Delta keeps files and log by default.
+    feed_retention: int | None = None
 
     @property
     def properties(self) -> dict[str, str]:
@@ -39,7 +43,14 @@ class Layout:
             properties["delta.logRetentionDuration"] = "interval 3650 days"
         if self.compacts:
             properties["delta.autoOptimize.autoCompact"] = "true"
-        return properties
+        return properties | self.retention
+
+    @property
+    def retention(self) -> dict[str, str]:
+        """Those of the properties that may change once the table is there."""
+        names = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+        kept = self.feed_retention
+        return {} if kept is None else dict.fromkeys(names, f"interval {kept} milliseconds")
 
 
 # A topic: order is (_commit_version, seq). Keys and values are bytes, as on a Kafka topic.
@@ -59,11 +70,12 @@ CHANNEL = Layout(
     keeps_log=True,
 )
 
-# An agent's log: its effects. `kind` is `send` (target: a topic), `write` (target: a table; no value: a deletion) or
-# `dead-letter` (target: where the record came from).
+# An agent's log: its effects. `kind` is `send` (target: a topic), `write` (target: a table; no value: a deletion),
+# `dead-letter` (target: where the record came from), `close` or `expire` (target: a table; its windows that end after
+# `window_start`, up to `timestamp`, as far as `stream` wrote them).
 EFFECTS = Layout(
     f"kind STRING, target STRING, key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT,"
-    f" seq BIGINT, problem {PROBLEM}, {BATCH}",
+    f" seq BIGINT, problem {PROBLEM}, window_start TIMESTAMP, stream STRING, {BATCH}",
     change_feed=True,
     keeps_log=True,
 )
@@ -79,7 +91,7 @@ RETENTION = {PROGRESS: 30, DEAD_LETTERS: 90}
 SYSTEM = {
     PROGRESS: Layout(
         "resource STRING, checkpoint STRING, batch BIGINT, rows_in BIGINT, rows_out BIGINT,"
-        " dead_letters BIGINT, stale BIGINT, conflicts BIGINT, seconds DOUBLE, at TIMESTAMP",
+        " dead_letters BIGINT, stale BIGINT, conflicts BIGINT, seconds DOUBLE, counts STRING, at TIMESTAMP",
         compacts=True,
     ),
     DEAD_LETTERS: Layout(
@@ -87,13 +99,16 @@ SYSTEM = {
         " batch BIGINT, at TIMESTAMP",
         compacts=True,
     ),
+    TOPICS: Layout("name STRING"),
     RESOURCES: Layout(
         "format INT, position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING"
     ),
 }
 
 
-def table_layout(serializers: Serializers) -> Layout:
-    """The layout of a KasprTable."""
-    key, value = column_type(serializers.key), column_type(serializers.value)
-    return Layout(f"key {key}, value {value}, timestamp TIMESTAMP", change_feed=True)
+def table_layout(plan: TablePlan) -> Layout:
+    """The layout of a KasprTable. In one with windows, `stream` is the input partition that wrote the row last."""
+    key, value = column_type(plan.serializers.key), column_type(plan.serializers.value)
+    windows = ", window_start TIMESTAMP, window_end TIMESTAMP, stream STRING" if plan.window else ""
+    columns = f"key {key}, value {value}, timestamp TIMESTAMP{windows}"
+    return Layout(columns, change_feed=True, feed_retention=plan.feed_retention)

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.engine.agent.effect import Effect, to_arrow
-from kaspr_delta.engine.agent.output import Partitions
+from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import Serializers
 
 JSON, RAW = Serializers("json", "json"), Serializers("raw", "raw")
-PARTITIONS = Partitions({"t": 4}, 4)
+TOPICS = Topics({"t": 4}, 4)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 def effect(record: dict[str, Any], serializers: Serializers = JSON) -> Effect:
-    return to_effect(record, "t", serializers, PARTITIONS)
+    return to_effect(record, "t", serializers, TOPICS)
 
 
 def row(given: Effect) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_a_value_of_none_is_a_tombstone() -> None:
 
 def test_without_a_partition_the_key_decides() -> None:
     first, second = effect({"key": "a", "value": 1}), effect({"key": "a", "value": 2})
-    assert first.partition == second.partition == PARTITIONS.of("t", b'"a"')
+    assert first.partition == second.partition == TOPICS.partition("t", b'"a"')
 
 
 def test_serializers_of_the_topic_write_and_read() -> None:

@@ -30,11 +30,12 @@ def agent(
     line: int = 1,
 ) -> AgentPlan:
     """An agent that reads a topic or a join's channel, touches tables and sends to topics."""
-    read_topic = TopicInput((topic,), JSON, "earliest")
+    read_topic = TopicInput((topic,), None, JSON, "earliest")
     read_channel = ChannelInput(f"{join}-channel", join, tombstones=False, start="earliest")
     source = read_topic if topic else read_channel
     location = Location("bundles/shop/agents.yaml", line)
-    return AgentPlan(name, source, None, (), tuple(map(_send, sends)), tables, f"log__{name}", description, location)
+    log = f"log__{name}"
+    return AgentPlan(name, source, None, None, (), tuple(map(_send, sends)), tables, log, description, location)
 
 
 def join(name: str, left: str, right: str, *, line: int = 1) -> JoinPlan:
@@ -48,16 +49,18 @@ def plan(*resources: AgentPlan | JoinPlan, packages: tuple[str, ...] = (), appli
     """The plan of an application that has these resources."""
     agents = tuple(resource for resource in resources if isinstance(resource, AgentPlan))
     joins = tuple(resource for resource in resources if isinstance(resource, JoinPlan))
-    edges = data_flow(joins, agents)
+    edges = data_flow(joins, agents, {})
     return Plan(
         application=application,
         application_id=f"{application}-app",
         schema=application.replace("-", "_"),
         default_partitions=1,
+        event_timeout=1_000,
         topics=(),
         tables=(),
         joins=joins,
         agents=agents,
+        tasks=(),
         groups=groups([one for one in agents if one.ordered]),
         stages=stages([resource.ref for resource in resources], edges),
         edges=edges,

@@ -1,9 +1,21 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
+import pytest
+
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import ChannelInput, Plan, ResourceRef, Serializers, TableParameter, TopicInput
+from kaspr_delta.plan.definition import (
+    ChannelInput,
+    Edge,
+    Plan,
+    ResourceRef,
+    SchedulePlan,
+    Serializers,
+    TableParameter,
+    TopicInput,
+)
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import load_text
 
@@ -154,12 +166,87 @@ def test_agents_that_share_tables_form_a_group(plan: Callable[..., Plan]) -> Non
     )
 
 
-def test_web_views_and_tasks_are_checked_and_listed_as_not_run(plan: Callable[..., Plan]) -> None:
-    view = ("KasprWebView", "v", "request: {method: GET, path: /x}\nresponse:")
-    task = ("KasprTask", "t", "processors: {pipeline: [s], operations: [{name: s, topicSend: {name: out}}]}")
-    built = plan(view, task)
-    assert built.not_run == (ResourceRef("task", "t"), ResourceRef("webview", "v"))
+def test_web_views_are_checked_and_listed_as_not_run(plan: Callable[..., Plan]) -> None:
+    built = plan(("KasprWebView", "v", "request: {method: GET, path: /x}\nresponse:"))
+    assert built.not_run == (ResourceRef("webview", "v"),)
+
+
+SENDING = "{pipeline: [s], operations: [{name: s, topicSend: {name: out}}]}"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "planned"),
+    [
+        ("", None),
+        ("schedule: {interval: 15m}", SchedulePlan(900_000, None, "UTC")),
+        ("schedule: {cron: 0 9 * * *, timezone: Europe/Berlin}", SchedulePlan(None, "0 9 * * *", "Europe/Berlin")),
+    ],
+)
+def test_tasks_are_planned_with_their_schedule(
+    plan: Callable[..., Plan], schedule: str, planned: SchedulePlan | None
+) -> None:
+    built = plan(("KasprTask", "t", f"processors: {SENDING}\n{schedule}"))
+    (task,) = built.tasks
+    assert (task.ref, task.schedule, task.log) == (ResourceRef("task", "t"), planned, "task__t")
     assert [topic.name for topic in built.topics] == ["out"]
+
+
+def test_a_task_waits_for_its_tables(plan: Callable[..., Plan]) -> None:
+    operations = "[{name: s, tables: [{name: nowhere, paramName: t}], map: {python: 'def f(t): return 1'}}]"
+    built = plan(("KasprTask", "t", f"processors: {{pipeline: [s], operations: {operations}}}"))
+    assert built.tasks == ()
+    assert dict(built.waiting) == {ResourceRef("task", "t"): "table 'nowhere' is not there"}
+
+
+@pytest.mark.parametrize(
+    ("configs", "rows", "feed"),
+    [
+        ({}, None, None),
+        ({"retention.ms": "86400000", "cleanup.policy": "compact"}, None, 86_400_000),
+        ({"retention.ms": "-1"}, None, None),
+        ({"cleanup.policy": "delete"}, 604_800_000, None),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "1000"}, 1_000, None),
+    ],
+)
+def test_what_a_changelogs_settings_mean_for_the_table(
+    plan: Callable[..., Plan], configs: dict[str, str], rows: int | None, feed: int | None
+) -> None:
+    (table,) = plan(("KasprTable", "t", f"extraTopicConfigs: {json.dumps(configs)}")).tables
+    assert (table.retention, table.feed_retention) == (rows, feed)
+
+
+@pytest.mark.parametrize(
+    ("declared", "kept"),
+    [
+        ("", None),
+        ("retention: 3600", 3_600_000),
+        ("retention: -1", None),
+        ("config: {retention.ms: 60000}", 60_000),
+        ("config: {retention.ms: 60000, cleanup.policy: compact}", None),
+    ],
+)
+def test_what_a_declaration_means_for_a_topic(plan: Callable[..., Plan], declared: str, kept: int | None) -> None:
+    topic = f"{{name: x, partitions: 7, {declared}}}"
+    built = plan(agent("a", f"input: {{topic: {topic}}}"), agent("b", "input: {topic: {name: x}}"))
+    assert [(one.name, one.partitions, one.retention) for one in built.topics] == [("x", 7, kept)]
+
+
+def test_the_changelog_of_a_table_is_no_topic_but_the_table(plan: Callable[..., Plan]) -> None:
+    built = plan(("KasprTable", "t1", "{}"), agent("fill", echo("raw", "shop-app-t1-changelog")))
+    assert [topic.name for topic in built.topics] == ["raw"]
+    assert Edge("agent/fill", "table/t1") in built.edges
+    changelog = built.changelog("shop-app-t1-changelog")
+    assert changelog is not None
+    assert changelog.name == "t1"
+
+
+def test_a_pattern_takes_the_topics_that_match_as_a_whole(plan: Callable[..., Plan]) -> None:
+    named = [agent(f"to-{name}", echo("x", name)) for name in ("orders-eu", "orders-us", "old-orders-eu")]
+    built = plan(*named, agent("many", 'input: {topic: {pattern: "orders-.*"}}'))
+    many = built.agent("many")
+    assert many is not None
+    assert isinstance(many.input, TopicInput)
+    assert many.input.topics == ("orders-eu", "orders-us")
 
 
 def test_packages_of_the_application_are_planned() -> None:

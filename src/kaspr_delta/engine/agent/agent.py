@@ -1,36 +1,41 @@
-"""The agent as a resource: its input, its batch, and the folds of its effects."""
+"""The agent as a resource: its input, its batch, and what the clock makes due."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial, reduce
-from typing import TYPE_CHECKING
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow
-from kaspr_delta.engine.agent.event import App, ChannelDecoder, Decoder, TopicDecoder
-from kaspr_delta.engine.agent.executor import AgentExecutor
-from kaspr_delta.engine.agent.ordered import LikelyKeys, SparkTableReader, run_in_order
-from kaspr_delta.engine.agent.output import Partitions
-from kaspr_delta.engine.agent.source import channel_records, topic_records
+from kaspr_delta.engine.agent.clock import Clock
+from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
+from kaspr_delta.engine.agent.event import App, ChannelDecoder, Decoder, InputRecord, TopicDecoder
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.fold import EffectFold
+from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.source import Source
+from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent, in_partition_order, records_of
-from kaspr_delta.engine.agent.tables import TableState
-from kaspr_delta.engine.dead_letters import fold_dead_letters
-from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.agent.table_state import AnyState
+from kaspr_delta.engine.agent.take import taken
 from kaspr_delta.engine.log import BatchId, Start
-from kaspr_delta.engine.query import Decision, Folded, side_by_side
+from kaspr_delta.engine.metrics import counter
+from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.plan.definition import AgentPlan, ChannelInput, Plan, ResourceRef, TablePlan, TopicInput
-from kaspr_delta.plan.names import channel_table, topic_table
+from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.engine.topics import known_topics
+from kaspr_delta.plan.definition import AgentPlan, Plan, ResourceRef, TopicInput
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import BATCH, EFFECTS, TOPIC
+from kaspr_delta.storage.layout import BATCH, EFFECTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _EFFECT_COLUMNS = EFFECTS.columns.removesuffix(f", {BATCH}")
 # Up to this many events are handled where the batch is, without Python workers.
@@ -61,66 +66,121 @@ class Agent:
         return str(min(self.application.group_of(self.ref)))
 
     @property
+    def timed(self) -> bool:
+        """What waits for the others of its take is due after a time; windows that go by the clock close by it."""
+        clocks = self._clocks(AgentState()).values()
+        return self.plan.take is not None or any(clock.window.relative_to == "now" for clock in clocks)
+
+    @property
     def definition(self) -> Mapping[str, str]:
         """Changed code goes on from where it is: what was done is done."""
         return {}
 
-    def begin(self, spark: SparkSession, *, log_is_new: bool) -> tuple[Decision, Mapping[str, int]]:  # noqa: ARG002
-        return Decision(self._held(spark, [to_arrow([])]), 0), {}
+    @property
+    def _source(self) -> Source:
+        return Source(self.delta, self.plan.input, self.application)
 
-    def source(self, spark: SparkSession, start: Start) -> DataFrame:  # noqa: ARG002  topics are read from their first
-        limit = _ORDERED_BATCH if self.plan.ordered else None
-        read = self.plan.input
-        if isinstance(read, ChannelInput):
-            feed = self.delta.stream(spark, channel_table(read.channel), read.start, limit)
-            return channel_records(feed, read, self.application.default_partitions)
-        # The order of the topics is part of the checkpoint.
-        feeds = [
-            topic_records(self.delta.stream(spark, topic_table(topic), read.start, limit), topic)
-            for topic in read.topics
-        ]
-        return reduce(lambda one, other: one.unionByName(other), feeds)
+    def newest(self, spark: SparkSession) -> Mapping[str, int]:
+        return {name: self._source.newest(spark, name) for name in self._source.names(spark)}
 
-    def decide(self, batch: DataFrame) -> Decision:
-        return self._in_order(batch) if self.plan.ordered else self._in_parallel(batch)
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {name: version_of(position) for name, position in AgentState.of(state).read.items()}
 
-    def _in_parallel(self, batch: DataFrame) -> Decision:
-        records = Rows.of(batch, _FEW_EVENTS)
-        run = RunAgent(self._executor({}))
-        if records.table is None:
-            effects = in_partition_order(batch).mapInArrow(run, _EFFECT_COLUMNS)
-            return Decision(Rows(effects), batch.count())
-        if records.empty:
-            return Decision(records, 0)
-        in_order = records.table.sort_by("offset")
-        return Decision(self._held(batch.sparkSession, list(run(in_order.to_batches()))), in_order.num_rows)
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return self._source.names(spark)
 
-    def _in_order(self, batch: DataFrame) -> Decision:
+    def begin(
+        self,
+        spark: SparkSession,
+        state: Mapping[str, Any],
+        *,
+        log_is_new: bool,
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """Nothing is decided: a topic is read from where the checkpoint before had processed it."""
+        before = AgentState.of(state)
+        done, source = before.done, self._source
+        positions = {
+            name: done[name] if name in done else source.first_position(spark, name) for name in source.names(spark)
+        }
+        return Decision(
+            to_rows(spark, []), 0, replace(before, done=positions, read=positions, since=None).plain
+        ), positions
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        return self._source.stream(spark, start.positions, _ORDERED_BATCH if self.plan.ordered else None)
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        before = AgentState.of(state)
+        return self._in_order(batch, before) if self.plan.ordered else self._in_parallel(batch, before)
+
+    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
+        before = AgentState.of(state)
+        if before.waiting and (ending or self._waited_enough(before)):
+            waiting = self._source.between(spark, before.done, before.read)
+            return self._run(spark, _in_offset_order(waiting), before, rest=True)
+        clocks = self._clocks(before)
+        passed = [effect for name, clock in clocks.items() for effect in passed_windows(name, clock)]
+        if not passed:
+            return None
+        return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain)
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+        return EffectFold(self.delta, self.application, self.ref).fold(spark, batch, rows)
+
+    def _in_parallel(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
-        records = list(records_of(batch.toArrow().sort_by("offset")))
-        decoder = self._decoder()
-        likely = LikelyKeys(records, decoder)
-        tables = {name: self._state(spark, name, likely) for name in self.plan.tables}
-        effects = run_in_order(self._executor(tables), records, likely)
-        return Decision(self._held(spark, [to_arrow(effects)]), len(records))
+        records = Rows.of(batch, _FEW_EVENTS)
+        run = RunAgent(self._executor(spark, {}))
+        if records.table is None:
+            effects = Rows(in_partition_order(batch).mapInArrow(run, _EFFECT_COLUMNS))
+            read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
+        else:
+            in_order = records.table.sort_by("offset")
+            # With an empty batch, for a topic may have brought nothing.
+            batches = [*run(in_order.to_batches()), to_arrow([])]
+            effects = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA))
+            last = in_order.group_by("source").aggregate([("offset", "max"), ([], "count_all")])
+            read = last.rename_columns(["source", "offset", "rows"]).to_pylist()
+        received = {row["source"]: row["rows"] for row in read}
+        after = before.at({row["source"]: row["offset"] for row in read})
+        return Decision(effects, sum(received.values()), after.plain, _received(received))
 
-    @staticmethod
-    def _held(spark: SparkSession, batches: list[pa.RecordBatch]) -> Rows:
-        return Rows.held(spark, pa.Table.from_batches(batches, SCHEMA))
+    def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
+        spark = batch.sparkSession
+        records = _in_offset_order(batch)
+        reached = before.reached(records)
+        if before.waiting:
+            records = [*_in_offset_order(self._source.between(spark, before.done, before.read)), *records]
+        return self._run(spark, records, reached, rest=self._waited_enough(before))
 
-    def _state(self, spark: SparkSession, name: str, likely: LikelyKeys) -> TableState:
-        plan = self._table(name)
-        table = LiveTable(self.delta, plan)
-        # Pinned: what others write meanwhile is seen by the next batch.
-        reader = SparkTableReader(spark, table, table.newest(spark).version)
-        return TableState(plan, reader, likely.of(TableText(plan.serializers)))
+    def _run(self, spark: SparkSession, records: list[InputRecord], reached: AgentState, *, rest: bool) -> Decision:
+        """Process records in order; those that have to wait for more are left to a later batch."""
+        groups = list(taken(records, self.plan.take, rest=rest))
+        likely = LikelyKeys(records, self._decoder())
+        tables, clocks = opened(spark, self.delta, self.application, self.plan, reached, likely)
+        executor = self._executor(spark, tables, clocks)
+        effects = to_rows(spark, run_in_order(executor, groups, likely))
+        processed = [record for group in groups for record in group]
+        counts = {**executor.counts, **_received(Counter(record.source for record in processed))}
+        after = reached.processed(processed) if len(processed) < len(records) else reached.at(reached.read)
+        return Decision(effects, len(processed), after.with_clocks(clocks).plain, counts)
 
-    def _executor(self, tables: dict[str, TableState]) -> AgentExecutor:
+    def _waited_enough(self, state: AgentState) -> bool:
+        take = self.plan.take
+        return take is not None and state.since is not None and time.time() - state.since >= take.within / 1_000
+
+    def _clocks(self, state: AgentState) -> dict[str, Clock]:
+        return clocks_of(self.application, self.plan, state)
+
+    def _executor(
+        self, spark: SparkSession, tables: Mapping[str, AnyState], clocks: Mapping[str, Clock] | None = None
+    ) -> Executor:
         app = App.of(self.application.application, self.application.application_id)
-        known = {topic.name: topic.partitions for topic in self.application.topics}
-        partitions = Partitions(known, self.application.default_partitions)
+        made = known_topics(self.delta, spark) if self.plan.names_topics else ()
         identity = f"{self.delta.namespace}/{self.plan.name}"
-        return AgentExecutor(identity, self.plan, app, self._decoder(), partitions, tables)
+        topics = Topics.of(self.application, made)
+        timeout = self.application.event_timeout / 1_000
+        return Executor(identity, self.plan, app, self._decoder(), topics, tables, clocks or {}, timeout=timeout)
 
     def _decoder(self) -> Decoder:
         read = self.plan.input
@@ -130,58 +190,13 @@ class Agent:
         if join is None:
             msg = f"{self.ref} reads channel {read.channel!r}, which no join writes"
             raise LookupError(msg)
-        left, right = self._table(join.left), self._table(join.right)
+        left, right = (self.application.known_table(name) for name in (join.left, join.right))
         return ChannelDecoder(TableText(left.serializers), TableText(right.serializers))
 
-    def _table(self, name: str) -> TablePlan:
-        plan = self.application.table(name)
-        if plan is None:
-            msg = f"{self.ref} names table {name!r}, which is not there"
-            raise LookupError(msg)
-        return plan
 
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        counts = rows.count_by("kind", "target")
-        folds: list[Callable[[], None]] = []
-        for kind, target in counts:
-            mine = rows.df.where((F.col("kind") == kind) & (F.col("target") == target))
-            if kind == "send":
-                folds.append(partial(self._append_to_topic, spark, mine, target, batch))
-            elif kind == "write":
-                folds.append(partial(self._write_table, mine, self._table(target)))
-        letters = sum(count for (kind, _), count in counts.items() if kind == "dead-letter")
-        if letters:
-            folds.append(partial(fold_dead_letters, self.delta, _letters(rows.df), str(self.ref), batch))
-        side_by_side(folds)
-        return Folded(sum(counts.values()) - letters, letters)
-
-    def _append_to_topic(self, spark: SparkSession, rows: DataFrame, topic: str, batch: BatchId) -> None:
-        if self.application.topic(topic) is None:  # a name that only a nameSelector knew
-            self.delta.ensure(spark, topic_table(topic), TOPIC)
-        records = rows.select("key", "value", "headers", "timestamp", "partition", "seq")
-        self.delta.append(records, topic_table(topic), batch.transaction(f"topic:{topic}"))
-
-    def _write_table(self, rows: DataFrame, table: TablePlan) -> None:
-        last = rows.groupBy("key").agg(F.max_by(F.struct("value", "timestamp"), "seq").alias("last"))
-        written = last.select(
-            F.col("key").cast("string").alias("key"),
-            F.col("last.value").cast("string").alias("value"),
-            F.col("last.timestamp").alias("timestamp"),
-        )
-        LiveTable(self.delta, table).write(written)
+def _received(by_topic: Mapping[str, int]) -> dict[str, int]:
+    return {counter("messages_received_per_topic", topic): rows for topic, rows in by_topic.items()}
 
 
-def _letters(rows: DataFrame) -> DataFrame:
-    return rows.where(F.col("kind") == "dead-letter").select(
-        F.col("target").alias("source"),
-        _readable("key"),
-        _readable("value"),
-        "problem",
-        "timestamp",
-        "batch",
-    )
-
-
-def _readable(column: str) -> Column:
-    """Bytes as text for people to look at; what is not UTF-8 shows replacement characters."""
-    return F.make_valid_utf8(F.col(column).cast("string")).alias(column)
+def _in_offset_order(batch: DataFrame) -> list[InputRecord]:
+    return list(records_of(batch.toArrow().sort_by([("offset", "ascending"), ("source", "ascending")])))

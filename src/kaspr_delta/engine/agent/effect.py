@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.rows import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -23,8 +27,14 @@ SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("seq", pa.int64()),
         ("problem", ARROW_PROBLEM),
+        ("window_start", pa.timestamp("us", "UTC")),
+        ("stream", pa.string()),
     ]
 )
+
+
+# The columns that make a send a record of its topic.
+RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
 
 
 class Effect(NamedTuple):
@@ -38,6 +48,13 @@ class Effect(NamedTuple):
     timestamp: datetime | None = None
     partition: int | None = None
     problem: dict[str, str | None] | None = None
+    window_start: datetime | None = None
+    stream: str | None = None
+
+
+def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
+    """Effects as rows on the driver."""
+    return Rows.held(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
 
 
 def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:

@@ -2,45 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import Decoder, InputRecord
-from kaspr_delta.engine.agent.executor import AgentExecutor
-from kaspr_delta.engine.agent.tables import TableState
-from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.agent.event import Decoder, Event, InputRecord
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.state import AgentState
+from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
+from kaspr_delta.engine.live_table import LiveTable, state_of
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import AgentPlan, Plan, TaskPlan
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Events whose likely keys are fetched in one read.
 _AHEAD = 5_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTableReader:
-    """Reads a table at the version it had when the batch began."""
+    """Reads a table at the version it had when the batch began; one Spark job a call."""
 
     spark: SparkSession
     table: LiveTable
     version: int
 
-    def fetch(self, keys: Collection[str]) -> dict[str, str]:
-        """The values of those of the keys that are there; one Spark job."""
-        wanted = self.spark.createDataFrame([(key,) for key in keys], "key STRING")
-        return self._rows(wanted)
+    def fetch(self, places: Collection[str]) -> dict[str, str]:
+        """The values of those of the keys that are there."""
+        wanted = self.spark.createDataFrame([(key,) for key in places], "key STRING")
+        return self._rows(self.table.live_rows(self.spark, self.version, wanted))
 
-    def scan(self) -> dict[str, str]:
+    def scan(self, start: int | None) -> dict[str, str]:
         """All rows."""
-        return self._rows(None)
+        return self._rows(self.table.live_rows(self.spark, self.version))
 
-    def _rows(self, keys: Any) -> dict[str, str]:
-        rows = self.table.live_rows(self.spark, self.version, keys).select("key", "value").toArrow()
-        return dict(zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    @staticmethod
+    def _rows(rows: DataFrame) -> dict[str, str]:
+        found = rows.select("key", "value").toArrow()
+        return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWindowReader:
+    """Reads a table with windows at the version it had when the batch began; one Spark job a call."""
+
+    spark: SparkSession
+    table: LiveTable
+    version: int
+
+    def fetch(self, places: Collection[Cell]) -> dict[Cell, str]:
+        """The values of those of the cells that are filled."""
+        cells = [(cell.key, instant_of(cell.start)) for cell in places]
+        wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
+        return self._rows(self.table.live_rows(self.spark, self.version, wanted))
+
+    def scan(self, start: int | None) -> dict[Cell, str]:
+        """All rows of one window."""
+        rows = self.table.live_rows(self.spark, self.version)
+        return self._rows(rows.where(F.col("window_start") == instant_of(start or 0)))
+
+    @staticmethod
+    def _rows(rows: DataFrame) -> dict[Cell, str]:
+        found = rows.select("key", F.unix_millis("window_start").alias("start"), "value").toArrow()
+        cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
+        return dict(zip(cells, found["value"].to_pylist(), strict=True))
+
+
+def clocks_of(application: Plan, plan: AgentPlan | TaskPlan, state: AgentState) -> dict[str, Clock]:
+    """The times of the tables with windows that a pipeline is handed, as the batch before left them."""
+    tables = [application.known_table(name) for name in plan.tables]
+    return {
+        table.name: Clock(table.window, plan.name, state.clocks.get(table.name, {}))
+        for table in tables
+        if table.window is not None
+    }
+
+
+def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
+    spark: SparkSession,
+    delta: Delta,
+    application: Plan,
+    plan: AgentPlan | TaskPlan,
+    state: AgentState,
+    likely: LikelyKeys | None = None,
+) -> tuple[dict[str, AnyState], dict[str, Clock]]:
+    """The tables that a pipeline is handed, pinned: what others write meanwhile is seen by the next batch."""
+    clocks = clocks_of(application, plan, state)
+    tables: dict[str, AnyState] = {}
+    for table in map(application.known_table, plan.tables):
+        live = state_of(delta, table)
+        version = live.newest(spark).version
+        text = TableText(table.serializers)
+        clock = clocks.get(table.name)
+        if clock is not None:
+            reader = SparkWindowReader(spark, live, version)
+            tables[table.name] = TableState(table, reader, likely.cells_of(text, clock) if likely else tuple)
+        else:
+            tables[table.name] = TableState(
+                table, SparkTableReader(spark, live, version), likely.of(text) if likely else tuple
+            )
+    return tables, clocks
 
 
 @dataclass
@@ -53,43 +124,100 @@ class LikelyKeys:
 
     def of(self, text: TableText) -> Callable[[], Collection[str]]:
         """A function that gives the likely keys of the events from the current one on, once per stretch of events."""
+        return self._once_per_stretch(lambda _, event: _keys(text, event))
+
+    def cells_of(self, text: TableText, clock: Clock) -> Callable[[], Collection[Cell]]:
+        """The same for a table with windows: those keys in the windows of their event's time."""
+
+        def cells(record: InputRecord, event: Event) -> Iterator[Cell]:
+            try:
+                starts = clock.window.starts(clock.time_of(record, event))
+            except Exception:  # noqa: BLE001  the author's selector; it becomes a dead letter when its turn comes
+                return
+            yield from (Cell(key, start) for key in _keys(text, event) for start in starts)
+
+        return self._once_per_stretch(cells)
+
+    def _once_per_stretch(self, places: Callable[[InputRecord, Event], Iterable[Any]]) -> Callable[[], Collection[Any]]:
         done = 0
 
-        def likely() -> Collection[str]:
+        def likely() -> Collection[Any]:
             nonlocal done
             if self.at < done:
                 return ()
-            done = self.at + _AHEAD
-            return set(self._keys(text, self.records[self.at : done]))
+            first, done = self.at, self.at + _AHEAD
+            return {
+                place for record, event in self._events(self.records[first:done]) for place in places(record, event)
+            }
 
         return likely
 
-    def _keys(self, text: TableText, records: list[InputRecord]) -> Iterator[str]:
+    def _events(self, records: list[InputRecord]) -> Iterator[tuple[InputRecord, Event]]:
         for record in records:
             try:
-                event = self.decoder(record)
+                yield record, self.decoder(record)
             except SerializationError:
                 continue  # it becomes a dead letter when its turn comes
-            for candidate in (event.key, *_leaves(event.value)):
-                try:
-                    yield text.key(candidate)
-                except SerializationError:
-                    continue
 
 
-def run_in_order(executor: AgentExecutor, records: list[InputRecord], likely: LikelyKeys) -> Iterator[Effect]:
-    """All effects of a batch: sends and dead letters event by event, then the last write of every key written."""
-    for index, record in enumerate(records):
-        likely.at = index
-        yield from executor.process(record)
+def run_in_order(executor: Executor, groups: Iterable[Sequence[InputRecord]], likely: LikelyKeys) -> Iterator[Effect]:
+    """All effects of a batch: sends and dead letters event by event, then the last write of every key written.
+
+    A group of records is one event (see ``take``).
+    """
+    likely.at = 0
+    for group in groups:
+        yield from executor.process(*group)
+        likely.at += len(group)
     for state in executor.tables.values():
         yield from _writes(state)
+    for name, clock in executor.clocks.items():
+        yield from passed_windows(name, clock)
 
 
-def _writes(state: TableState) -> Iterator[Effect]:
-    for key, (value, timestamp) in state.written.items():
-        data = None if value is None else value.encode()
-        yield Effect("write", state.plan.name, key.encode(), data, None, timestamp)
+def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
+    """What becomes of windows that the streams of a batch have left behind: they close, and later their rows leave."""
+    closing = clock.closed() if clock.window.emit == "close" else ()
+    for kind, windows in (("close", closing), ("expire", clock.expired())):
+        for passed in windows:
+            after = None if passed.after is None else instant_of(passed.after)
+            yield Effect(
+                kind,
+                table,
+                None,
+                None,
+                timestamp=instant_of(passed.upto),
+                window_start=after,
+                stream=passed.stream,
+            )
+
+
+def instant_of(milliseconds: int) -> datetime:
+    """A time in milliseconds since 1970 as Spark takes it."""
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _writes(state: AnyState) -> Iterator[Effect]:
+    for place, written in state.written.items():
+        key, start = (place.key, instant_of(place.start)) if isinstance(place, Cell) else (place, None)
+        data = None if written.value is None else written.value.encode()
+        yield Effect(
+            "write",
+            state.plan.name,
+            key.encode(),
+            data,
+            timestamp=written.timestamp,
+            window_start=start,
+            stream=written.stream,
+        )
+
+
+def _keys(text: TableText, event: Event) -> Iterator[str]:
+    for candidate in (event.key, *_leaves(event.value)):
+        try:
+            yield text.key(candidate)
+        except SerializationError:
+            continue
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -6,14 +6,15 @@ import operator
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
-from kaspr_delta.plan.definition import SendPlan
+from kaspr_delta.plan.definition import Plan, SendPlan, TablePlan
+from kaspr_delta.plan.names import topic_table
 from kaspr_delta.serde.serializers import encode_key, encode_value
 
 # What Kafka accepts as a topic's name.
@@ -22,19 +23,39 @@ MOST_PARTITIONS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class Partitions:
-    """How many partitions each topic has."""
+class Topics:
+    """The topics there are: how many partitions each has, which name each Delta table belongs to, and changelogs."""
 
-    known: Mapping[str, int]
-    default: int
+    partitions: Mapping[str, int]
+    default_partitions: int
+    names: Mapping[str, str] = field(default_factory=dict)
+    changelogs: Mapping[str, TablePlan] = field(default_factory=dict)
 
-    def of(self, topic: str, key: bytes | None) -> int:
+    @classmethod
+    def of(cls, plan: Plan, made: Iterable[str] = ()) -> Topics:
+        """Those of a plan, and those that were made because a function named them."""
+        partitions = {topic.name: topic.partitions for topic in plan.topics}
+        names = {topic_table(name): name for name in (*made, *partitions)}
+        return cls(partitions, plan.default_partitions, names, {table.changelog: table for table in plan.tables})
+
+    def partition(self, topic: str, key: bytes | None) -> int:
         """The partition of a key. Equal keys go to the same one; records without a key to the first."""
-        return 0 if key is None else zlib.crc32(key) % self.known.get(topic, self.default)
+        return 0 if key is None else zlib.crc32(key) % self.partitions.get(topic, self.default_partitions)
+
+    def checked(self, selected: Any) -> str:
+        """What a nameSelector returned, as the name of a topic. Raises ValueError."""
+        if not isinstance(selected, str) or not _TOPIC.fullmatch(selected):
+            msg = f"nameSelector must return a topic's name (letters, digits, '.', '_' and '-'), not {selected!r}"
+            raise ValueError(msg)
+        owner = self.names.get(topic_table(selected), selected)
+        if owner != selected:
+            msg = f"topic {selected!r} would share the Delta name {topic_table(selected)!r} with topic {owner!r}"
+            raise ValueError(msg)
+        return selected
 
 
 def send(
-    plan: SendPlan, value: Any, offered: Mapping[str, Any], partitions: Partitions, timestamp: datetime | None
+    plan: SendPlan, value: Any, offered: Mapping[str, Any], topics: Topics, timestamp: datetime | None
 ) -> Effect | None:
     """The record to append to a topic, or None when the predicate declines.
 
@@ -44,7 +65,7 @@ def send(
     """
     if plan.predicate is not None and not _select(plan.predicate, value, offered):
         return None
-    topic = plan.topic if plan.name_selector is None else _name(_select(plan.name_selector, value, {}))
+    topic = plan.topic if plan.name_selector is None else topics.checked(_select(plan.name_selector, value, {}))
     if topic is None:
         msg = "a send needs a topic or a nameSelector"
         raise ValueError(msg)
@@ -53,19 +74,12 @@ def send(
     data = encode_value(plan.serializers.value, selected)
     chosen = _select(plan.partition_selector, value, offered) if plan.partition_selector else None
     headers = _headers(_select(plan.headers_selector, value, offered)) if plan.headers_selector else None
-    partition = partitions.of(topic, key) if chosen is None else _partition(chosen)
+    partition = topics.partition(topic, key) if chosen is None else _partition(chosen)
     return Effect("send", topic, key, data, headers, timestamp, partition)
 
 
 def _select(snippet: Snippet, value: Any, offered: Mapping[str, Any]) -> Any:
     return call(in_empty_scope(snippet), value, offered)
-
-
-def _name(selected: Any) -> str:
-    if not isinstance(selected, str) or not _TOPIC.fullmatch(selected):
-        msg = f"nameSelector must return a topic's name (letters, digits, '.', '_' and '-'), not {selected!r}"
-        raise ValueError(msg)
-    return selected
 
 
 def _partition(selected: Any) -> int:

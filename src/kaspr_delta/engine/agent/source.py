@@ -2,15 +2,95 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.sequence import offset
-from kaspr_delta.plan.definition import ChannelInput
+from kaspr_delta.engine.sequence import end_of, offset, version_of
+from kaspr_delta.engine.topics import known_topics
+from kaspr_delta.plan.definition import ChannelInput, Plan, TablePlan, TopicInput
+from kaspr_delta.plan.names import channel_table, topic_table
+from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# The position in a topic of which nothing was read.
+NOTHING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The input of an agent. A *position* is the offset of the last record read of a topic or channel."""
+
+    delta: Delta
+    read: TopicInput | ChannelInput
+    application: Plan
+
+    def names(self, spark: SparkSession) -> tuple[str, ...]:
+        """The topics, or the channel, that are read as of now, in order."""
+        if isinstance(self.read, ChannelInput):
+            return (self.read.channel,)
+        if self.read.pattern is None:
+            return self.read.topics
+        pattern = re.compile(self.read.pattern)
+        named = {topic.name for topic in self.application.topics} | known_topics(self.delta, spark)
+        return tuple(sorted(name for name in named if pattern.fullmatch(name)))
+
+    def first_position(self, spark: SparkSession, name: str) -> int:
+        """Where a reader that is new begins."""
+        if self.read.start == "earliest":
+            return NOTHING
+        return end_of(self.newest(spark, name))
+
+    def newest(self, spark: SparkSession, name: str) -> int:
+        """The newest version of the table that holds a topic or channel."""
+        return self.delta.newest(spark, self._table(name)).version
+
+    def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None) -> DataFrame:
+        """The records after these positions, as a stream of rows of InputRecord."""
+
+        def read(name: str) -> DataFrame:
+            return self.delta.stream(spark, self._table(name), version_of(positions[name]), limit)
+
+        return self._records(read, positions)
+
+    def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
+        """The records after some positions, up to and with others."""
+
+        def read(name: str) -> DataFrame:
+            return self.delta.changes(
+                spark, self._table(name), version_of(after.get(name, NOTHING)), version_of(upto[name])
+            )
+
+        behind = {name: after.get(name, NOTHING) for name in upto if after.get(name, NOTHING) < upto[name]}
+        records = self._records(read, behind)
+        last = reduce(
+            lambda one, other: one | other,
+            ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind),
+        )
+        return records.where(last)
+
+    def _records(self, read: Callable[[str], DataFrame], positions: Mapping[str, int]) -> DataFrame:
+        # The order of the topics is part of the checkpoint.
+        feeds = [self._of(name, read(name)).where(F.col("offset") > positions[name]) for name in sorted(positions)]
+        return reduce(lambda one, other: one.unionByName(other), feeds)
+
+    def _of(self, name: str, feed: DataFrame) -> DataFrame:
+        if isinstance(self.read, ChannelInput):
+            return channel_records(feed, self.read, self.application.default_partitions)
+        table = self.application.changelog(name)
+        return topic_records(feed, name) if table is None else changelog_records(feed, table)
+
+    def _table(self, name: str) -> str:
+        if isinstance(self.read, ChannelInput):
+            return channel_table(name)
+        table = self.application.changelog(name)
+        return topic_table(name) if table is None else table.delta_name
 
 
 def topic_records(feed: DataFrame, topic: str) -> DataFrame:
@@ -31,6 +111,26 @@ def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> 
         F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
         "timestamp",
         F.pmod(F.crc32(_bytes(F.col("key"))), F.lit(partitions)).cast("int").alias("partition"),
+        offset(),
+    )
+
+
+def changelog_records(feed: DataFrame, table: TablePlan) -> DataFrame:
+    """A table's change feed as rows of InputRecord: what a row became, or a tombstone.
+
+    The rows of one commit have no order of their own; a row that was replaced comes after its deletion.
+    """
+    changes = feed.where(F.col("_change_type") != "update_preimage")
+    deleted = F.col("_change_type") == "delete"
+    key, value = F.col("key").cast("binary"), F.col("value").cast("binary")
+    order = F.xxhash64("key").bitwiseAND(F.lit((1 << 33) - 1)) * 2 + F.when(deleted, 0).otherwise(1)
+    return changes.withColumn("seq", order).select(
+        F.lit(table.changelog).alias("source"),
+        key.alias("key"),
+        F.when(~deleted, value).alias("value"),
+        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+        F.when(deleted, F.col("_commit_timestamp")).otherwise(F.col("timestamp")).alias("timestamp"),
+        F.pmod(F.crc32(key), F.lit(table.partitions)).cast("int").alias("partition"),
         offset(),
     )
 

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 
 from kaspr_delta.engine.agent.effect import to_arrow
 from kaspr_delta.engine.agent.event import InputRecord
-from kaspr_delta.engine.agent.executor import AgentExecutor
+from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.sequence import first_seq
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class RunAgent:
     """Arrow batches of input records to Arrow batches of effects."""
 
-    executor: AgentExecutor
+    executor: Executor
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The effects of the records, batch by batch."""

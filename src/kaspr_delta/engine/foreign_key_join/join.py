@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -18,7 +18,8 @@ from kaspr_delta.engine.foreign_key_join.send import Extract, row_hash, send
 from kaspr_delta.engine.foreign_key_join.touched import checked
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import BatchId, Start
-from kaspr_delta.engine.query import Decision, Folded, side_by_side
+from kaspr_delta.engine.query import side_by_side
+from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import JoinPlan, ResourceRef, TablePlan
 from kaspr_delta.storage.delta import Commit, Delta
@@ -37,6 +38,7 @@ class ForeignKeyJoin:
     plan: JoinPlan
     left_table: TablePlan
     right_table: TablePlan
+    event_timeout: int
 
     @property
     def ref(self) -> ResourceRef:
@@ -49,6 +51,10 @@ class ForeignKeyJoin:
     @property
     def turn(self) -> str:
         return str(self.ref)
+
+    @property
+    def timed(self) -> bool:
+        return False
 
     @property
     def left(self) -> LiveTable:
@@ -71,22 +77,40 @@ class ForeignKeyJoin:
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Both change feeds in one query, so that one checkpoint covers both. Their order is part of the checkpoint."""
-        left = self.left.feed(spark, "left", start.versions["left"])
-        return left.unionByName(self.right.feed(spark, "right", start.versions["right"]))
+        left = self.left.feed(spark, "left", start.positions["left"])
+        return left.unionByName(self.right.feed(spark, "right", start.positions["right"]))
 
-    def begin(self, spark: SparkSession, *, log_is_new: bool) -> tuple[Decision, Mapping[str, int]]:
+    def newest(self, spark: SparkSession) -> Mapping[str, int]:
+        return {table.plan.delta_name: table.newest(spark).version for table in (self.left, self.right)}
+
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}  # a batch that changes nothing leaves no trace: only the checkpoint knows
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return ("left", "right")
+
+    def begin(
+        self,
+        spark: SparkSession,
+        state: Mapping[str, Any],
+        *,
+        log_is_new: bool,
+    ) -> tuple[Decision, Mapping[str, int]]:
         """Touched is every key of both tables, and every key that has a subscription or a result, however old."""
         left, right = self._pinned(spark)
-        state = self.delta.read(spark, self.plan.subscriptions)
+        known = self.delta.read(spark, self.plan.subscriptions)
         if log_is_new:
             # A new channel knows nothing of what another one was told: all that holds is emitted on it.
-            state = state.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
-        known = state.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
-        keys = self.left.keys(spark, "left", left).unionByName(known)
+            known = known.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
+        subscribed = known.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
+        keys = self.left.keys(spark, "left", left).unionByName(subscribed)
         touched = keys.unionByName(self.right.keys(spark, "right", right))
-        return self._recompute(touched, state, left, right), {"left": left.version, "right": right.version}
+        return self._recompute(touched, known, left, right), {"left": left.version, "right": right.version}
 
-    def decide(self, batch: DataFrame) -> Decision:
+    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
+        return None
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark = batch.sparkSession
         left, right = self._pinned(spark)
         return self._recompute(batch, self.delta.read(spark, self.plan.subscriptions), left, right)
@@ -103,7 +127,7 @@ class ForeignKeyJoin:
         touched = checked(keys, self.left.text, self.right.text)
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = self._known(state, touched, left)
-        extract = Extract(self.plan.extractor, self.left.text, self.right.text)
+        extract = Extract(self.plan.extractor, self.left.text, self.right.text, self.event_timeout / 1_000)
         subscriptions = send(known, self.plan.type, extract)
         answered = receive(subscriptions, self.right, right.version)
         rows = emit(respond(answered, self.plan.type)).unionByName(_refused(touched.df), allowMissingColumns=True)
@@ -141,7 +165,7 @@ class ForeignKeyJoin:
         followers = woken(state, right_keys, left_keys)
         return keys.unionByName(followers.withColumn("woken", F.lit(True)))
 
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:  # noqa: ARG002
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
         counts = rows.count_by("kind", "failed", "stale")
         records = sum(count for (kind, _, _), count in counts.items() if kind in _RECORDS)
         letters = sum(count for (_, failed, _), count in counts.items() if failed)

@@ -5,7 +5,6 @@ The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,8 +17,9 @@ from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import call
-from kaspr_delta.functions.failure import account_of_failure
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
+from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition import JoinType
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
@@ -59,6 +59,7 @@ class Extract:
     extractor: Snippet
     left: TableText
     right: TableText
+    timeout: float = 300.0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -97,11 +98,12 @@ class Extract:
         except SerializationError as error:
             return LeftRow(None, None, None, _problem("value cannot be read", str(error), left))
         try:
-            key = call(in_empty_scope(self.extractor), value, {})
+            with at_most(self.timeout):
+                key = call(in_empty_scope(self.extractor), value, {})
             fk = None if key is None else self.right.key(key)
         except SerializationError as error:
             return LeftRow(left, left_hash, None, _problem("foreign key cannot be used", str(error), left))
-        except (Exception, SystemExit, CancelledError):  # noqa: BLE001  the author's code may raise anything
+        except AUTHORS_CODE_FAILED:
             return LeftRow(left, left_hash, None, _problem("extractor failed", account_of_failure(frames=3), left))
         return LeftRow(left, left_hash, fk, duplicates)
 

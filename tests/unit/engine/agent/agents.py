@@ -12,9 +12,9 @@ from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import App, InputRecord, TopicDecoder
-from kaspr_delta.engine.agent.executor import AgentExecutor
-from kaspr_delta.engine.agent.output import Partitions
-from kaspr_delta.engine.agent.tables import TableState
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.functions.entrypoint import resolve, resolve_statements
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import (
@@ -25,8 +25,10 @@ from kaspr_delta.plan.definition import (
     Serializers,
     TableParameter,
     TablePlan,
+    TakePlan,
     TopicInput,
 )
+from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Location
 
 JSON = Serializers("json", "json")
@@ -56,7 +58,8 @@ class FakeReader:
         self.fetched.append(set(keys))
         return {key: self.rows[key] for key in keys if key in self.rows}
 
-    def scan(self) -> dict[str, str]:
+    def scan(self, start: int | None) -> dict[str, str]:
+        assert start is None
         self.scans += 1
         return dict(self.rows)
 
@@ -65,7 +68,9 @@ def code(source: str, entrypoint: str | None = None) -> Snippet:
     return resolve(dedent(source), entrypoint)
 
 
-def table_plan(name: str = "counts", default: str | None = None, serializers: Serializers = JSON) -> TablePlan:
+def table_plan(
+    name: str = "counts", default: str | None = None, serializers: Serializers = JSON, window: WindowPlan | None = None
+) -> TablePlan:
     return TablePlan(
         name=name,
         delta_name=name,
@@ -74,12 +79,15 @@ def table_plan(name: str = "counts", default: str | None = None, serializers: Se
         partitions=1,
         is_global=False,
         default=code(default) if default is not None else None,
+        window=window,
+        retention=None,
+        feed_retention=None,
         description="",
         location=HERE,
     )
 
 
-def table_state(rows: Mapping[str, str] | None = None, **plan: Any) -> TableState:
+def table_state(rows: Mapping[str, str] | None = None, **plan: Any) -> TableState[str]:
     return TableState(table_plan(**plan), FakeReader(dict(rows or {})))
 
 
@@ -109,14 +117,16 @@ def executor(
     *pipeline: OperationPlan,
     outputs: Iterable[SendPlan] | None = None,
     init: str | None = None,
-    tables: Iterable[TableState] = (),
+    tables: Iterable[TableState[str]] = (),
     identity: str | None = None,
-) -> AgentExecutor:
+    take: TakePlan | None = None,
+) -> Executor:
     """An agent on topic ``in`` that by default sends what comes out to topic ``out``; each is an agent of its own."""
     states = {state.plan.name: state for state in tables}
     plan = AgentPlan(
         name="agent",
-        input=TopicInput(("in",), JSON, "earliest"),
+        input=TopicInput(("in",), None, JSON, "earliest"),
+        take=take,
         init=resolve_statements(dedent(init)) if init is not None else None,
         pipeline=pipeline,
         outputs=tuple([send_to()] if outputs is None else outputs),
@@ -126,9 +136,9 @@ def executor(
         location=HERE,
     )
     app = App.of("shop", "shop-app")
-    partitions = Partitions({"out": 4}, 8)
+    topics = Topics({"out": 4}, 8)
     name = identity or f"test/{next(_identities)}"
-    return AgentExecutor(name, plan, app, TopicDecoder(JSON), partitions, states)
+    return Executor(name, plan, app, TopicDecoder(JSON), topics, states)
 
 
 def record(value: Any, key: Any = None, offset: int = 0, **fields: Any) -> InputRecord:

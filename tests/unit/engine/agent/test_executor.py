@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from kaspr_delta.engine.agent.effect import to_arrow
-from kaspr_delta.engine.agent.executor import AgentExecutor
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.table_state import Written
 from tests.unit.engine.agent.agents import (
     NOON,
     executor,
@@ -20,7 +21,7 @@ from tests.unit.engine.agent.agents import (
 )
 
 
-def outcome(agent: AgentExecutor, value: Any) -> list[Any]:
+def outcome(agent: Executor, value: Any) -> list[Any]:
     return sent(agent.process(record(value)))
 
 
@@ -87,7 +88,7 @@ def test_a_generator_is_run_to_its_end() -> None:
     counts = table_state()
     agent = executor(mapped("def f(v, counts):\n  yield 1\n  counts['after'] = 1", ["counts"]), tables=[counts])
     assert outcome(agent, 0) == [1]
-    assert counts.written == {'"after"': ("1", NOON)}
+    assert counts.written == {'"after"': Written("1", NOON)}
 
 
 def test_order_is_depth_first_by_the_values_of_the_first_operation() -> None:
@@ -115,6 +116,16 @@ def test_init_runs_once_and_operations_see_what_it_made() -> None:
         init="seen = []\ndef offset(): return 100",
     )
     assert [outcome(agent, 7), outcome(agent, 7)] == [[101], [102]]
+
+
+def test_an_event_that_never_ends_is_a_dead_letter_and_the_next_goes_on() -> None:
+    counts = table_state()
+    source = "def f(v, counts):\n  counts['x'] = 1\n  while v: pass\n  return v"
+    agent = executor(mapped(source, ["counts"]), tables=[counts])
+    agent.timeout = 0.1
+    assert "longer than its application's config.eventTimeout allows" in problem_of(agent.process(record(1)))
+    assert counts.written == {}
+    assert outcome(agent, 0) == [0]
 
 
 def test_init_runs_once_for_an_agent_however_many_executors_it_has() -> None:
@@ -264,4 +275,4 @@ def test_operations_see_the_writes_of_operations_and_events_before() -> None:
         tables=[counts],
     )
     assert [outcome(agent, "a"), outcome(agent, "a"), outcome(agent, "b")] == [[1], [2], [1]]
-    assert counts.written == {'"a"': ("2", NOON), '"b"': ("1", NOON)}
+    assert counts.written == {'"a"': Written("2", NOON), '"b"': Written("1", NOON)}

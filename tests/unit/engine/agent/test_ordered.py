@@ -5,7 +5,7 @@ from typing import Any
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import InputRecord, TopicDecoder
 from kaspr_delta.engine.agent.ordered import LikelyKeys, run_in_order
-from kaspr_delta.engine.agent.tables import TableState
+from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, NOON, FakeReader, executor, mapped, record, sent, table_plan
@@ -20,7 +20,7 @@ def run(
     likely = LikelyKeys(records, TopicDecoder(JSON))
     state = TableState(table_plan(default=default), reader, likely.of(TableText(JSON)))
     agent = executor(mapped(source, ["counts"]), tables=[state])
-    return list(run_in_order(agent, records, likely)), reader
+    return list(run_in_order(agent, [[record] for record in records], likely)), reader
 
 
 def test_a_batch_is_sends_in_order_then_the_last_write_of_every_key() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kaspr_delta.engine.agent.effect import Effect, to_arrow
-from kaspr_delta.engine.agent.output import Partitions
+from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.plan.definition import SendPlan
 from tests.unit.engine.agent.agents import (
     NOON,
@@ -163,10 +163,10 @@ def test_a_partition_selector_that_returns_none_leaves_it_to_the_key() -> None:
 
 
 def test_equal_keys_go_to_one_partition_within_the_topics_number() -> None:
-    partitions = Partitions({"known": 3}, 8)
-    assert all(partitions.of("known", str(n).encode()) < 3 for n in range(50))
-    assert {partitions.of("other", str(n).encode()) for n in range(100)} == set(range(8))
-    assert partitions.of("known", None) == 0
+    topics = Topics({"known": 3}, 8)
+    assert all(topics.partition("known", str(n).encode()) < 3 for n in range(50))
+    assert {topics.partition("other", str(n).encode()) for n in range(100)} == set(range(8))
+    assert topics.partition("known", None) == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.tables import Table, TableState
+from kaspr_delta.engine.agent.table import Table
+from kaspr_delta.engine.agent.table_state import TableState, Written
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.table_text import hashable
@@ -226,4 +227,4 @@ def test_the_last_write_of_a_key_and_its_time_are_the_effect() -> None:
     rows["a"] = 2
     del rows["b"]
     state.keep(later)
-    assert state.written == {'"a"': ("2", later), '"b"': (None, later)}
+    assert state.written == {'"a"': Written("2", later), '"b"': Written(None, later)}

@@ -1,0 +1,87 @@
+"""``kaspr-delta status``: how each resource stands, and what functions did to tables and topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timezone
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.records import json_line
+
+if TYPE_CHECKING:
+    from kaspr_delta.runtime.report import Status
+
+
+class StatusOutput(str, Enum):
+    """The forms in which a status is shown."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def status(
+    context: typer.Context,
+    output: Annotated[StatusOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = (
+        StatusOutput.TEXT
+    ),
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Show what every resource has done since it was first run: rows, dead letters, when its last batch was.
+
+    Below stand Kaspr's counters: how often functions read, wrote and deleted keys of which table, and how many records
+    came from and went to which topic. Only what was committed is counted.
+
+    Example: kaspr-delta status -o json
+    """
+    found = open_application(context, warehouse, app).status()
+    if output is StatusOutput.JSON:
+        typer.echo(json_line(_as_json(found)))
+        return
+    screen = Console(highlight=False)
+    for table in _tables(found):
+        screen.print(table)
+
+
+def _as_json(found: Status) -> dict[str, Any]:
+    return {
+        "resources": [
+            {
+                "resource": str(one.resource),
+                "state": one.state,
+                "rowsIn": one.rows_in,
+                "rowsOut": one.rows_out,
+                "deadLetters": one.dead_letters,
+                "lastBatch": one.last_batch,
+            }
+            for one in found.resources
+        ],
+        "metrics": [{"name": one.name, "labels": dict(one.labels), "value": one.value} for one in found.metrics],
+    }
+
+
+def _tables(found: Status) -> Sequence[Table]:
+    resources = _table(("resource", "state"), ("rows in", "rows out", "dead letters", "last batch (UTC)"))
+    for one in found.resources:
+        last = "" if one.last_batch is None else f"{one.last_batch.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S}"
+        letters = f"[red]{one.dead_letters}[/red]" if one.dead_letters else "0"
+        resources.add_row(str(one.resource), one.state, str(one.rows_in), str(one.rows_out), letters, last)
+    if not found.metrics:
+        return [resources]
+    counters = _table(("counter", "of"), ("value",))
+    for metric in found.metrics:
+        counters.add_row(metric.name, ", ".join(metric.labels.values()), str(metric.value))
+    return [resources, Table.grid(), counters]
+
+
+def _table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
+    table = Table(*texts, box=None, header_style="bold")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    return table

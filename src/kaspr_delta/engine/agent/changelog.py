@@ -1,0 +1,26 @@
+"""The changelog of a table as a topic: what is sent to it is written to the table, as in Kafka.
+
+So a table can be filled before an agent ever runs, and an agent can write a table that it does not read.
+"""
+
+from __future__ import annotations
+
+from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.serde.serializers import decode
+from kaspr_delta.serde.table_text import TableText
+
+
+def table_write(record: Effect, table: TablePlan) -> tuple[str, str | None]:
+    """A record for a changelog as a row: the texts of its key and of its value, None for a tombstone.
+
+    The table reads the record's bytes with its own serializers. Raises SerializationError for bytes it cannot read, for
+    a record without a key, and for a table with windows, whose rows have more than a key.
+    """
+    if table.window is not None:
+        msg = f"table {table.name!r} has windows: only agents write it, by the time of their events"
+        raise SerializationError(msg)
+    text = TableText(table.serializers)
+    key = text.key(decode(table.serializers.key, record.key))
+    return key, text.value(decode(table.serializers.value, record.value))

@@ -1,0 +1,106 @@
+"""The folds of an agent's log: topics appended to, tables written, dead letters kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.agent.effect import RECORD
+from kaspr_delta.engine.dead_letters import fold_dead_letters
+from kaspr_delta.engine.live_table import LiveTable, state_of
+from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.metrics import counter
+from kaspr_delta.engine.query import side_by_side
+from kaspr_delta.engine.resource import Folded
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.topics import make_topic
+from kaspr_delta.plan.definition import Plan, ResourceRef
+from kaspr_delta.plan.names import topic_table
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_PASSED = ("close", "expire")
+
+
+@dataclass(frozen=True, slots=True)
+class EffectFold:
+    """Brings topics, tables and dead letters up to one batch of effects. May be repeated."""
+
+    delta: Delta
+    application: Plan
+    resource: ResourceRef
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+        """All effects of a batch, side by side."""
+        counts = rows.count_by("kind", "target")
+        folds: list[Callable[[], None]] = []
+        windows = {target for kind, target in counts if kind in _PASSED}
+        for kind, target in counts:
+            mine = rows.df.where((F.col("kind") == kind) & (F.col("target") == target))
+            if kind == "send":
+                folds.append(partial(self._append_to_topic, spark, mine, target, batch))
+            elif kind == "write":
+                folds.append(partial(self._write_table, mine, target))
+        letters = sum(count for (kind, _), count in counts.items() if kind == "dead-letter")
+        if letters:
+            folds.append(partial(fold_dead_letters, self.delta, _letters(rows.df), str(self.resource), batch))
+        side_by_side(folds)
+        if windows:
+            self._pass_windows(spark, rows.df.where(F.col("kind").isin(*_PASSED)))
+        done = sum(count for (kind, _), count in counts.items() if kind in {"send", "write"})
+        sent = {counter("topic_messages_sent", to): count for (kind, to), count in counts.items() if kind == "send"}
+        return Folded(done, letters, counts=sent)
+
+    def _append_to_topic(self, spark: SparkSession, rows: DataFrame, topic: str, batch: BatchId) -> None:
+        if self.application.topic(topic) is None:  # a name that only a nameSelector knew
+            make_topic(self.delta, spark, topic)
+        self.delta.append(rows.select(*RECORD), topic_table(topic), batch.transaction(f"topic:{topic}"))
+
+    def _write_table(self, rows: DataFrame, name: str) -> None:
+        table = self._state_of(name)
+        also = ("timestamp", "stream") if table.plan.window else ("timestamp",)
+        last = rows.groupBy(*table.place).agg(F.max_by(F.struct("value", *also), "seq").alias("last"))
+        written = last.select(
+            F.col("key").cast("string").alias("key"),
+            *table.place[1:],
+            F.col("last.value").cast("string").alias("value"),
+            *(F.col(f"last.{column}").alias(column) for column in also),
+        )
+        table.write(written)
+
+    def _pass_windows(self, spark: SparkSession, rows: DataFrame) -> None:
+        """Show what has closed, then remove what has expired, after all that was written."""
+        for row in sorted(rows.collect(), key=lambda row: str(row["kind"])):
+            shown = self.application.known_table(row["target"])
+            if row["kind"] == "close":
+                span = row["window_start"], row["timestamp"]
+                LiveTable(self.delta, shown).show(spark, shown.state, row["stream"], *span)
+                continue
+            passed = "stream = {stream} AND window_end <= {end}"
+            for table in dict.fromkeys((shown.state, shown.delta_name)):
+                self.delta.delete(spark, table, passed, stream=row["stream"], end=row["timestamp"])
+
+    def _state_of(self, name: str) -> LiveTable:
+        return state_of(self.delta, self.application.known_table(name))
+
+
+def _letters(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col("kind") == "dead-letter").select(
+        F.col("target").alias("source"),
+        _readable("key"),
+        _readable("value"),
+        "problem",
+        "timestamp",
+        "batch",
+    )
+
+
+def _readable(column: str) -> Column:
+    """Bytes as text for people to look at; what is not UTF-8 shows replacement characters."""
+    return F.make_valid_utf8(F.col(column).cast("string")).alias(column)

@@ -1,0 +1,111 @@
+"""What a kind of resource adds to the batch that all have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from kaspr_delta.engine.log import BatchId, Start
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.plan.definition import ResourceRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a batch decided: the rows to append to the log, and how many rows it was given.
+
+    ``state`` is what the next batch has to know: plain data, handed to it as it is. ``counts`` are for the metrics.
+    """
+
+    effects: Rows
+    rows_in: int
+    state: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What a fold brought over: records and table writes, dead letters, and left rows that had been stale.
+
+    ``counts`` are for the metrics.
+    """
+
+    rows_out: int
+    dead_letters: int
+    stale: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Resource(Protocol):
+    """What a kind of resource adds to the common batch. Must be picklable: Spark Connect ships it to its server."""
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource's name."""
+        ...
+
+    @property
+    def log_table(self) -> str:
+        """The Delta table of its log."""
+        ...
+
+    @property
+    def turn(self) -> str:
+        """Resources with the same turn exclude each other batch by batch."""
+        ...
+
+    @property
+    def timed(self) -> bool:
+        """Whether there may be something to decide when nothing arrives."""
+        ...
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        """What its state depends on, by what people call it; where that changes, a rebuild is due. Empty: no state."""
+        ...
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        """What it reads, as of now. Where that changes, a new checkpoint goes on from where the old one stands."""
+        ...
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """What a new checkpoint begins with: a decision over all that is there, and its position in each source.
+
+        ``state`` is what the last batch of the checkpoint before left.
+        """
+        ...
+
+    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
+        """Steps 1 to 4 for what the clock has made due, if anything. ``ending``: this run waits for nothing more."""
+        ...
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+        """Step 6: bring what the resource keeps up to one batch of its log. May be repeated."""
+        ...
+
+
+@runtime_checkable
+class StreamedResource(Resource, Protocol):
+    """A resource that reads a stream."""
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        """The stream of changes and records it reads, from where the checkpoint began."""
+        ...
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
+        ...
+
+    def newest(self, spark: SparkSession) -> Mapping[str, int]:
+        """The newest version of each table it reads."""
+        ...
+
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        """As far as the last batch tells: the version of each table up to which everything was processed."""
+        ...

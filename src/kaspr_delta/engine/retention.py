@@ -1,0 +1,42 @@
+"""What is old leaves: rows and records whose retention is over, as ``extraTopicConfigs`` and declarations say."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.plan.definition import Plan
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def keeps_for_ever(plan: Plan) -> bool:
+    """Whether nothing of an application ever leaves by its age."""
+    return not any([*(table.retention for table in plan.tables), *(topic.retention for topic in plan.topics)])
+
+
+def remove_old(delta: Delta, spark: SparkSession, plan: Plan) -> None:
+    """Delete rows of tables that were not written, and records of topics that were made, longer ago than they are kept.
+
+    Joins see a deleted row. A row that SQL wrote without a time counts from the first time it is seen here.
+    """
+    now = datetime.now(timezone.utc)
+    for table in plan.tables:
+        if table.retention is not None:
+            if not delta.read(spark, table.state).where(F.col("timestamp").isNull()).isEmpty():
+                delta.update(spark, table.state, "timestamp = {now}", "timestamp IS NULL", now=now)
+            for name in dict.fromkeys((table.state, table.delta_name)):
+                _remove_before(delta, spark, name, now - timedelta(milliseconds=table.retention))
+    for topic in plan.topics:
+        if topic.retention is not None:
+            _remove_before(delta, spark, topic.delta_name, now - timedelta(milliseconds=topic.retention))
+
+
+def _remove_before(delta: Delta, spark: SparkSession, table: str, moment: datetime) -> None:
+    # Looked up first: a deletion costs more than a look, also where there is nothing to delete.
+    if not delta.read(spark, table).where(F.col("timestamp") < moment).isEmpty():
+        delta.delete(spark, table, "timestamp < {moment}", moment=moment)

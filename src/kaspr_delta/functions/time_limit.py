@@ -1,0 +1,65 @@
+"""A limit to how long one event may take, so that a function that never ends holds up its own event only.
+
+A watching thread raises an exception in the thread that is late. Python code notices at its next step; a call that
+waits outside Python, for a socket say, notices when it returns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from types import TracebackType
+
+# Seconds between two looks of the watch.
+_POLL = 0.2
+# The thread ids of those who are at work, and when they are late. Each operation on it is atomic.
+_deadlines: dict[int, float] = {}
+_starting = threading.Lock()
+_watch: threading.Thread | None = None
+
+
+class EventTimeoutError(BaseException):
+    """An event took longer than it may. No ``Exception``, so that no function catches it by accident."""
+
+    def __str__(self) -> str:
+        return "the event took longer than its application's config.eventTimeout allows"
+
+
+class at_most:  # noqa: N801  reads as a statement; a class, for it is entered once an event
+    """Let a block take so many seconds and no longer. Raises EventTimeoutError in it."""
+
+    __slots__ = ("_seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        _start_watch()
+        _deadlines[threading.get_ident()] = time.monotonic() + self._seconds
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        in_time = _deadlines.pop(threading.get_ident(), None) is not None
+        if not in_time and kind is not EventTimeoutError:
+            # The watch was faster by a hair: its exception is still on its way, and must arrive here.
+            for _ in range(100):
+                time.sleep(0.001)
+
+
+def _start_watch() -> None:
+    global _watch  # noqa: PLW0603  one a process; a worker that was forked has to start its own
+    if _watch is None or not _watch.is_alive():
+        with _starting:
+            if _watch is None or not _watch.is_alive():
+                _watch = threading.Thread(target=_keep_watch, name="event timeout", daemon=True)
+                _watch.start()
+
+
+def _keep_watch() -> None:
+    while True:
+        time.sleep(_POLL)
+        now = time.monotonic()
+        for thread, deadline in list(_deadlines.items()):
+            # Whoever takes the entry out of the dictionary ends the block: the thread itself, or this one.
+            if deadline < now and _deadlines.pop(thread, None) is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(EventTimeoutError))

@@ -1,0 +1,39 @@
+"""Tasks as they run."""
+
+from __future__ import annotations
+
+from kaspr_delta.plan.applications import Declared
+from kaspr_delta.plan.defaults import Defaults
+from kaspr_delta.plan.definition import ResourceRef, SchedulePlan, TaskPlan
+from kaspr_delta.plan.names import task_table
+from kaspr_delta.plan.pipelines import pipeline, table_references
+from kaspr_delta.plan.references import References
+from kaspr_delta.spec.durations import milliseconds
+from kaspr_delta.spec.task import Schedule, TaskSpec
+
+
+def task_plan(task: Declared[TaskSpec], defaults: Defaults, references: References) -> TaskPlan | None:
+    """The plan of a task, or None for one that waits."""
+    ref = ResourceRef("task", task.name)
+    spec, source = task.spec, task.source
+    named = tuple(table_references(task, spec.processors))
+    for name, location in named:
+        references.table(ref, "table", name, location)
+    if ref in references.waiting:
+        return None
+    init = spec.processors.init
+    return TaskPlan(
+        name=task.name,
+        schedule=_schedule(spec.schedule) if spec.schedule else None,
+        init=source.snippet(init, "spec", "processors", "init") if init else None,
+        pipeline=tuple(pipeline(task, spec.processors, defaults)),
+        tables=tuple(dict.fromkeys(name for name, _ in named)),
+        log=task_table(task.name),
+        description=spec.description,
+        location=task.location,
+    )
+
+
+def _schedule(schedule: Schedule) -> SchedulePlan:
+    interval = milliseconds(schedule.interval) if schedule.interval else None
+    return SchedulePlan(interval, schedule.cron, schedule.timezone or "UTC")

@@ -1,0 +1,87 @@
+"""The topics of an application: every name its manifests mention, with what they declare about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kaspr_delta.plan.applications import Application, Declared
+from kaspr_delta.plan.defaults import Defaults
+from kaspr_delta.plan.definition import TopicPlan
+from kaspr_delta.plan.names import topic_table
+from kaspr_delta.plan.pipelines import OPERATIONS
+from kaspr_delta.spec.agent import AgentSpec
+from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.processors import Processors
+from kaspr_delta.spec.resource import ResourceSpec
+from kaspr_delta.spec.topic_configs import deletes, retention
+from kaspr_delta.spec.topics import TopicDeclaration
+
+
+class NamedTopic(NamedTuple):
+    """A place where a topic is named."""
+
+    name: str
+    location: Location
+    declared: TopicDeclaration
+
+
+def named_topics(application: Application) -> Iterator[NamedTopic]:
+    """All topics that are named, by resources that wait or are not run too: they can be filled beforehand."""
+    for agent in application.agents.values():
+        yield from _of_agent(agent)
+        yield from _sent_to(agent, agent.spec.processors)
+    for view in application.web_views.values():
+        yield from _sent_to(view, view.spec.processors)
+    for task in application.tasks.values():
+        yield from _sent_to(task, task.spec.processors)
+
+
+def topic_plans(named: Iterable[NamedTopic], defaults: Defaults) -> tuple[TopicPlan, ...]:
+    """The topics, sorted by name.
+
+    Of several declarations of one topic the greater number of partitions and the longer retention count.
+    """
+    declared: dict[str, list[TopicDeclaration]] = {}
+    for topic in named:
+        declared.setdefault(topic.name, []).append(topic.declared)
+    return tuple(
+        TopicPlan(
+            name,
+            topic_table(name),
+            max((one.partitions for one in declarations if one.partitions), default=defaults.partitions),
+            defaults.serializers,
+            _longest([_retention(one) for one in declarations]),
+        )
+        for name, declarations in sorted(declared.items())
+    )
+
+
+def _of_agent(agent: Declared[AgentSpec]) -> Iterator[NamedTopic]:
+    if agent.spec.input.topic:
+        for name in agent.spec.input.topic.names:
+            at = agent.source.locate_value("spec", "input", "topic", "name")
+            yield NamedTopic(name, at, agent.spec.input.topic)
+    for index, topic in enumerate(agent.spec.output.topics):
+        if topic.name:
+            at = agent.source.locate_value("spec", "output", "topics", index, "name")
+            yield NamedTopic(topic.name, at, topic)
+
+
+def _sent_to(resource: Declared[ResourceSpec], processors: Processors) -> Iterator[NamedTopic]:
+    for index, operation in processors.steps():
+        if operation.topic_send and operation.topic_send.name:
+            at = resource.source.locate_value(*OPERATIONS, index, "topicSend", "name")
+            yield NamedTopic(operation.topic_send.name, at, operation.topic_send)
+
+
+def _retention(declared: TopicDeclaration) -> int | None:
+    """How long the records of a topic are kept, in milliseconds; None where nothing is said, or for ever."""
+    if declared.retention is not None:
+        return declared.retention * 1_000 if declared.retention >= 0 else None
+    return retention(declared.config) if deletes(declared.config, "delete") else None
+
+
+def _longest(given: list[int | None]) -> int | None:
+    said = [length for length in given if length is not None]
+    return max(said, default=None)

@@ -1,0 +1,30 @@
+"""When a task is due: an interval counted from the start, or a cron text in a time zone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from kaspr_delta.plan.definition import SchedulePlan
+from kaspr_delta.spec.cron import for_cronsim
+
+
+def firings(schedule: SchedulePlan | None, start: datetime) -> Iterator[datetime]:
+    """The moments at which a task is due, in UTC or the schedule's time zone; without a schedule once, at the start.
+
+    The first run of an interval comes after it. Cron is read as Debian's cron reads it: where the clocks are put
+    forward, what would have been due in the missing hour is due at its end.
+    """
+    if schedule is None:
+        yield start
+    elif schedule.interval is not None:
+        length = timedelta(milliseconds=schedule.interval)
+        moment = start
+        while True:
+            moment += length
+            yield moment
+    elif schedule.cron is not None:
+        yield from CronSim(for_cronsim(schedule.cron), start.astimezone(ZoneInfo(schedule.timezone)))

@@ -1,0 +1,83 @@
+"""Several events at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.agent.state import AgentState
+from kaspr_delta.engine.agent.take import taken
+from kaspr_delta.plan.definition import TakePlan
+from tests.unit.engine.agent.agents import executor, mapped, record, sent, table_state
+
+TWO = TakePlan(2, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("take", "rest", "groups"),
+    [
+        (None, False, [[0], [1], [2]]),
+        (TWO, False, [[0, 1]]),
+        (TWO, True, [[0, 1], [2]]),
+        (TakePlan(3, 1), False, [[0, 1, 2]]),
+        (TakePlan(9, 1), False, []),
+    ],
+)
+def test_records_are_handed_over_in_groups(take: TakePlan | None, rest: bool, groups: Any) -> None:
+    records = [record(n, offset=n) for n in range(3)]
+    found = [[given.offset for given in group] for group in taken(records, take, rest=rest)]
+    assert found == groups
+
+
+def test_a_function_gets_a_list_and_the_context_the_events_in_the_same_order() -> None:
+    agent = executor(
+        mapped("def f(values): return [values, [event.key for event in context['event']]]"), take=TakePlan(3, 1)
+    )
+    effects = agent.process(record("a", key="A"), record("b", key="B"))
+    assert sent(effects) == [[["a", "b"], ["A", "B"]]]
+
+
+def test_a_list_that_is_returned_is_one_record() -> None:
+    assert sent(executor(mapped("def f(values): return values"), take=TWO).process(record(1), record(2))) == [[1, 2]]
+
+
+def test_what_cannot_be_decoded_is_a_dead_letter_by_itself() -> None:
+    effects = executor(mapped("def f(values): return values"), take=TWO).process(record(b"{oops"), record(2))
+    assert [effect.kind for effect in effects] == ["dead-letter", "send"]
+    assert sent(effects) == [[2]]
+
+
+def test_of_a_group_that_fails_every_record_is_a_dead_letter_and_nothing_else_remains() -> None:
+    counts = table_state()
+    source = "def f(values, counts):\n  counts['x'] = 1\n  return 1 / 0"
+    agent = executor(mapped(source, ["counts"]), tables=[counts], take=TWO)
+    effects = agent.process(record(1, key="A"), record(2, key="B"))
+    assert [(effect.kind, effect.key) for effect in effects] == [("dead-letter", b'"A"'), ("dead-letter", b'"B"')]
+    assert counts.written == {}
+
+
+def test_a_state_comes_back_as_it_was_written_and_leaves_out_what_it_does_not_know() -> None:
+    state = AgentState({"t": 3}, {"t": 5}, 12.5, {"counts": {"a:t/0": 7}})
+    assert AgentState.of(state.plain) == state
+    assert AgentState.of({**state.plain, "of a later version": 1}) == state
+    assert AgentState.of({}) == AgentState()
+
+
+def test_what_waits_waits_since_it_came() -> None:
+    began = time.time()
+    first = AgentState({"t": 0}, {"t": 0}).reached([record(1, offset=4), record(2, offset=5)]).processed([])
+    assert first.waiting
+    assert first.done == {"t": 0}
+    assert first.since is not None
+    assert first.since >= began
+    # Nothing was processed: the oldest still waits since then. Something was: what waits now came just now.
+    assert first.processed([]).since == first.since
+    later = first.reached([record(3, offset=6)]).processed([record(1, offset=4)._replace(source="t")])
+    assert later.since is not None
+    assert later.since >= first.since
+    assert later.done == {"t": 4}
+    done = later.at({"t": 9})
+    assert not done.waiting
+    assert done.done == done.read == {"t": 9, "in": 6}

@@ -1,0 +1,103 @@
+"""When tasks are due, and that each run is one at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import datetime, timedelta, timezone
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from kaspr_delta.plan.definition import ResourceRef, SchedulePlan
+from kaspr_delta.runtime.schedule import firings
+from kaspr_delta.runtime.scheduler import tasks_firing
+
+START = datetime(2026, 3, 28, 23, 30, tzinfo=timezone.utc)
+
+
+def due(schedule: SchedulePlan | None, times: int) -> list[str]:
+    return [f"{moment:%m-%d %H:%M:%S %z}" for moment in islice(firings(schedule, START), times)]
+
+
+def test_without_a_schedule_a_task_is_due_once_at_the_start() -> None:
+    assert due(None, 5) == ["03-28 23:30:00 +0000"]
+
+
+def test_an_interval_is_due_after_it_and_again() -> None:
+    assert due(SchedulePlan(90_000, None, "UTC"), 2) == ["03-28 23:31:30 +0000", "03-28 23:33:00 +0000"]
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "moments"),
+    [
+        ("0 9 * * mon-fri", "UTC", ["03-30 09:00:00 +0000", "03-31 09:00:00 +0000"]),
+        ("@daily", "UTC", ["03-29 00:00:00 +0000", "03-30 00:00:00 +0000"]),
+        ("0 0 ? * 7", "UTC", ["03-29 00:00:00 +0000", "04-05 00:00:00 +0000"]),
+        ("31 23 * * * 5", "UTC", ["03-28 23:31:05 +0000", "03-29 23:31:05 +0000"]),
+        # The clocks are put forward from two to three.
+        ("30 2 * * *", "Europe/Berlin", ["03-29 03:00:00 +0200", "03-30 02:30:00 +0200"]),
+    ],
+)
+def test_a_cron_text_is_due_in_its_time_zone(cron: str, zone: str, moments: list[str]) -> None:
+    assert due(SchedulePlan(None, cron, zone), 2) == moments
+
+
+class FakeQuery:
+    """A task that takes its time."""
+
+    def __init__(self, seconds: float = 0.0, error: Exception | None = None) -> None:
+        self.resource = self
+        self.ref = ResourceRef("task", "t")
+        self.seconds = seconds
+        self.error = error
+        self.runs = 0
+        self.at_once = 0
+        self.most_at_once = 0
+
+    def tick(self, _: Any, *, ending: bool) -> int:
+        assert not ending
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        time.sleep(self.seconds)
+        self.at_once -= 1
+        self.runs += 1
+        if self.error is not None:
+            raise self.error
+        return 1
+
+
+def fire(query: FakeQuery, schedule: SchedulePlan | None, seconds: float) -> list[tuple[ResourceRef, Exception]]:
+    failures: list[tuple[ResourceRef, Exception]] = []
+    task: Any = query
+    with tasks_firing(None, [(task, schedule)], lambda ref, error: failures.append((ref, error))):  # type: ignore[arg-type]
+        time.sleep(seconds)
+    assert not any(thread.name == "task/t" for thread in threading.enumerate())
+    return failures
+
+
+def test_a_task_without_a_schedule_runs_once() -> None:
+    query = FakeQuery()
+    assert fire(query, None, 0.2) == []
+    assert query.runs == 1
+
+
+def test_what_a_long_run_missed_is_not_made_up_for_and_runs_never_overlap() -> None:
+    query = FakeQuery(seconds=0.25)
+    fire(query, SchedulePlan(100, None, "UTC"), 0.9)
+    assert 2 <= query.runs <= 4
+    assert query.most_at_once == 1
+
+
+def test_what_stops_a_task_for_good_is_told() -> None:
+    broken = OSError("disk full")
+    assert fire(FakeQuery(error=broken), None, 0.1) == [(ResourceRef("task", "t"), broken)]
+
+
+def test_a_task_that_is_not_due_yet_ends_at_once() -> None:
+    query = FakeQuery()
+    started = datetime.now(timezone.utc)
+    fire(query, SchedulePlan(3_600_000, None, "UTC"), 0.0)
+    assert datetime.now(timezone.utc) - started < timedelta(seconds=2)
+    assert query.runs == 0
