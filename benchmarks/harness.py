@@ -48,8 +48,11 @@ def publish(measurements: Iterable[Measurement]) -> None:
         "python": platform.python_version(),
     }
     (RESULTS / "machine.json").write_text(json.dumps(machine, indent=2) + "\n")
-    table = Table("stage", "rows per second", box=None, header_style="bold")
-    table.columns[1].justify = "right"
+    table = Table("stage", box=None, header_style="bold")
+    for heading in ("rows per second", "peer's", "ratio", "goal"):
+        table.add_column(heading, justify="right")
     for m in measured:
-        table.add_row(m.name, f"{m.ours:,.0f}")
+        peer = "" if m.peer is None else f"{m.peer:,.0f}"
+        ratio = "" if m.ratio is None else f"[{'green' if m.holds else 'red'}]{m.ratio:.2f}[/]"
+        table.add_row(m.name, f"{m.ours:,.0f}", peer, ratio, m.goal or "")
     Console(highlight=False).print(table)

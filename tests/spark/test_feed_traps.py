@@ -152,6 +152,7 @@ def test_a_renamed_column_is_refused(app: Application) -> None:
     rebuilt(app)
 
 
+@pytest.mark.slow
 def test_added_columns_restored_versions_and_compaction_are_followed(app: Application) -> None:
     app.sql("ALTER TABLE orders ADD COLUMNS (note STRING)")
     app.sql("""INSERT INTO orders VALUES ('"c"', '{"product_id":"P1"}', NULL, 'by hand')""")

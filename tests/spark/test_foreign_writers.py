@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kaspr_delta import Application
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def test_rows_written_by_sql_are_joined_and_odd_ones_are_dead_letters(spark: Spa
     assert app.join("inner").get("twice")["left"]["n"] == 1
 
 
+@pytest.mark.slow
 def test_update_merge_and_overwrite_by_sql_are_followed(spark: SparkSession, tmp_path: Path) -> None:
     app = open_app(spark, tmp_path)
     app.table("products").put({"P1": {"name": "Widget"}, "P2": {"name": "Gadget"}})

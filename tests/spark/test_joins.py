@@ -173,6 +173,30 @@ def test_an_extractor_that_raises_makes_a_dead_letter_and_a_row_without_key(stor
     assert emitted(story, "inner", "raises") == [ABSENT] * len(WAVES)
 
 
+MIRROR = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: mirror, labels: {kaspr.io/app: joins}}
+spec:
+  input: {channel: {name: left-joined, tombstones: true}}
+  output: {topics: [{name: mirrored}]}
+"""
+
+
+def test_two_agents_of_one_channel_both_get_every_record(story: Any, tmp_path: Path) -> None:
+    """The other one comes later, and begins at the beginning."""
+    (tmp_path / "mirror.yaml").write_text(MIRROR)
+    first: Application = story["app"]
+    warehouse = first.delta.namespace.checkpoints.parents[1]
+    app = Application.open(tmp_path / "mirror.yaml", warehouse=warehouse, spark=first.spark)
+    app.run(only=["agent/mirror"])
+    mirrored = [record["value"] for record in app.topic("mirrored").records()]
+    emissions = [record["value"] for record in app.channel("left-joined").records()]
+    assert sorted(mirrored, key=str) == sorted(emissions, key=str)
+    shown = [value for value in emissions if value is not None]
+    assert len(app.topic("named").records()) + len(app.dead_letters("agent/name-products")) == len(shown)
+
+
 def test_the_result_table_is_the_fold_of_the_channel(story: Mapping[str, Any]) -> None:
     app: Application = story["app"]
     for join, channel in JOINS.items():

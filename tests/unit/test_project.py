@@ -21,6 +21,15 @@ def test_the_picture_of_the_rooms_is_what_the_tree_shows() -> None:
     assert drawn == rooms
 
 
+def test_every_test_that_stands_for_a_scenario_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+|tests/acceptance/[\w-]+)`", (ROOT / "tests" / "scenarios.md").read_text()))
+    files = [*(ROOT / "tests").rglob("test_*.py")]
+    written = {name for file in files for name in re.findall(r"(?m)^def (test_\w+)", file.read_text())}
+    cases = {f"tests/acceptance/{folder.name}" for folder in (ROOT / "tests" / "acceptance").iterdir()}
+    assert named - written - cases == set()
+    assert len(named) > 40
+
+
 def test_every_make_target_is_documented() -> None:
     text = (ROOT / "Makefile").read_text()
     phony = next(line for line in text.splitlines() if line.startswith(".PHONY:")).split()[1:]

@@ -9,6 +9,9 @@ from functools import lru_cache
 from types import AsyncGeneratorType, CodeType, GeneratorType
 from typing import Any, NamedTuple
 
+# What most functions return: certainly nothing to await.
+_PLAIN = frozenset({dict, list, tuple, str, bytes, int, float, bool, type(None)})
+
 
 def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -> Any:
     """Call with the value and those keyword arguments that the function accepts.
@@ -16,12 +19,21 @@ def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -
     The value goes to the first positional parameter; where parameters in front of it have the names of keyword
     arguments, they get those. A function without a place for the value is called without it. Coroutines are awaited.
     """
-    plan = _plan_of(function, tuple(offered))
-    positional = [offered[name] for name in plan.first]
-    if plan.takes_value:
-        positional.append(value)
-    result = function(*positional, **{name: offered[name] for name in plan.keywords})
+    first, takes_value, keywords = _plan_of(function, tuple(offered))
+    if takes_value and not first:
+        result = function(value, **{name: offered[name] for name in keywords}) if keywords else function(value)
+    else:
+        positional = [offered[name] for name in first]
+        if takes_value:
+            positional.append(value)
+        result = function(*positional, **{name: offered[name] for name in keywords})
+    if type(result) in _PLAIN:
+        return result
     return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
+
+
+GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
+"""The types that fan out."""
 
 
 def fan_out(result: Any) -> Iterator[Any]:

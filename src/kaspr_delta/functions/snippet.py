@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import CodeType
@@ -31,6 +31,11 @@ class Snippet:
     def code(self) -> CodeType:
         """The compiled source. Raises SyntaxError, with the manifest's line, for text that is not Python."""
         return _compiled(self.source, self.file, self.first_line)
+
+    @property
+    def remembers_nothing(self) -> bool:
+        """Whether it makes no difference if it is executed once or for every value: it only defines functions."""
+        return _remembers_nothing(self.source)
 
     @property
     def fingerprint(self) -> str:
@@ -60,6 +65,37 @@ def _compiled(source: str, file: str, first_line: int) -> CodeType:
     tree = ast.parse(source, file)
     ast.increment_lineno(tree, first_line - 1)
     return compile(tree, file, "exec", dont_inherit=True)
+
+
+@lru_cache(maxsize=4096)
+def _remembers_nothing(source: str) -> bool:
+    tree = ast.parse(source)
+    names = {statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return all(map(_only_defines, tree.body)) and not any(_may_leave_traces(node, names) for node in ast.walk(tree))
+
+
+def _only_defines(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+            return True
+        case (
+            ast.FunctionDef(args=arguments, decorator_list=[]) | ast.AsyncFunctionDef(args=arguments, decorator_list=[])
+        ):
+            defaults = (*arguments.defaults, *filter(None, arguments.kw_defaults))
+            return all(isinstance(default, ast.Constant) for default in defaults)
+    return False
+
+
+def _may_leave_traces(node: ast.AST, functions: Collection[str]) -> bool:
+    """Whether a statement may change what the next call sees: a global name, or something kept at a function."""
+    match node:
+        case ast.Global():
+            return True
+        case ast.Name(id="globals" | "vars" | "exec" | "eval" | "setattr" | "locals"):
+            return True
+        case ast.Attribute(value=ast.Name(id=name)):
+            return name in functions
+    return False
 
 
 def functions_written_in(source: str) -> tuple[str, ...]:

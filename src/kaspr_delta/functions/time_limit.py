@@ -7,6 +7,7 @@ waits outside Python, for a socket say, notices when it returns.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from types import TracebackType
@@ -47,12 +48,22 @@ class at_most:  # noqa: N801  reads as a statement; a class, for it is entered o
 
 
 def _start_watch() -> None:
-    global _watch  # noqa: PLW0603  one a process; a worker that was forked has to start its own
-    if _watch is None or not _watch.is_alive():
+    global _watch  # noqa: PLW0603  one a process
+    if _watch is None:
         with _starting:
-            if _watch is None or not _watch.is_alive():
+            if _watch is None:
                 _watch = threading.Thread(target=_keep_watch, name="event timeout", daemon=True)
                 _watch.start()
+
+
+def _forget_watch() -> None:
+    """A forked process has the variable, but not the thread."""
+    global _watch, _starting
+    _watch, _starting = None, threading.Lock()
+    _deadlines.clear()
+
+
+os.register_at_fork(after_in_child=_forget_watch)
 
 
 def _keep_watch() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 # The layout of an application's tables. A change that an older or newer version would misread takes the next number.
-WAREHOUSE_FORMAT = 1
+WAREHOUSE_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections import deque
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -35,15 +36,29 @@ def canonical_key(key: Any) -> str:
     return _dump(parse(text), sort_keys=True)
 
 
+@lru_cache(maxsize=100_000)
+def text_key(key: str) -> str:
+    """The JSON text of a key that is text; the same few keys are asked for again and again."""
+    return _dump(key)
+
+
 def value_text(value: Any) -> str:
     """The JSON text of a value. Raises SerializationError for what has none."""
-    return _dump(value)
+    return int.__repr__(value) if type(value) is int else _dump(value)
 
 
 def parse(text: str | bytes) -> Any:
     """The object that a JSON text stands for. Raises SerializationError for text that is not JSON."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        if isinstance(text, bytes):
+            text = text.decode()
+        if text.isdecimal() and text.isascii() and (len(text) == 1 or text[0] != "0"):
+            return int(text)
+        if text[:1] in _BEGINNINGS:
+            value, end = _decoder.raw_decode(text)
+            if end == len(text):
+                return value
+        return _decoder.decode(text)
     except (ValueError, RecursionError) as error:
         shown = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")
         msg = f"not JSON: {shown!r} ({error})"
@@ -60,10 +75,9 @@ def is_canonical(text: str) -> bool:
 
 def _dump(value: Any, *, sort_keys: bool = False) -> str:
     try:
-        text = json.dumps(
-            value, default=_plain, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
-        text.encode()  # a lone surrogate has no UTF-8, and would fail far from its cause
+        text = (_encode_sorted if sort_keys else _encode)(value)
+        if not text.isascii():
+            text.encode()  # a lone surrogate has no UTF-8, and would fail far from its cause
     except Exception as error:  # an object's own __json__ may raise anything
         msg = f"no JSON text for {type(value).__name__} {reprlib.repr(value)}: {error}"
         raise SerializationError(msg) from error
@@ -97,3 +111,14 @@ def _type_and_text(item: Any) -> tuple[str, str]:
 def _refuse_constant(name: str) -> None:
     msg = f"{name} is not JSON"
     raise ValueError(msg)
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+# With these a text begins that has no blanks in front, so that the decoder need not look for them.
+_BEGINNINGS = frozenset('{["')
+_encode, _encode_sorted = (
+    json.JSONEncoder(
+        default=_plain, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode
+    for sort_keys in (False, True)
+)

@@ -28,12 +28,21 @@ class TableText:
         """The text under which a key is stored and looked up."""
         if key is not None and self.serializers.key == "raw":
             return _base64(key)
+        if type(key) is str:
+            return json_text.text_key(key)
         # Bytes that already are JSON text get encoded once more, as Kaspr's guide describes for mismatched serializers.
         text = json_text.canonical_key(_text_of(key) if isinstance(key, bytes) else key)
         if text == _NULL:
             msg = f"{key!r} is no key"
             raise SerializationError(msg)
         return text
+
+    def foreign_key(self, key: Any) -> str:
+        """The text under which an extractor's key is looked up: as ``key``, but a table of bytes wants bytes."""
+        if self.serializers.key == "raw" and not isinstance(key, bytes):
+            msg = f"the right table has raw keys, which are bytes, and the extractor gave {type(key).__name__}"
+            raise SerializationError(msg)
+        return self.key(key)
 
     def key_object(self, text: str) -> Any:
         """The key that a text stands for, fit to be a dictionary key: lists are tuples, objects are ObjectKeys."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -238,6 +239,18 @@ def test_the_changelog_of_a_table_is_no_topic_but_the_table(plan: Callable[..., 
     changelog = built.changelog("shop-app-t1-changelog")
     assert changelog is not None
     assert changelog.name == "t1"
+
+
+def test_a_join_without_a_type_is_inner(plan: Callable[..., Plan]) -> None:
+    for written in ("", "\ntype:"):
+        (join,) = plan(ORDERS, PRODUCTS, (*JOIN[:2], JOIN[2] + written)).joins
+        assert join.type == "inner"
+
+
+def test_a_global_table_is_a_table_like_any_other(plan: Callable[..., Plan]) -> None:
+    everywhere, usual = (plan(("KasprTable", "t", f"global: {flag}")).tables[0] for flag in ("true", "false"))
+    assert everywhere.is_global
+    assert replace(everywhere, is_global=False) == usual
 
 
 def test_a_pattern_takes_the_topics_that_match_as_a_whole(plan: Callable[..., Plan]) -> None:

@@ -38,14 +38,30 @@ class Message:
     headers: dict[str, bytes]
 
 
-@dataclass(slots=True)
 class Event:
-    """``context["event"]``: key and value decoded, headers by name."""
+    """``context["event"]``: key and value decoded, headers by name. What few functions ask for is made when asked."""
 
-    key: Any
-    value: Any
-    headers: dict[str, bytes]
-    message: Message
+    __slots__ = ("_headers", "_record", "key", "value")
+
+    def __init__(self, record: InputRecord, key: Any, value: Any) -> None:
+        self.key = key
+        self.value = value
+        self._record = record
+        self._headers: dict[str, bytes] | None = None
+
+    @property
+    def headers(self) -> dict[str, bytes]:
+        """The record's headers by name."""
+        if self._headers is None:
+            self._headers = {header["key"]: header["value"] for header in self._record.headers or ()}
+        return self._headers
+
+    @property
+    def message(self) -> Message:
+        """The record as it is on its topic."""
+        source, key, value, _, moment, partition, offset = self._record
+        timestamp = None if moment is None else moment.timestamp()
+        return Message(key, value, source, partition, offset, timestamp, self.headers)
 
 
 class JoinedValue(dict[str, Any]):
@@ -100,7 +116,7 @@ class TopicDecoder:
     def __call__(self, record: InputRecord) -> Event:
         """The event of a record."""
         key, value = decode(self.serializers.key, record.key), decode(self.serializers.value, record.value)
-        return _event(record, key, value)
+        return Event(record, key, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +130,11 @@ class ChannelDecoder:
         """The event of a record."""
         key = None if record.key is None else self.left.event_key(record.key.decode())
         if record.value is None:
-            return _event(record, key, None)
+            return Event(record, key, None)
         texts: dict[str, str | None] = decode("json", record.value)
         left, right = texts["left"], texts["right"]
         value = JoinedValue(
             left=None if left is None else self.left.value_object(left),
             right=None if right is None else self.right.value_object(right),
         )
-        return _event(record, key, value)
-
-
-def _event(record: InputRecord, key: Any, value: Any) -> Event:
-    headers = {header["key"]: header["value"] for header in record.headers or ()}
-    timestamp = None if record.timestamp is None else record.timestamp.timestamp()
-    message = Message(record.key, record.value, record.source, record.partition, record.offset, timestamp, headers)
-    return Event(key, value, headers, message)
+        return Event(record, key, value)

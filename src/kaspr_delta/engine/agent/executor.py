@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from kaspr_delta.engine.agent.changelog import table_write
 from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import App, Decoder, Event, InputRecord
-from kaspr_delta.engine.agent.output import Topics, send
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.step import Step
 from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
 from kaspr_delta.engine.metrics import counter
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.call import call, fan_out
+from kaspr_delta.functions.call import call
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
-from kaspr_delta.plan.definition import OperationPlan, SendPlan, TablePlan, TakePlan
+from kaspr_delta.plan.definition import OperationPlan, SendPlan, TakePlan
 
 # What `init` made, once per process: it may be costly, and what it holds need not be picklable.
 _init_scopes: dict[tuple[str, Snippet | None], dict[str, Any]] = {}
@@ -73,6 +73,13 @@ class Executor:
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     read_only: bool = False
     timeout: float = 300.0
+    # By the snippet's identity, which is faster to tell than its text.
+    _functions: dict[int, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
+    _objects: dict[str, Table | WindowedTable] = field(default_factory=dict, init=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Functions of manifests cannot be pickled: a worker makes its own."""
+        return {**self.__dict__, "_functions": {}, "_objects": {}}
 
     def process(self, *records: InputRecord) -> list[Effect]:
         """The sends of one event, which with ``take`` is several records; its table writes are kept in ``tables``.
@@ -80,17 +87,18 @@ class Executor:
         An event that fails leaves neither: its effects are dead letters, one a record. ``init`` then runs anew for the
         next event. Of several records, those that cannot be decoded are dead letters by themselves.
         """
-        letters, events = [], []
-        for record in records:
+        if self.plan.take is None:
+            (record,) = records
             try:
-                events.append((record, self.decoder(record)))
+                event = self.decoder(record)
             except SerializationError:
-                letters.append(_dead_letter(record, account_of_failure(frames=4)))
-        return [*letters, *self._handle(events)] if events else letters
+                return [_dead_letter(record, account_of_failure(frames=4))]
+            return self._attempt(event.value, {"app": self.app, "event": event}, record.timestamp, ((record, event),))
+        return self._together(records)
 
     def fire(self, source: str, at: datetime) -> list[Effect]:
         """The sends of one run without an event, a task's: its first operation is given None."""
-        return self._attempt(None, {}, at, lambda account: [_letter(source, None, None, at, account)])
+        return self._attempt(None, {"app": self.app}, at, (), source)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -101,51 +109,55 @@ class Executor:
             for operation, times in state.counts.items()
         }
 
-    def _handle(self, events: list[tuple[InputRecord, Event]]) -> list[Effect]:
-        happened: Any = [event for _, event in events]
-        value: Any = [event.value for event in happened]
-        if self.plan.take is None:
-            (happened,), (value,) = happened, value
+    def _together(self, records: Sequence[InputRecord]) -> list[Effect]:
+        letters, events = [], []
+        for record in records:
+            try:
+                events.append((record, self.decoder(record)))
+            except SerializationError:
+                letters.append(_dead_letter(record, account_of_failure(frames=4)))
+        if not events:
+            return letters
+        context = {"app": self.app, "event": [event for _, event in events]}
         timestamp = max((record.timestamp for record, _ in events if record.timestamp), default=None)
-
-        def letters(account: str) -> list[Effect]:
-            return [_dead_letter(record, account) for record, _ in events]
-
-        return self._attempt(value, {"event": happened}, timestamp, letters, events)
+        return [*letters, *self._attempt([event.value for _, event in events], context, timestamp, events)]
 
     def _attempt(
         self,
         value: Any,
-        context: Mapping[str, Any],
+        context: dict[str, Any],
         timestamp: datetime | None,
-        letters: Callable[[str], list[Effect]],
-        events: Sequence[tuple[InputRecord, Event]] = (),
+        events: Sequence[tuple[InputRecord, Event]],
+        source: str = "",
     ) -> list[Effect]:
-        """Run the pipeline; what it did stands, or else nothing of it does and there are letters instead."""
+        """Run the pipeline; what it did stands, or else nothing of it does and there are dead letters instead.
+
+        ``source`` is where it comes from when no event brought it.
+        """
         effects: list[Effect] = []
         try:
             with at_most(self.timeout):
                 for clock in self.clocks.values():
                     clock.arrive(events)
-                scope = {**self._init_scope(), "context": {"app": self.app, **context}}
-                self._run(_Step(self, scope, timestamp, effects), value)
+                step = Step(self, context, timestamp, effects)
+                for final in self._final_values(step, value):
+                    for output in self.plan.outputs:
+                        step.send(output, final, {})
         except AUTHORS_CODE_FAILED:
             _init_scopes.pop((self.identity, self.plan.init), None)
+            self._functions.clear()
             for part in (*self.tables.values(), *self.clocks.values()):
                 part.drop()
-            return letters(account_of_failure(frames=4))
+            account = account_of_failure(frames=4)
+            letters = [_dead_letter(record, account) for record, _ in events]
+            return letters or [_letter(source, None, None, timestamp, account)]
         for name, state in self.tables.items():
             state.keep(timestamp, self.clocks[name].stream if name in self.clocks else None)
         for clock in self.clocks.values():
             clock.keep()
         return effects
 
-    def _run(self, step: _Step, value: Any) -> None:
-        for final in self._final_values(step, value):
-            for output in self.plan.outputs:
-                step.send(output, final, {})
-
-    def _final_values(self, step: _Step, value: Any) -> Iterator[Any]:
+    def _final_values(self, step: Step, value: Any) -> Iterator[Any]:
         """What comes out of the pipeline: depth-first by the values of its first operation, then level by level."""
         if not self.plan.pipeline:
             yield value
@@ -157,89 +169,44 @@ class Executor:
                 level = [result for item in level for result in step.apply(operation, item)]
             yield from level
 
+    def function(self, snippet: Snippet, context: dict[str, Any]) -> Callable[..., Any]:
+        """The function of an operation, in the scope of ``init`` and the current event.
+
+        It is executed anew for every value: names it sets at its top level start anew each time. One that sets none is
+        executed once, which nobody can tell.
+        """
+        known = self._functions.get(id(snippet))
+        if known is None:
+            known = snippet.function({**self._init_scope(), "context": context})
+            if snippet.remembers_nothing:
+                self._functions[id(snippet)] = known
+        else:
+            known.__globals__["context"] = context
+        return known
+
+    def table(self, name: str) -> Table | WindowedTable:
+        """A table as functions get it. Raises TypeError for a defaultSelector that returns no class."""
+        if name not in self._objects:
+            self._objects[name] = self._table(name)
+        return self._objects[name]
+
+    def _table(self, name: str) -> Table | WindowedTable:
+        state: Any = self.tables[name]
+        default = None if state.plan.default is None else call(in_empty_scope(state.plan.default), None, {})
+        if state.plan.default is not None and not isinstance(default, type):
+            msg = f"defaultSelector of table {name!r} must return a class, such as int or dict, not {default!r}"
+            raise TypeError(msg)
+        clock = self.clocks.get(name)
+        if clock is None:
+            return Table(state, default, read_only=self.read_only)
+        return WindowedTable(state, clock, default, read_only=self.read_only)
+
     def _init_scope(self) -> dict[str, Any]:
         known = (self.identity, self.plan.init)
         if known not in _init_scopes:
             scope: dict[str, Any] = {"context": {"app": self.app}}
             _init_scopes[known] = self.plan.init.run(scope) if self.plan.init is not None else scope
         return _init_scopes[known]
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """Operations applied within one event."""
-
-    executor: Executor
-    scope: dict[str, Any]
-    timestamp: datetime | None
-    effects: list[Effect]
-
-    def apply(self, operation: OperationPlan, value: Any) -> Iterator[Any]:
-        """The values an operation hands on."""
-        tables = {p.parameter: self._table(p.table) for p in operation.tables}
-        if operation.send is not None:
-            yield from self._topic_send(operation.send, value, tables)
-        elif operation.function is not None:
-            # A copy of the scope for every value: names an operation sets at its top level start anew each time.
-            function = operation.function.function(dict(self.scope))
-            result = call(function, value, tables)
-            if operation.kind == "map":
-                yield from fan_out(result)
-            elif result:
-                yield value
-
-    def send(self, plan: SendPlan, value: Any, offered: Mapping[str, Any]) -> Effect | None:
-        """Put a value on a topic, unless its predicate declines."""
-        effect = send(plan, value, offered, self.executor.topics, self.timestamp)
-        if effect is None:
-            return None
-        table = self.executor.topics.changelogs.get(effect.target)
-        if table is None:
-            self.effects.append(effect)
-        else:
-            self._write(table, *table_write(effect, table))
-        return effect
-
-    def _write(self, table: TablePlan, key: str, value: str | None) -> None:
-        """What was sent to a changelog: in order with the agent's own writes, where it has the table."""
-        state: Any = self.executor.tables.get(table.name)
-        if state is not None:
-            state.put(key, value)
-            return
-        data = None if value is None else value.encode()
-        self.effects.append(Effect("write", table.name, key.encode(), data, None, self.timestamp))
-
-    def _topic_send(self, plan: SendPlan, value: Any, tables: Mapping[str, Any]) -> Iterator[Any]:
-        effect = self.send(plan, value, tables)
-        if effect is None or not plan.ack:
-            if plan.pass_through:
-                yield value
-            return
-        metadata = self._metadata(effect)
-        yield (value, metadata) if plan.pass_through else metadata
-
-    def _metadata(self, effect: Effect) -> dict[str, Any]:
-        """What Kafka tells of a record that was sent; the offset is -1, for the batch has not been committed yet."""
-        return {
-            "topic": effect.target,
-            "partition": effect.partition,
-            "topic_partition": (effect.target, effect.partition),
-            "offset": -1,
-            "timestamp": None if effect.timestamp is None else effect.timestamp.timestamp(),
-            "timestamp_type": 0,
-        }
-
-    def _table(self, name: str) -> Table | WindowedTable:
-        state: Any = self.executor.tables[name]
-        default = None if state.plan.default is None else call(in_empty_scope(state.plan.default), None, {})
-        if state.plan.default is not None and not isinstance(default, type):
-            msg = f"defaultSelector of table {name!r} must return a class, such as int or dict, not {default!r}"
-            raise TypeError(msg)
-        clock = self.executor.clocks.get(name)
-        read_only = self.executor.read_only
-        if clock is None:
-            return Table(state, default, read_only=read_only)
-        return WindowedTable(state, clock, default, read_only=read_only)
 
 
 def _dead_letter(record: InputRecord, detail: str) -> Effect:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta, timezone
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -16,6 +18,8 @@ from kaspr_delta.engine.sequence import first_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,19 @@ class RunAgent:
 
 def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
     """Rows with the columns of InputRecord, one by one."""
-    columns = [rows.column(name).to_pylist() for name in InputRecord._fields]
-    return (InputRecord(*values) for values in zip(*columns, strict=True))
+    columns = [_values(rows.column(name)) for name in InputRecord._fields]
+    return map(InputRecord._make, zip(*columns, strict=True))
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
+    """The values of a column as Python has them; the slow ones of pyarrow's own conversion made faster."""
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    if pa.types.is_timestamp(column.type):
+        moments = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+        return (None if moment is None else EPOCH + timedelta(microseconds=moment) for moment in moments)
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def in_partition_order(records: DataFrame) -> DataFrame:

@@ -100,7 +100,7 @@ class Extract:
         try:
             with at_most(self.timeout):
                 key = call(in_empty_scope(self.extractor), value, {})
-            fk = None if key is None else self.right.key(key)
+            fk = None if key is None else self.right.foreign_key(key)
         except SerializationError as error:
             return LeftRow(left, left_hash, None, _problem("foreign key cannot be used", str(error), left))
         except AUTHORS_CODE_FAILED:

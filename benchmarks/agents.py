@@ -1,0 +1,165 @@
+"""Agents against what one would write by hand, on the same topic and with the same functions.
+
+Ratios are ours over the peer's rows per second; a state's growth is a ratio of seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from benchmarks.harness import Measurement
+from kaspr_delta import Application
+from kaspr_delta.functions.entrypoint import resolve
+from kaspr_delta.serde import json_text
+
+CATEGORIES = 50
+GROWTH = 2
+_MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: counters, labels: {kaspr.io/app: bench}}
+spec: {defaultSelector: {python: "def default(): return int"}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: map, labels: {kaspr.io/app: bench}}
+spec:
+  input: {topic: {name: events}}
+  output: {topics: [{name: mapped}]}
+  processors:
+    pipeline: [map]
+    operations: [{name: map, map: {python: "%(map)s"}}]
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: count, labels: {kaspr.io/app: bench}}
+spec:
+  input: {topic: {name: events}}
+  processors:
+    pipeline: [count]
+    operations:
+      - {name: count, tables: [{name: counters, paramName: counters}], map: {python: "%(count)s"}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: touch, labels: {kaspr.io/app: bench}}
+spec:
+  input: {topic: {name: touches}}
+  processors:
+    pipeline: [count]
+    operations:
+      - {name: count, tables: [{name: counters, paramName: counters}], map: {python: "%(count)s"}}
+"""
+MAP = "def f(value):\\n  value['double'] = value['n'] * 2\\n  return value"
+COUNT = "def f(value, counters):\\n  counters[value['category']] += 1\\n  return value"
+
+
+def measure(folder: Path, events: int) -> Iterator[Measurement]:
+    """Stateless map, counting, and a batch on a state of growing size."""
+    manifests = folder / "bench.yaml"
+    manifests.write_text(_MANIFESTS % {"map": MAP, "count": COUNT})
+    app = Application.open(manifests, warehouse=folder / "wh")
+    _fill(app, events)
+    yield _against("agent, stateless map", events, lambda: _run(app, "map"), lambda: _bare_map(app), 0.7)
+    yield _against("agent, counting", events, lambda: _run(app, "count"), lambda: _one_process(app, folder), 0.4)
+    counted = app.table("counters").to_dict()
+    if sum(counted.values()) != events:
+        msg = f"{events} events went in, and {sum(counted.values())} were counted"
+        raise RuntimeError(msg)
+    yield _growth(app)
+
+
+def _against(name: str, rows: int, ours: Callable[[], Any], peer: Callable[[], Any], goal: float) -> Measurement:
+    speeds = []
+    for work in (ours, peer):
+        started = time.monotonic()
+        work()
+        speeds.append(rows / (time.monotonic() - started))
+    ratio = speeds[0] / speeds[1]
+    return Measurement(name, speeds[0], speeds[1], round(ratio, 3), f">= {goal}", ratio >= goal)
+
+
+def _fill(app: Application, events: int) -> None:
+    """Events of Zipf-skewed categories, about 100 bytes of JSON each, in ten commits."""
+    weights = [1 / (rank + 1) for rank in range(CATEGORIES)]
+    total = sum(weights)
+    bounds = [sum(weights[: rank + 1]) / total for rank in range(CATEGORIES)]
+    category = F.lit(0)
+    for bound in bounds[:-1]:
+        category = category + (F.rand(7) > bound).cast("int")
+    rows = app.spark.range(events).withColumn("category", F.concat(F.lit("category-"), category.cast("string")))
+    value = F.to_json(F.struct("category", F.col("id").alias("n"), F.lit("x" * 40).alias("padding")))
+    records = rows.select(
+        F.encode(F.concat(F.lit('"k'), F.col("id") % 1000, F.lit('"')), "UTF-8").alias("key"),
+        F.encode(value, "UTF-8").alias("value"),
+        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+        F.current_timestamp().alias("timestamp"),
+        (F.col("id") % 3).cast("int").alias("partition"),
+        F.col("id").alias("seq"),
+    )
+    for part in range(10):
+        app.delta.append(records.where(F.col("id") % 10 == part), "topic__events")
+
+
+def _run(app: Application, agent: str) -> None:
+    app.run(only=[f"agent/{agent}"])
+
+
+def _bare_map(app: Application) -> None:
+    """The same decoding, call and encoding, without anything around them."""
+    snippet = resolve(MAP.replace("\\n", "\n"))
+
+    def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        function = snippet.function({})
+        for batch in batches:
+            values = [json_text.parse(value) for value in batch.column("value").to_pylist()]
+            encoded = [json_text.value_text(function(value)).encode() for value in values]
+            yield pa.RecordBatch.from_arrays([batch.column("key"), pa.array(encoded, pa.binary())], ["key", "value"])
+
+    rows = app.delta.read(app.spark, "topic__events").select("key", "value")
+    rows.mapInArrow(mapped, "key BINARY, value BINARY").write.format("delta").saveAsTable("bare")
+
+
+def _one_process(app: Application, folder: Path) -> None:
+    """One Python process without Spark: read the topic once, count in a dictionary, write it as a Delta table."""
+    from deltalake import DeltaTable, write_deltalake
+
+    function = resolve(COUNT.replace("\\n", "\n")).function({})
+    counters: Counter[str] = Counter()
+    location = app.delta.namespace.location("topic__events")
+    for batch in DeltaTable(str(location)).to_pyarrow_dataset().to_batches(columns=["value"]):
+        for value in batch.column("value").to_pylist():
+            function(json.loads(value), counters)
+    rows = pa.table({"key": list(counters), "value": [str(count) for count in counters.values()]})
+    write_deltalake(str(folder / "counted"), rows)
+
+
+def _growth(app: Application) -> Measurement:
+    """A batch of 1,000 events on a table of ten thousand keys, then of a million."""
+    seconds = []
+    for keys in (10_000, 1_000_000):
+        filled = app.spark.range(keys).select(
+            F.format_string('"key-%07d"', "id").alias("key"),
+            F.lit("1").alias("value"),
+            F.current_timestamp().alias("timestamp"),
+        )
+        app.delta.replace(filled, "counters")
+        for warm in (True, False):
+            touched = [{"value": {"category": f"key-{n * (keys // 1_000):07d}"}} for n in range(1_000)]
+            app.topic("touches").produce(touched)
+            started = time.monotonic()
+            _run(app, "touch")
+            if not warm:
+                seconds.append(time.monotonic() - started)
+    ratio = seconds[1] / seconds[0]
+    name = "agent, 1,000 events on 1 M keys against 10 k keys"
+    ours, peer = 1_000 / seconds[1], 1_000 / seconds[0]
+    return Measurement(name, ours, peer, round(ratio, 3), f"<= {GROWTH} x the seconds", ratio <= GROWTH)

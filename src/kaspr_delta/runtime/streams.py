@@ -1,0 +1,149 @@
+"""The streaming queries of a run: started, watched, restarted where that is all it takes, and stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from kaspr_delta.engine.query import Query
+from kaspr_delta.engine.source_errors import columns_were_added
+from kaspr_delta.errors import ResourceFailedError
+from kaspr_delta.plan.definition import ResourceRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from typing_extensions import Self
+
+# Seconds between two looks at a query that is to stop.
+_POLL = 0.1
+
+
+@dataclass
+class Failures:
+    """What stopped resources. The others go on; all is told at the end."""
+
+    queries: Mapping[ResourceRef, Query]
+    errors: dict[ResourceRef, Exception] = field(default_factory=dict)
+
+    def __contains__(self, ref: ResourceRef) -> bool:
+        return ref in self.errors
+
+    def __bool__(self) -> bool:
+        return bool(self.errors)
+
+    def note(self, ref: ResourceRef, error: Exception | None) -> None:
+        """A resource has failed, if there is an error."""
+        if error is not None:
+            self.errors[ref] = self.queries[ref].account_of(error)
+
+    def tell(self) -> None:
+        """Raise ResourceFailedError if any has failed."""
+        if self.errors:
+            raise ResourceFailedError("\n".join(f"{ref} failed: {_short(e)}" for ref, e in self.errors.items()))
+
+
+@dataclass
+class Streams:
+    """The queries of some resources. With an interval they run until stopped, without one until nothing is left."""
+
+    spark: SparkSession
+    queries: Mapping[ResourceRef, Query]
+    failures: Failures
+    every: str | None
+    running: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
+    _restarted: set[ResourceRef] = field(default_factory=set, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """None is left running, however it ends."""
+        for query in self.running.values():
+            _stop_after_batch(query)
+
+    def start(self, refs: Iterable[ResourceRef]) -> None:
+        """Start resources; one that does not start keeps no other from it. What has nothing to read is left out."""
+        for ref in refs:
+            query = self.queries[ref]
+            try:
+                query.follow_sources(self.spark)
+                idle = self.every is None and query.is_up_to_date(self.spark)
+                if not (query.reads_nothing or idle):
+                    self.running[ref] = query.start(self.spark, self.every)
+            except Exception as error:  # noqa: BLE001  told at the end
+                self.failures.note(ref, error)
+
+    def rows_of(self, ref: ResourceRef) -> int:
+        """Wait until a resource has processed what is there; the number of rows. Raises what stopped it."""
+        if ref not in self.running:
+            return 0
+        try:
+            self.running[ref].awaitTermination()
+        except Exception:
+            if not self.restart(ref):
+                raise
+            return self.rows_of(ref)
+        self.queries[ref].ended()
+        return sum(int(progress["numInputRows"]) for progress in self.running[ref].recentProgress)
+
+    def restart(self, ref: ResourceRef) -> bool:
+        """Go on with a query that stopped because a table got columns: once, unless it has got on since."""
+        query = self.running[ref]
+        error = query.exception()
+        in_vain = ref in self._restarted and query.lastProgress is None
+        if error is None or in_vain or not columns_were_added(error):
+            return False
+        self._restarted.add(ref)
+        self.running[ref] = self.queries[ref].start(self.spark, self.every)
+        return True
+
+    def all_go_on(self) -> bool:
+        """Whether all are running, those included that could be restarted."""
+        stopped = [ref for ref, query in self.running.items() if not query.isActive]
+        return not [ref for ref in stopped if not self.restart(ref)]
+
+    def tick(self, ref: ResourceRef) -> None:
+        """What no arriving record starts: new topics that a pattern matches, and what the clock has made due."""
+        query = self.queries[ref]
+        try:
+            if query.resource.timed:
+                query.tick(self.spark, ending=False)
+            if query.sources_changed(self.spark):
+                if ref in self.running:
+                    _stop_after_batch(self.running[ref])
+                query.follow_sources(self.spark)
+                self.running[ref] = query.start(self.spark, self.every)
+        except Exception as error:  # noqa: BLE001  told with all the others, once they were stopped
+            self.failures.note(ref, error)
+
+    def note_failures(self) -> None:
+        """What stopped those that did not go on."""
+        for ref, query in self.running.items():
+            self.failures.note(ref, query.exception())
+
+
+def _stop_after_batch(query: StreamingQuery) -> None:
+    """Stop a query between two batches: an interrupted batch is replayed anyway, but would leave noise in the log."""
+    pause = threading.Event()
+    batch = _batch_of(query)
+    while query.isActive and query.status["isTriggerActive"] and _batch_of(query) == batch:
+        pause.wait(_POLL)
+    query.stop()
+
+
+def _batch_of(query: StreamingQuery) -> int | None:
+    """The last batch that ended."""
+    last = query.lastProgress
+    return None if last is None else int(last["batchId"])
+
+
+def _short(error: Exception) -> str:
+    """Of a Spark error only what it says, without the JVM's stack and without the plan."""
+    text = str(error)
+    for noise in ("\n\tat ", "JVM stacktrace:", "\n=== Streaming Query ===", ";\n'"):
+        text = text.split(noise, 1)[0]
+    return f"{type(error).__name__}: {text.strip()}"

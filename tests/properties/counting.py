@@ -1,0 +1,24 @@
+"""Two agents count in one table; run as a program, until it is done or killed.
+
+python counting.py WAREHOUSE BYTES    BYTES is how much of a topic a batch may hold
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kaspr_delta import Application
+from kaspr_delta.engine.agent import agent
+
+MANIFESTS = Path(__file__).with_name("counting.yaml")
+
+
+def main(warehouse: str, limit: str) -> None:
+    """Run until quiet, in batches of about so many bytes."""
+    agent._ORDERED_BATCH = limit
+    Application.open(MANIFESTS, warehouse=warehouse).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

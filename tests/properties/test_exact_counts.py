@@ -1,0 +1,95 @@
+"""Counts are exact: skewed events in batches of random size, two agents on one table, kills at random moments."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta import Application
+from tests.properties.counting import MANIFESTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CATEGORIES = 50
+COMMITS = 30
+KILLS = 3
+
+
+def fill(app: Application, topic: str, events: int, dice: random.Random) -> None:
+    """Events in commits of random size, of categories that Zipf's law makes rarer and rarer."""
+    weights = [1 / rank for rank in range(1, CATEGORIES + 1)]
+    cuts = sorted(dice.sample(range(1, events), COMMITS - 1))
+    for first, last in zip([0, *cuts], [*cuts, events], strict=True):
+        names = dice.choices(range(CATEGORIES), weights, k=last - first)
+        rows = app.spark.createDataFrame([(name, n) for n, name in enumerate(names)], "category INT, seq LONG")
+        value = F.format_string('{"category":"category %d"}', "category")
+        nothing = F.lit(None)
+        app.delta.append(
+            rows.select(
+                nothing.cast("binary").alias("key"),
+                F.encode(value, "UTF-8").alias("value"),
+                nothing.cast("array<struct<key:string,value:binary>>").alias("headers"),
+                F.current_timestamp().alias("timestamp"),
+                F.lit(0).alias("partition"),
+                "seq",
+            ).repartition(dice.randint(1, 4)),
+            f"topic__events_{topic}",
+        )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSession, tmp_path: Path) -> None:
+    dice = random.Random(20_261_121)  # noqa: S311
+    app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
+    for topic in "ab":
+        fill(app, topic, 500_000, dice)
+    values = [
+        app.delta.read(spark, f"topic__events_{topic}").select(F.decode("value", "UTF-8").alias("v")) for topic in "ab"
+    ]
+    per_value = values[0].unionByName(values[1]).groupBy("v").agg(F.count("*").alias("n")).collect()
+    expected = {json.loads(row["v"])["category"]: row["n"] for row in per_value}
+
+    program = [sys.executable, str(Path(__file__).with_name("counting.py")), str(tmp_path)]
+    kills = 0
+    while True:
+        started = time.monotonic()
+        process = subprocess.Popen([*program, str(dice.randint(200_000, 3_000_000))])  # noqa: S603
+        try:
+            # Long enough to have begun, short enough to be at work.
+            code = process.wait(timeout=dice.uniform(25, 60) if kills < KILLS else 1_800)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+            tell(f"killed after {time.monotonic() - started:.0f} s: {so_far(app)} of 1000000 counted")
+            continue
+        assert code == 0
+        break
+    counted = app.table("counters").to_dict()
+    assert kills == KILLS, "it was done before it was killed: let it have more to do"
+    wrong = Counter(expected)
+    wrong.subtract(counted)
+    off = sum(map(abs, wrong.values()))
+    tell(f"{sum(counted.values())} events in {len(counted)} categories, {off} counted wrongly")
+    assert counted == expected
+
+
+def tell(text: str) -> None:
+    """Figures for who runs this with -s."""
+    sys.stdout.write(f"{text}\n")
+
+
+def so_far(app: Application) -> int:
+    return sum(app.table("counters").to_dict().values())

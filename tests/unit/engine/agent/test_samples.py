@@ -1,0 +1,245 @@
+"""Whole agents as people write them: YAML in, records out, with tables in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.event import App, TopicDecoder
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.table_state import TableState
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import TopicInput
+from kaspr_delta.spec.loader import load_text
+from tests.unit.engine.agent.agents import FakeReader, problem_of, record, sent
+
+TABLE = (
+    "apiVersion: kaspr.io/v1alpha1\nkind: KasprTable\nmetadata: {name: %s, labels: {kaspr.io/app: shop}}\nspec: {%s}\n"
+)
+AGENT = "apiVersion: kaspr.io/v1alpha1\nkind: KasprAgent\nmetadata: {name: a, labels: {kaspr.io/app: shop}}\nspec:\n"
+
+
+def agent(spec: str, **tables: str) -> Executor:
+    """The agent of a manifest; ``tables`` are the fields of the tables it uses."""
+    lines = "".join(f"  {line}\n" for line in spec.strip("\n").splitlines())
+    manifests = [AGENT + lines, *(TABLE % (name, fields) for name, fields in tables.items())]
+    (plan,), _ = build_plans(load_text("---\n".join(manifests), "m.yaml"))
+    planned = plan.agent("a")
+    assert planned is not None, plan.findings
+    assert isinstance(planned.input, TopicInput)
+    states = {name: TableState(plan.known_table(name), FakeReader()) for name in planned.tables}
+    app = App.of("shop", "shop-app")
+    return Executor(f"sample/{spec}", planned, app, TopicDecoder(planned.input.serializers), Topics.of(plan), states)
+
+
+def keys(effects: list[Effect], topic: str) -> list[Any]:
+    return [effect.key and json.loads(effect.key) for effect in effects if effect.target == topic]
+
+
+VALIDATE = """
+input: {topic: {name: in}}
+processors:
+  init:
+    python: |
+      called = []
+      def init():
+          called.append("init")
+  pipeline: [validate, only-valid, process]
+  operations:
+    - name: validate
+      map:
+        python: |
+          def validate(value):
+              return {**value, "is_valid": "id" in value, "init_was_called": called}
+    - name: only-valid
+      filter:
+        python: |
+          def is_valid(value):
+              return value["is_valid"]
+    - name: process
+      map:
+        python: |
+          def process(value):
+              value["processed"] = True
+              return value
+    - name: never-in-the-pipeline
+      map: {python: "def f(value): raise RuntimeError"}
+output: {topics: [{name: out}]}
+"""
+
+
+def test_d_2_what_is_valid_is_processed_and_a_function_in_init_is_never_called() -> None:
+    validating = agent(VALIDATE)
+    done = {"id": 1, "is_valid": True, "init_was_called": [], "processed": True}
+    assert sent(validating.process(record({"id": 1}))) == [done]
+    assert validating.process(record({})) == []
+
+
+SENDS_AND_LETS_ON = """
+input: {topic: {name: in}}
+processors:
+  pipeline: [propose, mark]
+  operations:
+    - name: propose
+      topicSend:
+        name: proposals
+        passThrough: true
+        predicate: {python: "def has_schema(value): return value.get('schema') is not None"}
+        valueSelector: {python: "def schema(value): return value['schema']"}
+    - name: mark
+      map: {python: "def mark(value): return {**value, 'schema_proposal_checked': True}"}
+output: {topics: [{name: out}]}
+"""
+
+
+def test_d_4_a_send_in_the_middle_lets_every_value_on_and_sends_some() -> None:
+    checking = agent(SENDS_AND_LETS_ON)
+    with_schema, without = checking.process(record({"schema": 7})), checking.process(record({"schema": None}))
+    assert sent(with_schema, "proposals") == [7]
+    assert sent(without, "proposals") == []
+    assert sent(with_schema) == [{"schema": 7, "schema_proposal_checked": True}]
+    assert sent(without) == [{"schema": None, "schema_proposal_checked": True}]
+
+
+DEAD_LETTERS = """
+input: {topic: {name: in}}
+processors:
+  pipeline: [check]
+  operations:
+    - name: check
+      map:
+        python: |
+          def check(value):
+              known = {"click", "view"}
+              errors = [] if value["type"] in known else [f"Invalid event_type: {value['type']}"]
+              errors += [] if isinstance(value["at"], int) else ["Timestamp must be a number"]
+              return {"error": errors, "event": value} if errors else {"event": value}
+output:
+  topics:
+    - name: good
+      predicate: {python: "def good(value): return 'error' not in value"}
+      keySelector: {python: "def key(value): return value['%s']"}
+    - name: bad
+      predicate: {python: "def bad(value): return 'error' in value"}
+"""
+
+
+def test_d_5_e_2_an_invalid_event_goes_to_the_authors_own_dead_letters() -> None:
+    effects = agent(DEAD_LETTERS % "event").process(record({"type": "foo", "at": "x"}))
+    assert sent(effects, "good") == []
+    (bad,) = sent(effects, "bad")
+    assert bad["error"] == ["Invalid event_type: foo", "Timestamp must be a number"]
+    assert keys(effects, "bad") == [None]
+
+
+def test_e_2_a_key_selector_sees_the_pipeline_value_and_its_keyerror_fails_that_event_alone() -> None:
+    checking = agent(DEAD_LETTERS % "user_id")  # it is in the event, one level deeper
+    assert "KeyError: 'user_id'" in problem_of(checking.process(record({"type": "click", "at": 1, "user_id": "u"})))
+    assert len(sent(checking.process(record({"type": "foo", "at": 1})), "bad")) == 1
+
+
+COUNTING = """
+input: {topic: {name: in}}
+processors:
+  pipeline: [count, publish]
+  operations:
+    - name: count
+      tables: [{name: windows, paramName: windows}]
+      map:
+        python: |
+          from datetime import datetime, timezone
+
+          def count(value, windows):
+              minute = value["at"] // 300 * 300
+              start = datetime.fromtimestamp(minute, timezone.utc).isoformat()
+              for dimension in ("global", f"type:{value['type']}", f"user:{value['user']}"):
+                  key = f"metrics:{dimension}:{start}"
+                  window = windows.get(key, {"count": 0, "users": %s})
+                  window["count"] += 1
+                  window["users"] %s
+                  windows[key] = window
+                  yield {"key": key, "count": window["count"], "unique": len(window["users"])}
+    - name: publish
+      topicSend:
+        name: metrics
+        keySelector: {python: "def key(value): return value['key']"}
+"""
+
+
+def test_e_3_an_event_is_counted_under_several_keys() -> None:
+    counting = agent(COUNTING % ("[]", '= sorted({*window["users"], value["user"]})'), windows="")
+    first = counting.process(record({"type": "click", "user": "u1", "at": 1_700_000_000}))
+    assert [value["key"] for value in sent(first, "metrics")] == [
+        "metrics:global:2023-11-14T22:10:00+00:00",
+        "metrics:type:click:2023-11-14T22:10:00+00:00",
+        "metrics:user:u1:2023-11-14T22:10:00+00:00",
+    ]
+    second = counting.process(record({"type": "click", "user": "u2", "at": 1_700_000_060}))
+    assert [(value["count"], value["unique"]) for value in sent(second, "metrics")] == [(2, 2), (2, 2), (1, 1)]
+    assert keys(second, "metrics") == [value["key"] for value in sent(second, "metrics")]
+
+
+def test_e_3_a_set_comes_back_as_a_list_so_the_second_event_fails_and_leaves_nothing() -> None:
+    counting = agent(COUNTING % ("set()", '.add(value["user"])'), windows="")
+    assert len(sent(counting.process(record({"type": "click", "user": "u1", "at": 0})), "metrics")) == 3
+    failed = counting.process(record({"type": "click", "user": "u2", "at": 0}))
+    assert "'list' object has no attribute 'add'" in problem_of(failed)
+
+
+ROUTER = """
+input: {topic: {name: in}}
+processors:
+  init: {python: "import uuid"}
+  pipeline: [route]
+  operations:
+    - name: route
+      tables:
+        - {name: preferences, paramName: preferences}
+        - {name: sent, paramName: sent}
+      map:
+        python: |
+          def route(value, preferences, sent):
+              user = value["user"]
+              if sent[user] >= 5:
+                  yield {"rate_limited": True, "user": user}
+                  return
+              for channel in preferences.get(user, ["email", "push", "in_app"]):
+                  yield {"channel": channel, "user": user, "id": str(uuid.uuid4())}
+              sent[user] += 1
+output:
+  topics:
+    - name: limits
+      predicate: {python: "def limited(value): return %s"}
+    - nameSelector: {python: "def topic(value): return 'to-' + value.get('channel', 'nobody')"}
+      keySelector: {python: "def key(value): return f\\"{value['user']}:{value.get('id')}\\""}
+    - name: analytics
+      predicate: {python: "def told(value): return 'channel' in value"}
+      keySelector: {python: "def key(value): return f\\"analytics:{value['channel']}\\""}
+"""
+INT = "defaultSelector: {python: 'def default(): return int'}"
+
+
+def test_e_6_a_user_without_preferences_is_told_on_every_channel() -> None:
+    routing = agent(ROUTER % "'rate_limited' in value", preferences="", sent=INT)
+    effects = routing.process(record({"user": "u1"}))
+    told = [effect.target for effect in effects if effect.target.startswith("to-")]
+    assert told == ["to-email", "to-push", "to-in_app"]
+    assert keys(effects, "analytics") == ["analytics:email", "analytics:push", "analytics:in_app"]
+    assert all(key.startswith("u1:") for key in keys(effects, "to-email"))
+    # What stands behind the last yield is done too.
+    assert {place: written.value for place, written in routing.tables["sent"].written.items()} == {'"u1"': "1"}
+
+
+@pytest.mark.parametrize(("predicate", "limited"), [("'rate_limited' in value", 1), ("value['channel'] == ''", 0)])
+def test_e_6_the_sixth_event_is_limited_unless_the_first_predicate_fails(predicate: str, limited: int) -> None:
+    routing = agent(ROUTER % predicate, preferences="", sent=INT)
+    for _ in range(5):
+        assert len(routing.process(record({"user": "u1"}))) == 6
+    sixth = routing.process(record({"user": "u1"}))
+    assert len(sent(sixth, "limits")) == limited
+    if not limited:
+        assert "KeyError: 'channel'" in problem_of(sixth)

@@ -1,0 +1,41 @@
+"""Which key serializers of topic and table let a join find its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.agent.event import TopicDecoder
+from kaspr_delta.engine.agent.table_state import TableState
+from kaspr_delta.engine.foreign_key_join.send import Extract
+from kaspr_delta.plan.definition import SerializerName, Serializers
+from kaspr_delta.serde.table_text import TableText
+from tests.unit.engine.agent.agents import FakeReader, code, executor, mapped, record, table_plan
+
+TEXT = "def f(order): return order['product_id']"
+BYTES = "def f(order): return order['product_id'].encode()"
+
+
+@pytest.mark.parametrize(
+    ("topic", "table", "on_the_topic", "extractor", "joins"),
+    [
+        ("json", "json", b'"P100"', TEXT, True),
+        ("raw", "json", b'"P100"', TEXT, False),  # encoded twice
+        ("raw", "raw", b"P100", BYTES, True),
+        ("json", "raw", b'"P100"', TEXT, False),  # text where bytes are wanted
+    ],
+)
+def test_s0_11_a_join_finds_what_was_written_with_the_tables_own_key_serializer(
+    topic: SerializerName, table: SerializerName, on_the_topic: bytes, extractor: str, joins: bool
+) -> None:
+    products = table_plan("products", serializers=Serializers(table, "json"))
+    state: TableState[Any] = TableState(products, FakeReader())
+    ingest = executor(mapped("def f(v, products): products[context['event'].key] = v", ["products"]), tables=[state])
+    ingest.decoder = TopicDecoder(Serializers(topic, "json"))
+    assert [effect.kind for effect in ingest.process(record({"name": "Widget"})._replace(key=on_the_topic))] == ["send"]
+    orders = TableText(Serializers(table, "json"))
+    extracted = Extract(code(extractor), orders, TableText(products.serializers))._extract(
+        '{"product_id":"P100"}', "hash", None
+    )
+    assert (extracted.fk in state.written) is joins
