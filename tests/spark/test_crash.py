@@ -51,7 +51,9 @@ def write_wave(app: Application, number: int) -> None:
     }
     for topic, rows in (("raw-products", products), ("raw-orders", orders)):
         app.topic(topic).produce([{"key": k, "value": v, "timestamp": number} for k, v in rows.items()])
-    app.topic("raw-orders").produce([{"key": None, "value": {"wave": number}, "timestamp": number}])  # no row has no key
+    app.topic("raw-orders").produce(
+        [{"key": None, "value": {"wave": number}, "timestamp": number}]
+    )  # no row is without
 
 
 def outcome(app: Application) -> dict[str, Any]:

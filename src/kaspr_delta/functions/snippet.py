@@ -34,8 +34,11 @@ class Snippet:
 
     @property
     def remembers_nothing(self) -> bool:
-        """Whether it makes no difference if it is executed once or for every value: it only defines functions."""
-        return _remembers_nothing(self.source)
+        """Whether it makes no difference if it is executed once or for every value.
+
+        So it is where the source only defines functions, the entry point one of them, and keeps nothing at them.
+        """
+        return _remembers_nothing(self.source, self.entrypoint)
 
     @property
     def fingerprint(self) -> str:
@@ -68,10 +71,12 @@ def _compiled(source: str, file: str, first_line: int) -> CodeType:
 
 
 @lru_cache(maxsize=4096)
-def _remembers_nothing(source: str) -> bool:
+def _remembers_nothing(source: str, entrypoint: str) -> bool:
     tree = ast.parse(source)
     names = {statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)}
-    return all(map(_only_defines, tree.body)) and not any(_may_leave_traces(node, names) for node in ast.walk(tree))
+    if entrypoint not in names or not all(map(_only_defines, tree.body)):
+        return False
+    return not any(_may_leave_traces(node, names) for node in ast.walk(tree))
 
 
 def _only_defines(statement: ast.stmt) -> bool:
