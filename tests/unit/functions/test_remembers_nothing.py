@@ -9,7 +9,7 @@ from kaspr_delta.functions.snippet import Snippet
     "source",
     [
         "def f(v): return v",
-        "import json\nfrom math import floor\n\ndef f(v: dict, n=1, *, m='x') -> str:\n  'about it'\n  return json.dumps(v)",
+        "import json\nfrom math import floor\n\ndef f(v: dict, n=1, *, m='x') -> str:\n  return json.dumps(v)",
         "def helper(v): return v\n\nasync def f(v):\n  return helper(v)",
         "def f(v):\n  n = 0\n  def inner():\n    nonlocal n\n    n += 1\n  inner()\n  return n",
         "'about it'\ndef f(v):\n  v.seen = True\n  return v",
