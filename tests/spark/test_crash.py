@@ -40,10 +40,14 @@ POINTS = {victim: [(t, m) for t in tables for m in ("before", "after")] for vict
 
 def write_wave(app: Application, number: int) -> None:
     """Inserts, updates, a deletion, and one record for each place where something can fail."""
-    price = None if number % 3 == 0 else number  # without a price there is no total: a dead letter
-    products = {"P0": {"name": "Free", "price": 0}, f"P{number}": {"name": f"Product {number}", "price": price}}
+    products = {
+        "P0": {"name": "Free", "price": 0},
+        f"P{number}": {"name": f"Product {number}", "price": number},
+        "priceless": {"name": "No price", "price": None},  # no total: a dead letter
+    }
     orders: dict[str, Any] = {
         f"O{number}": {"order_id": f"O{number}", "product_id": f"P{number}", "quantity": number},
+        f"X{number}": {"order_id": f"X{number}", "product_id": "priceless", "quantity": number},
         f"O{number - 1}": {"order_id": f"O{number - 1}", "product_id": "P0", "quantity": number},
         f"O{number - 2}": None,
         f"never-there-{number}": None,  # cannot be deleted
