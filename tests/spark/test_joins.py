@@ -187,7 +187,7 @@ def test_two_agents_of_one_channel_both_get_every_record(story: Any, tmp_path: P
     """The other one comes later, and begins at the beginning."""
     (tmp_path / "mirror.yaml").write_text(MIRROR)
     first: Application = story["app"]
-    warehouse = first.delta.namespace.checkpoints.parents[1]
+    warehouse = first.delta.namespace.checkpoints.parents[2]
     app = Application.open(tmp_path / "mirror.yaml", warehouse=warehouse, spark=first.spark)
     app.run(only=["agent/mirror"])
     mirrored = [record["value"] for record in app.topic("mirrored").records()]
