@@ -72,6 +72,7 @@ def test_every_recorded_case_passes(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert (code, printed.splitlines()[-1]) == (0, "190 passed, 0 failed"), printed
 
 
+@pytest.mark.slow  # its sibling below shows the same of another hop
 def test_a_right_change_that_wakes_nobody_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
