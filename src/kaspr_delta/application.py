@@ -226,9 +226,7 @@ class Application:
         return runner
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
-        known = {str(ref): ref for stage in self.plan.stages for ref in stage.resources}
-        known |= {str(task.ref): task.ref for task in self.plan.tasks}
-        known |= {str(ref): ref for ref, _ in self.plan.waiting}
+        known = {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
         for name in (wanted := list(only)):
             if name not in known:
                 raise NotFoundError.among("resource", name, known)

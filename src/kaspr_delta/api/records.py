@@ -8,13 +8,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.event import EPOCH
 from kaspr_delta.engine.agent.output import MOST_PARTITIONS, Topics, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
 _FIELDS = ("key", "value", "timestamp", "headers", "partition")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, topics: Topics) -> Effect:
@@ -51,7 +51,7 @@ def milliseconds(moment: datetime | None) -> int | None:
     if moment is None:
         return None
     aware = moment if moment.tzinfo is not None else moment.astimezone(timezone.utc)
-    return (aware - _EPOCH) // timedelta(milliseconds=1)
+    return (aware - EPOCH) // timedelta(milliseconds=1)
 
 
 def _moment(record: Mapping[str, Any]) -> datetime:
@@ -61,7 +61,7 @@ def _moment(record: Mapping[str, Any]) -> datetime:
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise _refused(record, f"timestamp is milliseconds since 1970, not {given!r}")
     try:
-        return _EPOCH + timedelta(milliseconds=given)
+        return EPOCH + timedelta(milliseconds=given)
     except (OverflowError, ValueError):  # ValueError: not a number
         what = f"timestamp {given} is not between the years 1 and 9999 (milliseconds since 1970)"
         raise _refused(record, what) from None

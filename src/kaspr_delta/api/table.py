@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import JoinPlan
@@ -100,13 +101,11 @@ class TableHandle:
 
     def _write(self, values: Mapping[str, str | None]) -> None:
         if self.table.plan.window is not None:
-            msg = f"table {self.table.plan.name!r} has windows: only agents write it, by the time of their events"
-            raise UsageError(msg)
+            raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
         if not values:
             return
         now = datetime.now(timezone.utc)
-        rows = [(key, value, now) for key, value in values.items()]
-        self.table.write(self.spark.createDataFrame(rows, "key STRING, value STRING, timestamp TIMESTAMP").coalesce(1))
+        self.table.put(self.spark, [(key, value, now) for key, value in values.items()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,7 @@ class TopicHandle:
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The records in order, from the start, at most so many."""
-        rows = self.df.orderBy("offset")
-        kept = rows if limit is None else rows.limit(limit)
-        return [to_record(row.asDict(), self.plan.serializers) for row in kept.collect()]
+        return [to_record(row, self.plan.serializers) for row in _in_order(self.df, limit)]
 
     @property
     def df(self) -> DataFrame:
@@ -75,16 +73,12 @@ class ChangelogHandle:
         effects = [to_effect(record, plan.changelog, plan.serializers, topics) for record in records]
         rows = {key: (value, e.timestamp) for e in effects for key, value in [table_write(e, plan)]}
         if rows:
-            written = [(key, value, timestamp) for key, (value, timestamp) in rows.items()]
-            columns = "key STRING, value STRING, timestamp TIMESTAMP"
-            self.table.write(self.spark.createDataFrame(written, columns).coalesce(1))
+            self.table.put(self.spark, [(key, value, timestamp) for key, (value, timestamp) in rows.items()])
         return len(effects)
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """What the table's rows became, commit by commit, from the start, at most so many."""
-        rows = self.df.orderBy("offset")
-        kept = rows if limit is None else rows.limit(limit)
-        return [to_record(row.asDict(), self.table.plan.serializers) for row in kept.collect()]
+        return [to_record(row, self.table.plan.serializers) for row in _in_order(self.df, limit)]
 
     @property
     def df(self) -> DataFrame:
@@ -105,9 +99,7 @@ class ChannelHandle:
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Emissions in order, from the start, at most so many: key is the left key, value ``{"left":…, "right":…}``."""
-        rows = self.df.orderBy("offset")
-        kept = rows if limit is None else rows.limit(limit)
-        return [self._record(row.asDict()) for row in kept.collect()]
+        return [self._record(row) for row in _in_order(self.df, limit)]
 
     @property
     def df(self) -> DataFrame:
@@ -127,3 +119,9 @@ class ChannelHandle:
             "timestamp": milliseconds(row["timestamp"]),
             "offset": row["offset"],
         }
+
+
+def _in_order(records: DataFrame, limit: int | None) -> list[dict[str, Any]]:
+    """The rows by their offset, at most so many."""
+    rows = records.orderBy("offset")
+    return [row.asDict() for row in (rows if limit is None else rows.limit(limit)).collect()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -102,6 +103,11 @@ class LiveTable:
         )
         table = self.plan.delta_name
         self.delta.upsert(stored, table, on=self.place, compare=("value",), also=tuple(also), keep="keep")
+
+    def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
+        """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""
+        columns = "key STRING, value STRING, timestamp TIMESTAMP"
+        self.write(spark.createDataFrame(list(rows), columns).coalesce(1))
 
     def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
         """Take over from another Delta table the rows of a stream whose windows end in a span of time."""

@@ -70,15 +70,6 @@ class Query:
                 self._check(tail.start)
             self._go_on(spark, tail)
 
-    @property
-    def reads_nothing(self) -> bool:
-        """Whether there is nothing to read so far: no topic matches a pattern."""
-        return self._start is not None and not self._start.positions
-
-    def is_up_to_date(self, spark: SparkSession) -> bool:
-        """Whether nothing was committed to what it reads since all of it was processed: a stream need not start."""
-        return self._streamed().newest(spark) == self._processed
-
     def ended(self) -> None:
         """The stream has processed all there was when it started."""
         self._processed = self._running
@@ -98,15 +89,21 @@ class Query:
         with self.delta.namespace.turn(self.resource.turn):
             self._begin(spark, self._finish(spark, folded_batches(self.delta, spark)))
 
-    def start(self, spark: SparkSession, every: str | None) -> StreamingQuery:
-        """Start the query: until what is there now is processed, or, with an interval, until it is stopped."""
+    def start(self, spark: SparkSession, every: str | None) -> StreamingQuery | None:
+        """Start the query: until what is there now is processed, or, with an interval, until it is stopped.
+
+        None where there is nothing to do: no topic matches a pattern, or, without an interval, nothing was committed to
+        what it reads since all of it was processed.
+        """
         if self._start is None:
             msg = f"{self.resource.ref} was not recovered"
             raise RuntimeError(msg)
         if self.failure is not None:  # it may have committed a batch that it did not fold
             self.failure = None
             self.recover(spark, folded_batches(self.delta, spark))
-        self._running = self._streamed().newest(spark)
+        self._running = self._streamed().newest(spark, self._start.positions)
+        if not self._running or (every is None and self._running == self._processed):
+            return None
         stream = self._streamed().source(spark, self._start)
         location = checkpoints_of(self.delta, self.resource.ref) / self._last.checkpoint
         writer = stream.writeStream.foreachBatch(self._process)

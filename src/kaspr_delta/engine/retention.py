@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def keeps_for_ever(plan: Plan) -> bool:
-    """Whether nothing of an application ever leaves by its age."""
-    return not any([*(table.retention for table in plan.tables), *(topic.retention for topic in plan.topics)])
-
-
 def remove_old(delta: Delta, spark: SparkSession, plan: Plan) -> None:
     """Delete rows of tables that were not written, and records of topics that were made, longer ago than they are kept.
 

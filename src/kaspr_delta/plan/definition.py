@@ -198,16 +198,6 @@ class AgentPlan:
         """Whether events must be processed one after another: the agent touches tables, or takes several at once."""
         return bool(self.tables or self.take)
 
-    @property
-    def sends(self) -> tuple[SendPlan, ...]:
-        """All its sends, those of its operations before those of its output."""
-        return (*(step.send for step in self.pipeline if step.send), *self.outputs)
-
-    @property
-    def names_topics(self) -> bool:
-        """Whether a function of it names topics to send to."""
-        return any(send.name_selector is not None for send in self.sends)
-
 
 @dataclass(frozen=True, slots=True)
 class SchedulePlan:
@@ -246,10 +236,15 @@ class TaskPlan:
         """None: there are no events."""
         return None
 
-    @property
-    def names_topics(self) -> bool:
-        """Whether a function of it names topics to send to."""
-        return any(step.send is not None and step.send.name_selector is not None for step in self.pipeline)
+
+def sends_of(plan: AgentPlan | TaskPlan) -> tuple[SendPlan, ...]:
+    """All sends of a pipeline, those of its operations before those of its output."""
+    return (*(step.send for step in plan.pipeline if step.send), *plan.outputs)
+
+
+def names_topics(plan: AgentPlan | TaskPlan) -> bool:
+    """Whether a function of a pipeline names topics to send to."""
+    return any(send.name_selector is not None for send in sends_of(plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +291,11 @@ class Plan:
     not_run: tuple[ResourceRef, ...]
     python_packages: tuple[str, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def runs(self) -> tuple[ResourceRef, ...]:
+        """All resources that run: joins and agents stage by stage, then tasks."""
+        return (*(ref for stage in self.stages for ref in stage.resources), *(task.ref for task in self.tasks))
 
     def topic(self, name: str) -> TopicPlan | None:
         """The topic of that name."""

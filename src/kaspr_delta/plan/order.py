@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from kaspr_delta.plan.definition import AgentPlan, Edge, JoinPlan, ResourceRef, Stage, TopicInput
+from kaspr_delta.plan.definition import AgentPlan, Edge, JoinPlan, ResourceRef, Stage, TopicInput, sends_of
 
 _RUN = ("agent/", "join/")
 
@@ -78,7 +78,7 @@ def _edges(joins: Iterable[JoinPlan], agents: Iterable[AgentPlan], changelogs: M
             yield Edge(f"join/{agent.input.join}", str(agent.ref))
         for table in agent.tables:
             yield Edge(str(agent.ref), f"table/{table}")
-        for topic in filter(None, (send.topic for send in agent.sends)):
+        for topic in filter(None, (send.topic for send in sends_of(agent))):
             yield Edge(str(agent.ref), place(topic))
 
 

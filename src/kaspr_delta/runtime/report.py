@@ -57,9 +57,8 @@ class Status:
         sums = (F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters"))
         done = {row["resource"]: row for row in batches.agg(*sums, F.max("at").alias("last_batch")).collect()}
         reasons = dict(plan.waiting)
-        known = [*(ref for stage in plan.stages for ref in stage.resources), *(task.ref for task in plan.tasks)]
         resources = []
-        for ref in dict.fromkeys([*known, *reasons]):
+        for ref in dict.fromkeys([*plan.runs, *reasons]):
             row = done.get(str(ref))
             state = f"waits: {reasons[ref]}" if ref in reasons else "new" if row is None else "ran"
             counts = {} if row is None else {name: row[name] for name in row.asDict() if name != "resource"}

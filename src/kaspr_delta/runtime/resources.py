@@ -103,8 +103,7 @@ def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
     task = plan.task(ref.name) if ref.kind == "task" else None
     if task is not None:
         return Task(delta, task, plan)
-    runs = [*(one for stage in plan.stages for one in stage.resources), *(task.ref for task in plan.tasks)]
-    raise NotFoundError.among("resource that runs", str(ref), map(str, runs))
+    raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
 
 
 def _variant(column: str, *, raw: bool) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.progress import folded_batches, forget_old
 from kaspr_delta.engine.query import Query, side_by_side
-from kaspr_delta.engine.retention import keeps_for_ever, remove_old
+from kaspr_delta.engine.retention import remove_old
 from kaspr_delta.errors import NotQuietError
-from kaspr_delta.plan.definition import Plan, ResourceRef, Stage
+from kaspr_delta.plan.definition import Plan, ResourceRef, Stage, names_topics
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Failures, Streams
@@ -150,7 +150,7 @@ class Runner:
 
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for ref in _refs(stages) if ref.kind == "agent"]
-        return any(agent is not None and agent.names_topics for agent in agents)
+        return any(agent is not None and names_topics(agent) for agent in agents)
 
     def _stages(self, only: Iterable[ResourceRef]) -> list[Stage]:
         wanted = set(only)
@@ -172,9 +172,10 @@ class Runner:
                 query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
             folded = folded_batches(self.delta, self.spark)
             recoveries = [partial(self._recover, ref, folded) for ref in refs]
-            cleaning = [partial(forget_old, self.delta, self.spark)]
-            if not keeps_for_ever(self.plan):
-                cleaning.append(partial(remove_old, self.delta, self.spark, self.plan))
+            cleaning = (
+                partial(forget_old, self.delta, self.spark),
+                partial(remove_old, self.delta, self.spark, self.plan),
+            )
             side_by_side([*recoveries, *cleaning])
             yield
 

@@ -68,12 +68,9 @@ class Streams:
     def start(self, refs: Iterable[ResourceRef]) -> None:
         """Start resources; one that does not start keeps no other from it. What has nothing to read is left out."""
         for ref in refs:
-            query = self.queries[ref]
             try:
-                query.follow_sources(self.spark)
-                idle = self.every is None and query.is_up_to_date(self.spark)
-                if not (query.reads_nothing or idle):
-                    self.running[ref] = query.start(self.spark, self.every)
+                self.queries[ref].follow_sources(self.spark)
+                self._start(ref)
             except Exception as error:  # noqa: BLE001  told at the end
                 self.failures.note(ref, error)
 
@@ -98,7 +95,7 @@ class Streams:
         if error is None or in_vain or not columns_were_added(error):
             return False
         self._restarted.add(ref)
-        self.running[ref] = self.queries[ref].start(self.spark, self.every)
+        self._start(ref)
         return True
 
     def all_go_on(self) -> bool:
@@ -116,9 +113,14 @@ class Streams:
                 if ref in self.running:
                     _stop_after_batch(self.running[ref])
                 query.follow_sources(self.spark)
-                self.running[ref] = query.start(self.spark, self.every)
+                self._start(ref)
         except Exception as error:  # noqa: BLE001  told with all the others, once they were stopped
             self.failures.note(ref, error)
+
+    def _start(self, ref: ResourceRef) -> None:
+        started = self.queries[ref].start(self.spark, self.every)
+        if started is not None:
+            self.running[ref] = started
 
     def note_failures(self) -> None:
         """What stopped those that did not go on."""

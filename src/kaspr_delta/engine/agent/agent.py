@@ -4,34 +4,28 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
-from kaspr_delta.engine.agent.event import App, ChannelDecoder, Decoder, InputRecord, TopicDecoder
-from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.fold import EffectFold
+from kaspr_delta.engine.agent.event import ChannelDecoder, Decoder, InputRecord, TopicDecoder
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
-from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent, in_partition_order, records_of
-from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.agent.take import taken
-from kaspr_delta.engine.log import BatchId, Start
+from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.metrics import counter
-from kaspr_delta.engine.resource import Decision, Folded
+from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of
-from kaspr_delta.engine.topics import known_topics
-from kaspr_delta.plan.definition import AgentPlan, Plan, ResourceRef, TopicInput
+from kaspr_delta.plan.definition import AgentPlan, TopicInput
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import BATCH, EFFECTS
 
 if TYPE_CHECKING:
@@ -44,21 +38,10 @@ _FEW_EVENTS = 1_000
 _ORDERED_BATCH = "64m"
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Pipeline[AgentPlan]):
     """A pipeline over topics or a channel."""
 
-    delta: Delta
-    plan: AgentPlan
-    application: Plan
-
-    @property
-    def ref(self) -> ResourceRef:
-        return self.plan.ref
-
-    @property
-    def log_table(self) -> str:
-        return self.plan.log
+    __slots__ = ()
 
     @property
     def turn(self) -> str:
@@ -68,20 +51,16 @@ class Agent:
     @property
     def timed(self) -> bool:
         """What waits for the others of its take is due after a time; windows that go by the clock close by it."""
-        clocks = self._clocks(AgentState()).values()
-        return self.plan.take is not None or any(clock.window.relative_to == "now" for clock in clocks)
-
-    @property
-    def definition(self) -> Mapping[str, str]:
-        """Changed code goes on from where it is: what was done is done."""
-        return {}
+        windows = [self.application.known_table(name).window for name in self.plan.tables]
+        by_the_clock = any(window is not None and window.relative_to == "now" for window in windows)
+        return by_the_clock or self.plan.take is not None
 
     @property
     def _source(self) -> Source:
         return Source(self.delta, self.plan.input, self.application)
 
-    def newest(self, spark: SparkSession) -> Mapping[str, int]:
-        return {name: self._source.newest(spark, name) for name in self._source.names(spark)}
+    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
+        return {name: self._source.newest(spark, name) for name in sources}
 
     def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {name: version_of(position) for name, position in AgentState.of(state).read.items()}
@@ -118,19 +97,16 @@ class Agent:
         if before.waiting and (ending or self._waited_enough(before)):
             waiting = self._source.between(spark, before.done, before.read)
             return self._run(spark, _in_offset_order(waiting), before, rest=True)
-        clocks = self._clocks(before)
+        clocks = clocks_of(self.application, self.plan, before)
         passed = [effect for name, clock in clocks.items() for effect in passed_windows(name, clock)]
         if not passed:
             return None
         return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain)
 
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        return EffectFold(self.delta, self.application, self.ref).fold(spark, batch, rows)
-
     def _in_parallel(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
         records = Rows.of(batch, _FEW_EVENTS)
-        run = RunAgent(self._executor(spark, {}))
+        run = RunAgent(self.executor(spark, self._decoder(), {}, {}))
         if records.table is None:
             effects = Rows(in_partition_order(batch).mapInArrow(run, _EFFECT_COLUMNS))
             read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
@@ -156,9 +132,10 @@ class Agent:
     def _run(self, spark: SparkSession, records: list[InputRecord], reached: AgentState, *, rest: bool) -> Decision:
         """Process records in order; those that have to wait for more are left to a later batch."""
         groups = list(taken(records, self.plan.take, rest=rest))
-        likely = LikelyKeys(records, self._decoder())
+        decoder = self._decoder()
+        likely = LikelyKeys(records, decoder)
         tables, clocks = opened(spark, self.delta, self.application, self.plan, reached, likely)
-        executor = self._executor(spark, tables, clocks)
+        executor = self.executor(spark, decoder, tables, clocks)
         effects = to_rows(spark, run_in_order(executor, groups, likely))
         processed = [record for group in groups for record in group]
         counts = {**executor.counts, **_received(Counter(record.source for record in processed))}
@@ -168,19 +145,6 @@ class Agent:
     def _waited_enough(self, state: AgentState) -> bool:
         take = self.plan.take
         return take is not None and state.since is not None and time.time() - state.since >= take.within / 1_000
-
-    def _clocks(self, state: AgentState) -> dict[str, Clock]:
-        return clocks_of(self.application, self.plan, state)
-
-    def _executor(
-        self, spark: SparkSession, tables: Mapping[str, AnyState], clocks: Mapping[str, Clock] | None = None
-    ) -> Executor:
-        app = App.of(self.application.application, self.application.application_id)
-        made = known_topics(self.delta, spark) if self.plan.names_topics else ()
-        identity = f"{self.delta.namespace}/{self.plan.name}"
-        topics = Topics.of(self.application, made)
-        timeout = self.application.event_timeout / 1_000
-        return Executor(identity, self.plan, app, self._decoder(), topics, tables, clocks or {}, timeout=timeout)
 
     def _decoder(self) -> Decoder:
         read = self.plan.input

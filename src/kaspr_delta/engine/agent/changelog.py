@@ -11,6 +11,9 @@ from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.serializers import decode
 from kaspr_delta.serde.table_text import TableText
 
+HAS_WINDOWS = "table {!r} has windows: only agents write it, by the time of their events"
+"""What is told to whoever else would write such a table."""
+
 
 def table_write(record: Effect, table: TablePlan) -> tuple[str, str | None]:
     """A record for a changelog as a row: the texts of its key and of its value, None for a tombstone.
@@ -19,8 +22,7 @@ def table_write(record: Effect, table: TablePlan) -> tuple[str, str | None]:
     a record without a key, and for a table with windows, whose rows have more than a key.
     """
     if table.window is not None:
-        msg = f"table {table.name!r} has windows: only agents write it, by the time of their events"
-        raise SerializationError(msg)
+        raise SerializationError(HAS_WINDOWS.format(table.name))
     text = TableText(table.serializers)
     key = text.key(decode(table.serializers.key, record.key))
     return key, text.value(decode(table.serializers.value, record.value))

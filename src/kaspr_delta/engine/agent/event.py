@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.serializers import decode
 from kaspr_delta.serde.table_text import TableText
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+"""What times are counted from."""
 
 
 class InputRecord(NamedTuple):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import Decoder, Event, InputRecord
+from kaspr_delta.engine.agent.event import EPOCH, Decoder, Event, InputRecord
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # Events whose likely keys are fetched in one read.
 _AHEAD = 5_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +103,12 @@ def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
         version = live.newest(spark).version
         text = TableText(table.serializers)
         clock = clocks.get(table.name)
-        if clock is not None:
-            reader = SparkWindowReader(spark, live, version)
-            tables[table.name] = TableState(table, reader, likely.cells_of(text, clock) if likely else tuple)
+        if clock is None:
+            keys = likely.of(text) if likely else tuple
+            tables[table.name] = TableState(table, SparkTableReader(spark, live, version), keys)
         else:
-            tables[table.name] = TableState(
-                table, SparkTableReader(spark, live, version), likely.of(text) if likely else tuple
-            )
+            cells = likely.cells_of(text, clock) if likely else tuple
+            tables[table.name] = TableState(table, SparkWindowReader(spark, live, version), cells)
     return tables, clocks
 
 
@@ -194,7 +192,7 @@ def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
 
 def instant_of(milliseconds: int) -> datetime:
     """A time in milliseconds since 1970 as Spark takes it."""
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _writes(state: AnyState) -> Iterator[Effect]:

@@ -108,9 +108,9 @@ def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> 
         F.lit(channel.channel).alias("source"),
         _bytes(F.col("key")).alias("key"),
         _bytes(F.when(F.col("kind") == "value", pair)).alias("value"),
-        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+        _no_headers(),
         "timestamp",
-        F.pmod(F.crc32(_bytes(F.col("key"))), F.lit(partitions)).cast("int").alias("partition"),
+        _partition(_bytes(F.col("key")), partitions),
         offset(),
     )
 
@@ -128,11 +128,19 @@ def changelog_records(feed: DataFrame, table: TablePlan) -> DataFrame:
         F.lit(table.changelog).alias("source"),
         key.alias("key"),
         F.when(~deleted, value).alias("value"),
-        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+        _no_headers(),
         F.when(deleted, F.col("_commit_timestamp")).otherwise(F.col("timestamp")).alias("timestamp"),
-        F.pmod(F.crc32(key), F.lit(table.partitions)).cast("int").alias("partition"),
+        _partition(key, table.partitions),
         offset(),
     )
+
+
+def _no_headers() -> Column:
+    return F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
+
+
+def _partition(key: Column, partitions: int) -> Column:
+    return F.pmod(F.crc32(key), F.lit(partitions)).cast("int").alias("partition")
 
 
 def _bytes(text: Column) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kaspr_delta.engine.agent.effect import to_arrow
-from kaspr_delta.engine.agent.event import InputRecord
+from kaspr_delta.engine.agent.event import EPOCH, InputRecord
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.sequence import first_seq
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)

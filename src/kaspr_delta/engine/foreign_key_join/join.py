@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -80,8 +80,9 @@ class ForeignKeyJoin:
         left = self.left.feed(spark, "left", start.positions["left"])
         return left.unionByName(self.right.feed(spark, "right", start.positions["right"]))
 
-    def newest(self, spark: SparkSession) -> Mapping[str, int]:
-        return {table.plan.delta_name: table.newest(spark).version for table in (self.left, self.right)}
+    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
+        sides = {"left": self.left, "right": self.right}
+        return {source: sides[source].newest(spark).version for source in sources}
 
     def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {}  # a batch that changes nothing leaves no trace: only the checkpoint knows

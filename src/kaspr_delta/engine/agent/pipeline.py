@@ -1,0 +1,72 @@
+"""What an agent and a task have in common as resources: a pipeline, its executor, and the folds of its effects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from kaspr_delta.engine.agent.clock import Clock
+from kaspr_delta.engine.agent.event import App, Decoder
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.fold import EffectFold
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.table_state import AnyState
+from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.resource import Folded
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.topics import known_topics
+from kaspr_delta.plan.definition import AgentPlan, Plan, ResourceRef, TaskPlan, names_topics
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PlanT = TypeVar("PlanT", AgentPlan, TaskPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline(Generic[PlanT]):
+    """A resource whose log holds effects. Changed code goes on from where it is: what was done is done."""
+
+    delta: Delta
+    plan: PlanT
+    application: Plan
+
+    @property
+    def ref(self) -> ResourceRef:
+        return self.plan.ref
+
+    @property
+    def log_table(self) -> str:
+        return self.plan.log
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {}
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+        return EffectFold(self.delta, self.application, self.ref).fold(spark, batch, rows)
+
+    def executor(
+        self,
+        spark: SparkSession,
+        decoder: Decoder,
+        tables: Mapping[str, AnyState],
+        clocks: Mapping[str, Clock],
+        *,
+        read_only: bool = False,
+    ) -> Executor:
+        """What runs the pipeline on tables that were opened for it."""
+        made = known_topics(self.delta, spark) if names_topics(self.plan) else ()
+        return Executor(
+            f"{self.delta.namespace}/{self.ref}",
+            self.plan,
+            App.of(self.application.application, self.application.application_id),
+            decoder,
+            Topics.of(self.application, made),
+            tables,
+            clocks,
+            read_only=read_only,
+            timeout=self.application.event_timeout / 1_000,
+        )
