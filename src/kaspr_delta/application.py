@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.api.table import JoinHandle, TableHandle
+from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
+from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.topics import known_topics
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
+from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers, TopicPlan
+from kaspr_delta.plan.definition import ResourceRef, Serializers, TopicPlan
+from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.plan.names import delta_name, topic_table
 from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
 from kaspr_delta.runtime.runner import Listener, Runner
 from kaspr_delta.runtime.session import spark_session
-from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.kinds import kind_called, short_kind
@@ -112,30 +114,35 @@ class Application:
         """A topic by name; the changelog of a table is one too. Raises NotFoundError."""
         table = self.plan.changelog(name)
         if table is not None:
-            return ChangelogHandle(self.spark, LiveTable(self.delta, table))
+            return ChangelogHandle(self.spark, LiveTable(self.delta, table), self._made_from(table.name))
         plan = self.plan.topic(name) or self._selected_topic(name)
         return TopicHandle(self.spark, self.delta, plan)
 
     def table(self, name: str) -> TableHandle:
-        """A table by name. Raises NotFoundError."""
+        """A table by name; one that is made from something can be read only. Raises NotFoundError."""
         plan = self.plan.table(name)
         if plan is None:
             raise NotFoundError.among("table", name, [table.name for table in self.plan.tables])
-        return TableHandle(self.spark, LiveTable(self.delta, plan))
+        return TableHandle(self.spark, LiveTable(self.delta, plan), self._made_from(name))
 
-    def join(self, name: str) -> JoinHandle:
-        """A join's result table by the join's name. Raises NotFoundError."""
+    def join(self, name: str) -> JoinHandle | StreamJoinHandle:
+        """A join's result by the join's name: a table, or, of a join with a stream, what its channel gives.
+
+        Raises NotFoundError.
+        """
         plan = self.plan.join(name)
         if plan is None:
             raise NotFoundError.among("join", name, [join.name for join in self.plan.joins])
-        return JoinHandle(self.spark, self.delta, plan, *self._sides(plan))
+        if isinstance(plan, TableTableJoinPlan):
+            return JoinHandle(self.spark, self.delta, plan)
+        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan))
 
     def channel(self, name: str) -> ChannelHandle:
         """A join's channel by the channel's name. Raises NotFoundError."""
         plan = self.plan.channel(name)
         if plan is None:
             raise NotFoundError.among("channel", name, [join.channel for join in self.plan.joins])
-        return ChannelHandle(self.spark, self.delta, plan, *self._sides(plan))
+        return ChannelHandle(self.spark, self.delta, plan)
 
     def dead_letters(self, resource: str | None = None) -> list[dict[str, Any]]:
         """What could not be processed and why, oldest first; of one resource (``kind/name``) or of all."""
@@ -173,17 +180,25 @@ class Application:
         self._runner(None).continuously(stop, every, self._refs(only))
 
     def rebuild(self, resource: str) -> RunReport:
-        """Make the state of a join (``join/NAME``) anew from its tables as they are, by its definition as it is.
+        """Make the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``) anew.
 
-        What comes out differently is emitted, in one commit; what stays the same is not. Raises NotFoundError,
-        UsageError for what keeps no state, and AlreadyRunningError.
+        It is made from what it reads as that is now, by its definition as it is now. What comes out differently is
+        emitted, in one commit; what stays the same is not. Raises NotFoundError, UsageError for what keeps no state,
+        and AlreadyRunningError.
         """
         start = datetime.now(timezone.utc)
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
         reason = dict(self.plan.waiting).get(ref)
-        if ref.kind != "join" or reason:
-            msg = f"{ref} waits: {reason}" if reason else f"{ref} keeps no state that could be rebuilt: only joins do"
+        if ref.kind not in {"join", "table"} or reason:
+            kept = f"{ref} keeps no state that could be rebuilt: only joins and tables that are made from something do"
+            msg = f"{ref} waits: {reason}" if reason else kept
+            raise UsageError(msg)
+        aggregation = self.plan.aggregation(ref.name) if ref.kind == "table" else None
+        if aggregation is not None and not isinstance(aggregation.origin, str):
+            msg = (
+                f"{ref} is made from a stream, whose old records may be gone: delete it with --purge and apply it again"
+            )
             raise UsageError(msg)
         self._runner(None).rebuild(ref)
         return RunReport.since(self.spark, self.delta, start)
@@ -232,15 +247,12 @@ class Application:
                 raise NotFoundError.among("resource", name, known)
         return [known[name] for name in wanted]
 
-    def _sides(self, join: JoinPlan) -> tuple[TableText, TableText]:
-        """How the join's tables spell keys and values. Raises UsageError while one of them is not there."""
-        found = [self.plan.table(name) for name in (join.left, join.right)]
-        missing = [n for n, table in zip((join.left, join.right), found, strict=True) if table is None]
-        if missing:
-            msg = f"join {join.name!r} waits for table {missing[0]!r}, which is not there yet"
-            raise UsageError(msg)
-        left, right = (TableText(table.serializers) for table in found if table is not None)
-        return left, right
+    def _made_from(self, table: str) -> str | None:
+        """What a table is made from, as ``kind/name``; None where functions write it. One that waits is made too."""
+        made = self.plan.aggregation(table)
+        if made is not None:
+            return self.plan.origin_of(made)
+        return "what is not there yet" if ResourceRef("table", table) in dict(self.plan.waiting) else None
 
     def _selected_topic(self, name: str) -> TopicPlan:
         """A topic that only a nameSelector named: it is there once something was sent to it."""

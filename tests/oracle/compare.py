@@ -2,21 +2,51 @@
 
 Two things are not compared, because this engine knows less or says less on purpose:
 
-* Kafka Streams emits a result again that already holds, and tombstones of keys that have no result. It calls these
-  superfluous itself; here only what differs is emitted. They are dropped from what is expected, never from what came.
+* Kafka Streams emits a result of a table again that already holds, and tombstones of keys that have no result. It calls
+  these superfluous itself; here only what differs is emitted. They are dropped from what is expected, never from what
+  came. Of streams nothing is dropped.
 * Timestamps of what a deletion causes. A row deleted from a Delta table leaves no event time behind.
+
+Nor is the order of an event's emissions where a rule says so: a table of aggregates tells which rows an event changed,
+not which one first. The only order that Kafka Streams has there is that a row leaves one group before it joins another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
+from typing import Literal
 
 from tests.oracle.case import Case, Emission, Rows
 
 NOTHING = "nothing"
 _SHORT = 160
+
+
+def no_keys(case: Case) -> frozenset[str]:  # noqa: ARG001
+    """None of a case's keys."""
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the results of a shape are compared. What holds where nothing is said is for joins of two tables.
+
+    A ``stream`` has no rows, and each of its emissions counts. Emissions of one event are ``ordered``, or a set.
+    Timestamps are compared ``always``, if a ``value`` caused the emission, or, of a result that keeps the greatest time
+    of all it was made from, ``until a deletion`` took part in it. ``fleeting`` gives the keys of a case whose rows may
+    be absent in the end, because what made them may have come and gone inside a batch.
+    """
+
+    stream: bool = False
+    ordered: bool = True
+    times: Literal["always", "value", "until a deletion"] = "value"
+    fleeting: Callable[[Case], frozenset[str]] = no_keys
+
+
+TABLE = Rule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +69,24 @@ class Difference:
         return f"{self.where}: expected {_short(self.expected)}, got {_short(self.got)}"
 
 
-def event_by_event(case: Case, outcome: Outcome) -> Difference | None:
-    """Compare where the engine ran after every event: each event's emissions in their order, then what holds."""
-    return _of_events(case, outcome.emitted) or at_the_end(case, outcome)
+def event_by_event(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
+    """Compare where the engine ran after every event: each event's emissions, then what holds."""
+    return _of_events(case, outcome.emitted, rule) or _of_the_end(case, outcome, rule, fleeting=frozenset())
 
 
-def at_the_end(case: Case, outcome: Outcome) -> Difference | None:
-    """Compare what holds after the last event: the result table, and what a reader of the channel makes of it."""
-    expected = case.expected.final or {}
+def at_the_end(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
+    """Compare what came of all events: the result table, and what a reader of the emissions makes of it.
+
+    Of a stream: its emissions, whatever their order.
+    """
+    return _of_the_end(case, outcome, rule, fleeting=rule.fleeting(case))
+
+
+def _of_the_end(case: Case, outcome: Outcome, rule: Rule, fleeting: frozenset[str]) -> Difference | None:
+    if rule.stream:
+        return _of_all(chain.from_iterable(case.expected.emitted), chain.from_iterable(outcome.emitted))
+    absent = fleeting - outcome.result.keys()
+    expected = {key: value for key, value in (case.expected.final or {}).items() if key not in absent}
     folded = fold(chain.from_iterable(outcome.emitted))
     return _of_rows("final result table", expected, outcome.result) or _of_rows("final channel", expected, folded)
 
@@ -70,15 +110,24 @@ def without_superfluous(emitted: Iterable[Iterable[Emission]]) -> list[list[Emis
     return kept
 
 
-def _of_events(case: Case, emitted: Sequence[Sequence[Emission]]) -> Difference | None:
-    for number, (expected, got) in enumerate(zip_longest(without_superfluous(case.expected.emitted), emitted), start=1):
+def _of_events(case: Case, emitted: Sequence[Sequence[Emission]], rule: Rule) -> Difference | None:
+    recorded = case.expected.emitted if rule.stream else without_superfluous(case.expected.emitted)
+    timeless: set[str] = set()
+    for number, (expected, got) in enumerate(zip_longest(recorded, emitted, fillvalue=()), start=1):
         event = case.events[number - 1] if number <= len(case.events) else None
-        timed = event is not None and event.value is not None
         where = f"event {number}" if event is not None else "after the last event"
-        for one, other in zip_longest(expected or (), got or ()):
+        deleted = event is not None and event.value is None and rule.times != "always"
+        if deleted and rule.times == "until a deletion":  # those included that are superfluous: they have its time too
+            timeless.update(emission.key for emission in case.expected.emitted[number - 1])
+        for one, other in zip_longest(_arranged(expected, rule), _arranged(got, rule)):
+            timed = not deleted and (one is None or one.key not in timeless)
             if not _same(one, other, timed=timed):
                 return Difference(where, _shown(one), _shown(other))
     return None
+
+
+def _arranged(emissions: Iterable[Emission], rule: Rule) -> Iterable[Emission]:
+    return emissions if rule.ordered else sorted(emissions, key=lambda emission: (emission.key, emission.value or ""))
 
 
 def _same(expected: Emission | None, got: Emission | None, *, timed: bool) -> bool:
@@ -87,6 +136,15 @@ def _same(expected: Emission | None, got: Emission | None, *, timed: bool) -> bo
     if (expected.key, expected.value) != (got.key, got.value):
         return False
     return not timed or expected.ts == got.ts
+
+
+def _of_all(expected: Iterable[Emission], got: Iterable[Emission]) -> Difference | None:
+    """The first emission that is missing, and the first that is too many."""
+    due, came = Counter(expected), Counter(got)
+    missing, additional = due - came, came - due
+    if not missing and not additional:
+        return None
+    return Difference("all emissions", _shown(next(iter(missing), None)), _shown(next(iter(additional), None)))
 
 
 def _of_rows(where: str, expected: Rows, got: Rows) -> Difference | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,8 +100,8 @@ def seconds(work: Callable[[], object]) -> float:
 def judged(app: Application, join: str, say: Callable[[str], None]) -> int:
     """The rows in which a join's result, or its channel folded, is not the join of the two tables."""
     plan = app.plan.join(join)
-    if plan is None:
-        raise LookupError(join)
+    if not isinstance(plan, ForeignKeyJoinPlan):
+        raise TypeError(join)
     expected = joined(app, plan.type)
     result = app.delta.read(app.spark, plan.result)
     of_result, of_channel = (differing(expected, rows) for rows in (result, folded(app.channel(plan.channel).df)))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from kaspr_delta import Application
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from tests.properties.naive_join import Sides, Texts, folded, replayed, text
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class JoinMachine(RuleBasedStateMachine):
 
     def _check(self, join: str) -> None:
         plan = self.app.plan.join(join)
-        assert plan is not None
+        assert isinstance(plan, ForeignKeyJoinPlan)
         expected = self.sides.joined(join)
 
         rows = self.app.delta.read(self.spark, plan.result).collect()

@@ -1,8 +1,8 @@
-"""Runs one resource of the order-enrichment application and kills itself, for good, around one of its writes.
+"""Runs one resource of an application and kills itself, for good, around one of its writes.
 
     python killed_run.py MANIFESTS WAREHOUSE KIND/NAME TABLE before|after
 
-What the resource depends on is run first, so that every write to TABLE from then on is the victim's.
+Nothing else runs, so that every write to TABLE is that resource's.
 """
 
 from __future__ import annotations
@@ -14,16 +14,6 @@ from typing import Any
 
 from kaspr_delta import Application
 from kaspr_delta.storage.delta import Delta
-
-UPSTREAM = {
-    "agent/ingest-orders": [],
-    "join/orders-products-join": ["agent/ingest-orders", "agent/ingest-products"],
-    "agent/process-enriched-orders": [
-        "agent/ingest-orders",
-        "agent/ingest-products",
-        "join/orders-products-join",
-    ],
-}
 
 
 def kill_around(method: str, victim_table: str, moment: str) -> None:
@@ -44,8 +34,6 @@ def kill_around(method: str, victim_table: str, moment: str) -> None:
 def main(manifests: str, warehouse: str, victim: str, table: str, moment: str) -> None:
     """Run until killed."""
     app = Application.open(manifests, warehouse=warehouse)
-    if UPSTREAM[victim]:
-        app.run(only=UPSTREAM[victim])
     for method in ("append", "upsert"):
         kill_around(method, table, moment)
     app.run(only=[victim])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from tests.spark.channels import folded
+from tests.spark import shapes
+from tests.spark.channels import counted, folded
+from tests.spark.killing import Point, around, killed, run_others
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,6 @@ WRITES = {
     ],
     ENRICH: ["log__process_enriched_orders", "topic__enriched_orders", "_kaspr_dead_letters", "_kaspr_progress"],
 }
-POINTS = {victim: [(t, m) for t in tables for m in ("before", "after")] for victim, tables in WRITES.items()}
 
 
 def write_wave(app: Application, number: int) -> None:
@@ -81,10 +80,6 @@ def outcome(app: Application) -> dict[str, Any]:
     }
 
 
-def counted(records: list[dict[str, Any]], *names: str) -> Counter[str]:
-    return Counter(repr([record[name] for name in names]) for record in records)
-
-
 def feed(app: Application, table: str) -> Counter[str]:
     """A table's change feed, whatever its commits were."""
     rows = app.delta.changes(app.spark, table).drop("_commit_version", "_commit_timestamp", "timestamp").collect()
@@ -116,17 +111,10 @@ def undisturbed(open_app: Callable[[Path], Application], tmp_path_factory: pytes
     return after
 
 
-def killed(warehouse: Path, victim: str, table: str, moment: str) -> None:
-    """Run in a process that is killed at the point."""
-    command = [sys.executable, str(Path(__file__).with_name("killed_run.py")), str(MANIFESTS), str(warehouse)]
-    done = subprocess.run([*command, victim, table, moment], capture_output=True, text=True, timeout=600, check=False)  # noqa: S603
-    assert done.returncode == -9, done.stdout + done.stderr
-
-
 AGAIN_AND_AGAIN = [
-    ("agent/ingest-orders", "orders", "before"),
-    (JOIN, "subscriptions__orders_products_join", "before"),
-    (ENRICH, "topic__enriched_orders", "after"),
+    ("agent/ingest-orders", ("orders", "before")),
+    (JOIN, ("subscriptions__orders_products_join", "before")),
+    (ENRICH, ("topic__enriched_orders", "after")),
 ]
 
 
@@ -135,12 +123,14 @@ def test_killed_again_and_again_the_outcome_is_the_same(
     open_app: Callable[[Path], Application],
     undisturbed: Undisturbed,
     tmp_path: Path,
-    points: list[tuple[str, str, str]],
+    points: list[tuple[str, Point]],
 ) -> None:
     """Each kill leaves the next process another kind of wreck."""
-    write_wave(open_app(tmp_path), 1)
-    for point in points:
-        killed(tmp_path, *point)
+    app = open_app(tmp_path)
+    write_wave(app, 1)
+    for victim, point in points:
+        run_others(app, victim)
+        killed(MANIFESTS, tmp_path, victim, point)
     app = open_app(tmp_path)
     app.run()
     assert outcome(app) == undisturbed(1)
@@ -153,12 +143,13 @@ def test_killed_before_and_after_every_write_the_outcome_is_the_same(
     open_app: Callable[[Path], Application], undisturbed: Undisturbed, tmp_path: Path, victim: str
 ) -> None:
     """Nothing is lost and nothing doubled: tables, their change feeds, the channel, the topic, the dead letters."""
-    for wave, (table, moment) in enumerate(POINTS[victim], start=1):
+    for wave, point in enumerate(around(WRITES[victim]), start=1):
         app = open_app(tmp_path)
         write_wave(app, wave)
-        killed(tmp_path, victim, table, moment)
+        run_others(app, victim)
+        killed(MANIFESTS, tmp_path, victim, point)
         app.run()
-        assert outcome(app) == undisturbed(wave), (table, moment)
+        assert outcome(app) == undisturbed(wave), point
 
 
 @pytest.mark.slow
@@ -171,7 +162,8 @@ def test_killed_around_the_commit_with_newer_rows_at_the_replay(
     app = open_app(tmp_path)
     for wave, moment in ((1, "before"), (3, "after")):
         write_wave(app, wave)
-        killed(tmp_path, victim, WRITES[victim][0], moment)
+        run_others(app, victim)
+        killed(MANIFESTS, tmp_path, victim, (WRITES[victim][0], moment))
         write_wave(app, wave + 1)
         app.run()
         done, wanted = outcome(app), undisturbed(wave + 1)
@@ -182,3 +174,67 @@ def test_killed_around_the_commit_with_newer_rows_at_the_replay(
         values = [record for record in records if record["value"] is not None]
         failed = app.dead_letters(ENRICH)
         assert len(app.topic("enriched-orders").records()) + len(failed) == len(values)
+
+
+class Shape:
+    """The part of ``shapes.yaml`` that a victim belongs to, on two warehouses: one is disturbed, one is not."""
+
+    def __init__(self, spark: SparkSession, folder: Path, victim: str) -> None:
+        self.victim = victim
+        self.manifests = shapes.write_part(victim, folder)
+        self.warehouse = folder / "disturbed"
+        self.app, self.other = (
+            Application.open(self.manifests, warehouse=warehouse, spark=spark)
+            for warehouse in (self.warehouse, folder / "undisturbed")
+        )
+
+    def wave(self, number: int, *, quiet: bool = True) -> None:
+        """Write a wave in both; in the one that is disturbed what waits for the victim runs once it is ``quiet``."""
+        for app in (self.app, self.other):
+            shapes.write_wave(app, number)
+        self.other.run()
+        if quiet:
+            self.app.run()
+        else:
+            run_others(self.app, self.victim)
+
+    def kill(self, point: Point) -> None:
+        killed(self.manifests, self.warehouse, self.victim, point)
+
+    def assert_the_same(self) -> None:
+        done, wanted = shapes.outcome(self.app), shapes.outcome(self.other)
+        assert done.keys() == wanted.keys()
+        for place, rows in wanted.items():
+            assert done[place] == rows, place
+
+
+def test_a_record_whose_batch_is_replayed_meets_the_rows_of_its_own_time(spark: SparkSession, tmp_path: Path) -> None:
+    """It dies before its commit; when its records are joined after all, the rows that refer to them are others."""
+    shape = Shape(spark, tmp_path, "join/view-details")
+    shape.wave(1)
+    shape.wave(2, quiet=False)
+    shape.kill((shapes.writes(shape.victim)[0], "before"))
+    shape.wave(3)
+    shape.assert_the_same()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("victim", shapes.victims())
+def test_of_any_shape_killed_around_every_write_with_newer_rows_at_the_replay_the_outcome_is_the_same(
+    spark: SparkSession, tmp_path: Path, victim: str
+) -> None:
+    """Killed in its first load, and again and again in the second wave, of which each process finds another wreck."""
+    shape = Shape(spark, tmp_path, victim)
+    commit, *folds = shapes.writes(victim)
+    shape.wave(1, quiet=False)
+    shape.kill((commit, "after"))
+    shape.app.run()
+    shape.wave(2, quiet=False)
+    shape.kill((commit, "before"))
+    shape.wave(3, quiet=False)
+    for point in [(commit, "after"), *around(folds)]:
+        shape.kill(point)
+    shape.app.run()
+    shape.wave(4)
+    shape.assert_the_same()

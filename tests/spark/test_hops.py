@@ -16,7 +16,8 @@ from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import KNOWN, Extract, send
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition import JoinType, Serializers
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.join_plans import JoinType
 from kaspr_delta.serde.table_text import TableText
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def milliseconds(moment: datetime | None) -> int | None:
 def _moment(record: Mapping[str, Any]) -> datetime:
     given = record.get("timestamp")
     if given is None:
-        return datetime.now(timezone.utc)
+        return _whole_milliseconds(datetime.now(timezone.utc))
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise _refused(record, f"timestamp is milliseconds since 1970, not {given!r}")
     try:
@@ -65,6 +65,11 @@ def _moment(record: Mapping[str, Any]) -> datetime:
     except (OverflowError, ValueError):  # ValueError: not a number
         what = f"timestamp {given} is not between the years 1 and 9999 (milliseconds since 1970)"
         raise _refused(record, what) from None
+
+
+def _whole_milliseconds(moment: datetime) -> datetime:
+    """As Kafka knows times."""
+    return moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
 
 
 def _partition(record: Mapping[str, Any]) -> int | None:

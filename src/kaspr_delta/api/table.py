@@ -1,4 +1,4 @@
-"""Tables and join results, to write, read and look at."""
+"""Tables, to write, read and look at."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import SerializationError, UsageError
-from kaspr_delta.plan.definition import JoinPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.decoded import decoded
-from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -33,16 +31,17 @@ class Windowed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableHandle:
-    """A KasprTable."""
+    """A KasprTable. ``made_from`` tells what it is made from: then nobody else writes it."""
 
     spark: SparkSession
     table: LiveTable
+    made_from: str | None = None
 
     def put(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         """Write rows, given as a mapping or as pairs (for keys that no dictionary can have), in one commit.
 
         A value of None deletes. Of several rows with one key the last counts. Raises SerializationError, and UsageError
-        for a table with windows.
+        for a table with windows and for one that is made from something.
         """
         pairs = rows.items() if isinstance(rows, Mapping) else rows
         texts = self.table.text
@@ -100,56 +99,22 @@ class TableHandle:
         return Windowed(pair[0], start, end), pair[1]
 
     def _write(self, values: Mapping[str, str | None]) -> None:
+        refuse_made(self.table.plan.name, self.made_from)
         if self.table.plan.window is not None:
             raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
         if not values:
             return
+        # No event has it: no whole millisecond (see ``engine.table_versions``).
         now = datetime.now(timezone.utc)
+        now = now.replace(microsecond=now.microsecond // 1_000 * 1_000 + 1)
         self.table.put(self.spark, [(key, value, now) for key, value in values.items()])
 
 
-@dataclass(frozen=True, slots=True)
-class JoinHandle:
-    """The result table of a join."""
-
-    spark: SparkSession
-    delta: Delta
-    join: JoinPlan
-    left: TableText
-    right: TableText
-
-    def get(self, key: Any) -> Any:
-        """The result for a left key, ``{"left":…, "right":…}``; None when there is none."""
-        found = self.rows_of(key)
-        return found[0][1] if found else None
-
-    def rows(self) -> Pairs:
-        """All results as pairs of left key and ``{"left":…, "right":…}``, ordered by key text."""
-        return self._pairs(self._read())
-
-    def rows_of(self, key: Any) -> Pairs:
-        """The result for a left key, if there is one, as ``rows`` gives it."""
-        return self._pairs(self._read().where(F.col("key") == self.left.key(key)))
-
-    def to_dict(self) -> dict[Any, Any]:
-        """All results by left key. Raises UsageError where Python would take two keys for one."""
-        return as_dict(self.rows(), self.join.name)
-
-    @property
-    def df(self) -> DataFrame:
-        """The result table with decoded columns: key, left, right and timestamp, types inferred from the rows."""
-        return decoded(self._read(), ("key", "left", "right"))
-
-    def _read(self) -> DataFrame:
-        return self.delta.read(self.spark, self.join.result)
-
-    def _pairs(self, rows: DataFrame) -> Pairs:
-        found = rows.orderBy("key").collect()
-        return [(self.left.key_object(row["key"]), self._pair(row.asDict())) for row in found]
-
-    def _pair(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        right = None if row["right"] is None else self.right.value_object(row["right"])
-        return {"left": self.left.value_object(row["left"]), "right": right}
+def refuse_made(table: str, made_from: str | None) -> None:
+    """Raises UsageError for a table that is made from something."""
+    if made_from is not None:
+        msg = f"table {table!r} is made from {made_from}: nobody else writes it"
+        raise UsageError(msg)
 
 
 def _readable(texts: TableText, key: str, value: str) -> tuple[Any, Any] | None:

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.api.joined_text import JoinedText
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
+from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.changelog import table_write
 from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, to_arrow
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.source import changelog_records, topic_records
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.sequence import offset
-from kaspr_delta.plan.definition import JoinPlan, TopicPlan
-from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.plan.definition import TopicPlan
+from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -62,13 +64,16 @@ class ChangelogHandle:
 
     spark: SparkSession
     table: LiveTable
+    made_from: str | None = None
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Write records to the table in one commit, of each key the last; the number of them.
 
-        A value of None deletes. Raises UsageError and SerializationError before anything is written.
+        A value of None deletes. Raises UsageError, also for a table that is made from something, and SerializationError
+        before anything is written.
         """
         plan = self.table.plan
+        refuse_made(plan.name, self.made_from)
         topics = Topics({plan.changelog: plan.partitions}, plan.partitions)
         effects = [to_effect(record, plan.changelog, plan.serializers, topics) for record in records]
         rows = {key: (value, e.timestamp) for e in effects for key, value in [table_write(e, plan)]}
@@ -94,12 +99,22 @@ class ChannelHandle:
     spark: SparkSession
     delta: Delta
     join: JoinPlan
-    left: TableText
-    right: TableText
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Emissions in order, from the start, at most so many: key is the left key, value ``{"left":…, "right":…}``."""
-        return [self._record(row) for row in _in_order(self.df, limit)]
+        """Emissions in order, from the start, at most so many: key and value ``{"left":…, "right":…}``.
+
+        The key is None where streams were joined and a record without a key found no match.
+        """
+        texts = JoinedText(self.join.spelling)
+        return [
+            {
+                "key": texts.key(row["key"]),
+                "value": texts.value(row) if row["kind"] == "value" else None,
+                "timestamp": milliseconds(row["timestamp"]),
+                "offset": row["offset"],
+            }
+            for row in _in_order(self.df, limit)
+        ]
 
     @property
     def df(self) -> DataFrame:
@@ -107,18 +122,6 @@ class ChannelHandle:
         emitted = self.delta.changes(self.spark, self.join.log)
         emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())
-
-    def _record(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        value = None
-        if row["kind"] == "value":
-            right = None if row["right"] is None else self.right.value_object(row["right"])
-            value = {"left": self.left.value_object(row["left"]), "right": right}
-        return {
-            "key": self.left.key_object(row["key"]),
-            "value": value,
-            "timestamp": milliseconds(row["timestamp"]),
-            "offset": row["offset"],
-        }
 
 
 def _in_order(records: DataFrame, limit: int | None) -> list[dict[str, Any]]:

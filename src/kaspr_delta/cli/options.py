@@ -45,7 +45,7 @@ class Target:
 
 
 def remember(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
-    """Tables, agents and foreign-key joins that stay up to date by themselves, on Spark and Delta Lake."""
+    """Tables, agents and joins that stay up to date by themselves, on Spark and Delta Lake."""
     context.obj = Target(warehouse, app)
 
 

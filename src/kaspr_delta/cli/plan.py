@@ -12,8 +12,8 @@ import typer
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.errors import NotFoundError
+from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import Plan
 from kaspr_delta.plan.explain import as_json, as_text
 from kaspr_delta.plan.mermaid import as_mermaid
 from kaspr_delta.spec.diagnostics import Severity, has_errors
@@ -37,7 +37,7 @@ def plan(
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Show what `run` would run: tables, joins and agents, in which order, and what waits for something.
+    """Show what `run` would run: tables, joins, agents and tasks, in which order, and what waits for something.
 
     With --app only that application is shown; --warehouse changes nothing here. With an error in the manifests there is
     no plan: the findings are printed and the exit code is 1.

@@ -1,4 +1,4 @@
-"""``kaspr-delta rebuild``: a join's state anew from its tables."""
+"""``kaspr-delta rebuild``: the state of a join, or of a table that is made from something, anew."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from kaspr_delta.cli.progress import show_report, working
 
 def rebuild(
     context: typer.Context,
-    resource: Annotated[str, typer.Argument(metavar="KIND/NAME", help="What to rebuild, such as join/NAME.")],
+    resource: Annotated[str, typer.Argument(metavar="KIND/NAME", help="What to rebuild: join/NAME or table/NAME.")],
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Make the state of a join anew, from its tables as they are and by its definition as it was last applied.
+    """Make the state of a join anew, or of a table that is made from something, by its definition as last applied.
 
-    Needed after its extractor, type or tables changed, and when changes of its tables were lost. Readers of the result
-    and of the channel see one change: rows that stay the same do not appear in it.
+    It is made from what it reads as that is now. Needed after a join's extractor, type or tables or a table's functions
+    changed, and when changes of what it reads were lost. Readers see one change: rows that stay the same do not appear
+    in it.
 
-    Example: kaspr-delta rebuild join/orders-products-join
+    Examples: kaspr-delta rebuild join/orders-products-join · kaspr-delta rebuild table/orders-per-customer
     """
     application = open_application(context, warehouse, app)
     with working(f"Rebuilding {resource}"):

@@ -44,6 +44,8 @@ def consume(
 ) -> None:
     """Print the records of a topic or channel as JSON lines, in order, from the start.
 
+    The channel of a join has what it emits: its value has left and right, either of which may be null.
+
     Example: kaspr-delta consume enriched-orders --max 3
     """
     application = open_application(context, warehouse, app)

@@ -31,7 +31,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Run joins and agents until everything is caught up, or, with --continuous, until stopped.
+    """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
     Tasks run by their schedules with --continuous, and once where --only names them. The exit code is 0, 1 when a
     resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish.

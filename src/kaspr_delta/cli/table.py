@@ -15,7 +15,8 @@ from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.serde.json_text import parse
 
 if TYPE_CHECKING:
-    from kaspr_delta.api.table import JoinHandle, TableHandle
+    from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
+    from kaspr_delta.api.table import TableHandle
     from kaspr_delta.application import Application
 
 
@@ -29,7 +30,7 @@ class TableAction(str, Enum):
 
 def table(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="A table, or a join (its result).")],
+    name: Annotated[str, typer.Argument(help="A table, or a join of tables (its result).")],
     action: Annotated[TableAction, typer.Argument(help="One row, all rows, or write the rows of a file.")],
     argument: Annotated[str | None, typer.Argument(metavar="[KEY|FILE]", help="The key, or the file to load.")] = None,
     warehouse: WarehouseOption = None,
@@ -75,7 +76,7 @@ def _print(rows: Iterable[tuple[Any, Any]]) -> None:
 
 def _load(application: Application, name: str, rows: list[tuple[Any, Any]]) -> None:
     if application.plan.table(name) is None and application.plan.join(name) is not None:
-        msg = f"{name} is the result of a join, which nobody else writes: load its tables"
+        msg = f"{name} is a join, whose result nobody else writes: load what it joins"
         raise UsageError(msg)
     application.table(name).put(rows)
     console().print(f"{len(rows)} rows loaded into {name}", style="dim", markup=False)
@@ -90,7 +91,7 @@ def _rows(file: str) -> list[tuple[Any, Any]]:
     return [(row["key"], row["value"]) for row in rows]
 
 
-def _handle(application: Application, name: str) -> TableHandle | JoinHandle:
+def _handle(application: Application, name: str) -> TableHandle | JoinHandle | StreamJoinHandle:
     if application.plan.table(name) is not None:
         return application.table(name)
     if application.plan.join(name) is not None:
@@ -100,10 +101,11 @@ def _handle(application: Application, name: str) -> TableHandle | JoinHandle:
 
 
 def _has_raw_keys(application: Application, name: str) -> bool:
-    """Whether the keys of a table, or of the left table of a join, are bytes."""
-    join = application.plan.join(name)
-    table = application.plan.table(name) or (application.plan.table(join.left) if join is not None else None)
-    return table is not None and table.serializers.key == "raw"
+    """Whether the keys of a table, or of a join's results, are bytes."""
+    join, table = application.plan.join(name), application.plan.table(name)
+    if table is not None:
+        return table.serializers.key == "raw"
+    return join is not None and join.spelling.key == "raw"
 
 
 def key_of(text: str, *, raw: bool) -> Any:

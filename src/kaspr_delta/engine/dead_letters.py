@@ -12,10 +12,17 @@ from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 # What a row of a log tells of its failure, as storage/layout.py has it.
 ARROW_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
+
+
+def problem(reason: str | Column, detail: Column, value: Column) -> Column:
+    """What is wrong with a row, as a column of that type."""
+    fields = {"reason": F.lit(reason) if isinstance(reason, str) else reason, "detail": detail, "value": value}
+    # Text that is certainly there makes a type that NULL does not fit, and most rows have no problem.
+    return F.struct(*(F.nullif(field, F.lit("")).alias(name) for name, field in fields.items()))
 
 
 def fold_dead_letters(delta: Delta, rows: DataFrame, resource: str, batch: BatchId) -> None:

@@ -37,7 +37,15 @@ class LiveTable:
     @property
     def key(self) -> Column:
         """The key column as text."""
-        return _as_text("key", self.plan.serializers.key)
+        return F.col("key") if self.plan.joined else _as_text("key", self.plan.serializers.key)
+
+    @property
+    def value(self) -> Column:
+        """The value column as text. A join's result has two, which are one JSON object here."""
+        if self.plan.joined is None:
+            return _as_text("value", self.plan.serializers.value)
+        left, right = map(_as_json, ("left", "right"), self.plan.joined)
+        return F.concat(F.lit('{"left":'), left, F.lit(',"right":'), right, F.lit("}")).alias("value")
 
     def newest(self, spark: SparkSession) -> Commit:
         """The version to pin for a batch."""
@@ -65,9 +73,7 @@ class LiveTable:
         there were. A NULL value is no row.
         """
         windows = ("window_start", "window_end") if self.plan.window else ()
-        rows = self.delta.read(spark, self.plan.delta_name, version).select(
-            self.key, _as_text("value", self.plan.serializers.value), "timestamp", *windows
-        )
+        rows = self.delta.read(spark, self.plan.delta_name, version).select(self.key, self.value, "timestamp", *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")
@@ -84,25 +90,26 @@ class LiveTable:
             )
         )
 
-    def write(self, rows: DataFrame) -> None:
+    def write(self, rows: DataFrame, *, timely: bool = False) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
 
         For a table with windows also window_start and stream, one row per key and window. A row that already has the
-        value is left alone.
+        value is left alone; where rows are ``timely``, one that has the timestamp as well.
         """
-        also = ["timestamp"]
+        compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
+        windows = ("window_end", "stream") if self.plan.window else ()
         if self.plan.window is not None:
             rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
-            also += ["window_end", "stream"]
         stored = rows.select(
             _stored("key", self.plan.serializers.key),
             _stored("value", self.plan.serializers.value),
+            "timestamp",
             *self.place[1:],
-            *also,
+            *windows,
             F.col("value").isNotNull().alias("keep"),
         )
         table = self.plan.delta_name
-        self.delta.upsert(stored, table, on=self.place, compare=("value",), also=tuple(also), keep="keep")
+        self.delta.upsert(stored, table, on=self.place, compare=compare, also=(*also, *windows), keep="keep")
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""
@@ -129,6 +136,12 @@ def _later(column: str, milliseconds: int) -> Column:
 
 def _as_text(column: str, serializer: SerializerName) -> Column:
     return (F.base64(column) if serializer == "raw" else F.col(column)).alias(column)
+
+
+def _as_json(column: str, serializer: SerializerName) -> Column:
+    """What a column of a join's result holds, as a piece of JSON: bytes are in base64 there."""
+    json = F.concat(F.lit('"'), F.col(column), F.lit('"')) if serializer == "raw" else F.col(column)
+    return F.coalesce(json, F.lit("null"))
 
 
 def _stored(column: str, serializer: SerializerName) -> Column:

@@ -36,6 +36,11 @@ class Rows:
         return cls(spark.createDataFrame(table).coalesce(1), table)
 
     @classmethod
+    def none(cls, spark: SparkSession) -> Rows:
+        """No rows, of whatever kind."""
+        return cls.held(spark, pa.table({"key": pa.array([], pa.string())}))
+
+    @classmethod
     def of(cls, df: DataFrame, limit: int = FEW_ROWS) -> Rows:
         """Bring the rows to the driver if they are few; one Spark action."""
         table = df.limit(limit + 1).toArrow()
@@ -58,7 +63,12 @@ class Rows:
         return self.table is not None and value in self.table.column(column).to_pylist()
 
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
-        """How many rows there are of each combination of values; no Spark action when the rows are few."""
+        """How many rows there are of each combination of values; no Spark action when the rows are few.
+
+        Where there is no row, the columns need not be there either.
+        """
+        if self.empty:
+            return {}
         if self.table is not None:
             counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import AsyncGeneratorType, CodeType, GeneratorType
 from typing import Any, NamedTuple
 
@@ -19,14 +19,21 @@ def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -
     The value goes to the first positional parameter; where parameters in front of it have the names of keyword
     arguments, they get those. A function without a place for the value is called without it. Coroutines are awaited.
     """
+    return awaited(bind(function, offered)(value))
+
+
+def bind(function: Callable[..., Any], offered: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """The function with its keyword arguments: what is left to give is the value. Its result may have to be awaited."""
     first, takes_value, keywords = _plan_of(function, tuple(offered))
-    if takes_value and not first:
-        result = function(value, **{name: offered[name] for name in keywords}) if keywords else function(value)
-    else:
-        positional = [offered[name] for name in first]
-        if takes_value:
-            positional.append(value)
-        result = function(*positional, **{name: offered[name] for name in keywords})
+    positional = [offered[name] for name in first]
+    named = {name: offered[name] for name in keywords}
+    if not takes_value:
+        return lambda _: function(*positional, **named)
+    return partial(function, *positional, **named) if positional or named else function
+
+
+def awaited(result: Any) -> Any:
+    """What a function returned; of a coroutine, what it returns in the end."""
     if type(result) in _PLAIN:
         return result
     return asyncio.run(_await(result)) if inspect.isawaitable(result) else result

@@ -10,6 +10,8 @@ import ctypes
 import os
 import threading
 import time
+from threading import get_ident
+from time import monotonic
 from types import TracebackType
 
 # Seconds between two looks of the watch.
@@ -28,7 +30,7 @@ class EventTimeoutError(BaseException):
 
 
 class at_most:  # noqa: N801  reads as a statement; a class, for it is entered once an event
-    """Let a block take so many seconds and no longer. Raises EventTimeoutError in it."""
+    """Let a block take so many seconds and no longer, and so the next one. Raises EventTimeoutError in it."""
 
     __slots__ = ("_seconds",)
 
@@ -36,11 +38,12 @@ class at_most:  # noqa: N801  reads as a statement; a class, for it is entered o
         self._seconds = seconds
 
     def __enter__(self) -> None:
-        _start_watch()
-        _deadlines[threading.get_ident()] = time.monotonic() + self._seconds
+        if _watch is None:
+            _start_watch()
+        _deadlines[get_ident()] = monotonic() + self._seconds
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        in_time = _deadlines.pop(threading.get_ident(), None) is not None
+        in_time = _deadlines.pop(get_ident(), None) is not None
         if not in_time and kind is not EventTimeoutError:
             # The watch was faster by a hair: its exception is still on its way, and must arrive here.
             for _ in range(100):
@@ -49,11 +52,10 @@ class at_most:  # noqa: N801  reads as a statement; a class, for it is entered o
 
 def _start_watch() -> None:
     global _watch  # noqa: PLW0603  one a process
-    if _watch is None:
-        with _starting:
-            if _watch is None:
-                _watch = threading.Thread(target=_keep_watch, name="event timeout", daemon=True)
-                _watch.start()
+    with _starting:
+        if _watch is None:
+            _watch = threading.Thread(target=_keep_watch, name="event timeout", daemon=True)
+            _watch.start()
 
 
 def _forget_watch() -> None:
@@ -69,7 +71,7 @@ os.register_at_fork(after_in_child=_forget_watch)
 def _keep_watch() -> None:
     while True:
         time.sleep(_POLL)
-        now = time.monotonic()
+        now = monotonic()
         for thread, deadline in list(_deadlines.items()):
             # Whoever takes the entry out of the dictionary ends the block: the thread itself, or this one.
             if deadline < now and _deadlines.pop(thread, None) is not None:

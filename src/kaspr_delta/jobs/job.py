@@ -25,7 +25,7 @@ from databricks.bundles.jobs import (
 
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.work import Work
-from kaspr_delta.plan.definition import Plan
+from kaspr_delta.plan.application_plan import Plan
 
 PACKAGE = "kaspr_delta"
 ENTRY_POINT = "kaspr-delta"
@@ -50,7 +50,7 @@ class JobBuilder:
         """One job that runs all units of work in the order of the data, then ends."""
         return Job(
             name=self.plan.application,
-            description=f"Agents and joins of {self.plan.application}, until everything is caught up",
+            description=f"Agents, joins and made tables of {self.plan.application}, until everything is caught up",
             schedule=CronSchedule(
                 quartz_cron_expression=self.deployment.schedule, timezone_id=self.deployment.timezone
             ),

@@ -12,8 +12,8 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.work import work_of
+from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import Plan
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
 from kaspr_delta.spec.loader import load_path

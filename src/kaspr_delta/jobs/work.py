@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
 import networkx as nx
 
-from kaspr_delta.plan.definition import Plan, ResourceRef
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TablePlan
+from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.spec.diagnostics import Location
 
 # Databricks allows 100 characters in a task's key.
@@ -129,7 +132,12 @@ def _work(plan: Plan, part: Part, key: str, after: tuple[str, ...]) -> Work:
 
 def _declared(plan: Plan, resource: ResourceRef) -> tuple[Location, str]:
     """Where a resource is declared, and its description."""
-    known = plan.join(resource.name) if resource.kind == "join" else plan.agent(resource.name)
+    find: Callable[[str], JoinPlan | TablePlan | AgentPlan | None] = {
+        "join": plan.join,
+        "table": plan.table,
+        "agent": plan.agent,
+    }[resource.kind]
+    known = find(resource.name)
     if known is None:
         msg = f"{resource} stands in a stage of the plan but is not declared in it"
         raise LookupError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from kaspr_delta.plan.applications import Declared
+from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import AgentPlan, ChannelInput, ResourceRef, TakePlan, TopicInput
 from kaspr_delta.plan.names import log_table
@@ -15,10 +15,17 @@ from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.durations import milliseconds
 
 
-def agent_plan(
+def agent_plans(
+    application: Application, defaults: Defaults, references: References, topics: Collection[str]
+) -> tuple[AgentPlan, ...]:
+    """The plans of all agents, sorted by name, without those that wait. ``topics`` are those the application names."""
+    agents = (application.agents[name] for name in sorted(application.agents))
+    return tuple(filter(None, (_plan(agent, defaults, references, topics) for agent in agents)))
+
+
+def _plan(
     agent: Declared[AgentSpec], defaults: Defaults, references: References, topics: Collection[str]
 ) -> AgentPlan | None:
-    """The plan of an agent, or None for one that waits. ``topics`` are those the application names."""
     ref = ResourceRef("agent", agent.name)
     spec, source = agent.spec, agent.source
     source_plan = _input(agent, ref, defaults, references, topics)

@@ -9,32 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kaspr_delta.plan.agents import agent_plan
+from kaspr_delta.plan.agents import agent_plans
+from kaspr_delta.plan.aggregations import aggregation_plans
+from kaspr_delta.plan.application_plan import Edge, Plan
 from kaspr_delta.plan.applications import Application, Declared, applications, channel_of
-from kaspr_delta.plan.defaults import Defaults, defaults_of
-from kaspr_delta.plan.definition import JoinPlan, Plan, ResourceRef, Serializers, TablePlan
+from kaspr_delta.plan.defaults import defaults_of
+from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.effect import note_fields_without_effect, note_kinds_not_run
-from kaspr_delta.plan.names import (
-    application_id,
-    changelog_topic,
-    channel_table,
-    delta_name,
-    subscriptions_table,
-)
+from kaspr_delta.plan.joins import join_plans
+from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.plan.order import data_flow, definition_cycles, groups, stages
 from kaspr_delta.plan.pipelines import table_references
 from kaspr_delta.plan.references import References
 from kaspr_delta.plan.report import Report
-from kaspr_delta.plan.tasks import task_plan
+from kaspr_delta.plan.sides import Sides
+from kaspr_delta.plan.tables import table_plan
+from kaspr_delta.plan.tasks import task_plans
 from kaspr_delta.plan.topics import named_topics, topic_plans
-from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Finding, Location, sorted_findings
-from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
-from kaspr_delta.spec.table import TableSpec
-from kaspr_delta.spec.topic_configs import DEFAULT_RETENTION, deletes, retention
 
 
 def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Finding, ...]]:
@@ -58,28 +53,22 @@ def _plan(
     references = References(application, everything, broken, report)
     app = application.app.spec if application.app else None
     defaults = defaults_of(app)
-    named = sorted(application.joins), sorted(application.agents), sorted(application.tasks)
-    tables = tuple(_table(application, application.tables[name], defaults) for name in sorted(application.tables))
-    joins = tuple(filter(None, (_join(application.joins[name], references) for name in named[0])))
-    tasks = tuple(filter(None, (task_plan(application.tasks[name], defaults, references) for name in named[2])))
-    changelogs = {table.changelog: table.name for table in tables}
+    changelogs = {changelog_topic(application.name, name): name for name in application.tables}
     mentioned = tuple(topic for topic in named_topics(application) if topic.name not in changelogs)
     topics = topic_plans(mentioned, defaults)
-    names = [topic.name for topic in topics]
-    agents = tuple(
-        filter(None, (agent_plan(application.agents[name], defaults, references, names) for name in named[1]))
-    )
+    sides = Sides(application, defaults, {topic.name: topic for topic in topics}, changelogs)
+    tables = tuple(table_plan(application, application.tables[name], defaults) for name in sorted(application.tables))
+    joins = join_plans(application, sides, references)
+    aggregations = aggregation_plans(application, sides, references)
+    agents = agent_plans(application, defaults, references, [topic.name for topic in topics])
+    tasks = task_plans(application, defaults, references)
     _check_not_run(application, references)
     _refuse_shared_channels(application, report)
     refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)
     note_fields_without_effect(application, report)
     note_kinds_not_run(application, report)
-    edges = data_flow(joins, agents, changelogs)
-    for circle in definition_cycles(edges):
-        location = min(resource.location for resource in application.resources())
-        report.error(
-            location, f"these are defined by one another: {' -> '.join((*circle, circle[0]))}", "break the circle"
-        )
+    edges = data_flow(joins, aggregations, agents, changelogs)
+    _refuse_circles(application, edges, report)
     return Plan(
         application=application.name,
         application_id=application_id(application.name),
@@ -89,10 +78,11 @@ def _plan(
         topics=topics,
         tables=tables,
         joins=joins,
+        aggregations=aggregations,
         agents=agents,
         tasks=tasks,
         groups=groups(agents),
-        stages=stages((*(join.ref for join in joins), *(agent.ref for agent in agents)), edges),
+        stages=stages((one.ref for one in (*joins, *aggregations, *agents)), edges),
         edges=edges,
         waiting=tuple(sorted(references.waiting.items())),
         not_run=tuple(_not_run(application)),
@@ -101,72 +91,15 @@ def _plan(
     )
 
 
-def _table(application: Application, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
-    spec, source = table.spec, table.source
-    configs = spec.extra_topic_configs
-    old_rows_go = deletes(configs, "compact")
-    return TablePlan(
-        name=table.name,
-        delta_name=delta_name(table.name),
-        changelog=changelog_topic(application.name, table.name),
-        # A table's own or json: the application's defaults are for topics.
-        serializers=Serializers(spec.key_serializer, spec.value_serializer),
-        partitions=spec.partitions or defaults.partitions,
-        is_global=spec.is_global,
-        default=source.snippet(spec.default_selector, "spec", "defaultSelector") if spec.default_selector else None,
-        window=_window(table) if spec.window else None,
-        retention=(retention(configs) or DEFAULT_RETENTION) if old_rows_go else None,
-        feed_retention=None if old_rows_go else retention(configs),
-        description=spec.description,
-        location=table.location,
-    )
-
-
-def _window(table: Declared[TableSpec]) -> WindowPlan:
-    spec = table.spec.window
-    of = spec and (spec.hopping or spec.tumbling)
-    if not spec or not of:
-        msg = f"table '{table.name}' has a window that is neither tumbling nor hopping"
-        raise ValueError(msg)
-    selector = spec.relative_to_selector
-    return WindowPlan(
-        size=milliseconds(of.size),
-        step=milliseconds(spec.hopping.step if spec.hopping else of.size),
-        expires=milliseconds(of.expires) if of.expires is not None else None,
-        grace=milliseconds(spec.grace),
-        emit=spec.emit,
-        relative_to=spec.relative_to,
-        selector=table.source.snippet(selector, "spec", "window", "relativeToSelector") if selector else None,
-    )
-
-
-def _join(join: Declared[JoinSpec], references: References) -> JoinPlan | None:
-    spec, source = join.spec, join.source
-    ref = ResourceRef("join", join.name)
-    left = references.table(ref, "leftTable", spec.left_table, source.locate_value("spec", "leftTable"))
-    right = references.table(ref, "rightTable", spec.right_table, source.locate_value("spec", "rightTable"))
-    if not (left and right):
-        return None
-    for role, name in (("leftTable", spec.left_table), ("rightTable", spec.right_table)):
-        window = references.application.tables[name].source.locate("spec", "window")
-        if references.application.tables[name].spec.window:
-            message = f"the {role} of join '{join.name}' has windows (at {window}): its rows have no key of their own"
-            hint = "join a table without windows; an agent can write one from the values of the windows"
-            references.report.error(source.locate_value("spec", role), message, hint)
-    channel = channel_of(join)
-    return JoinPlan(
-        name=join.name,
-        left=spec.left_table,
-        right=spec.right_table,
-        type=spec.type,
-        extractor=source.snippet(spec.extractor, "spec", "extractor"),
-        channel=channel,
-        result=delta_name(join.name),
-        log=channel_table(channel),
-        subscriptions=subscriptions_table(join.name),
-        description=spec.description,
-        location=join.location,
-    )
+def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: Report) -> None:
+    places = {
+        **{f"table/{table.name}": table.source.locate("spec", "from") for table in application.tables.values()},
+        **{f"join/{join.name}": join.location for join in application.joins.values()},
+    }
+    for circle in definition_cycles(edges):
+        defined = " -> ".join(f"{label} (at {places[label]})" for label in circle)
+        message = f"these are defined by one another: {defined} -> {circle[0]}"
+        report.error(places[circle[0]], message, "break the circle")
 
 
 def _not_run(application: Application) -> Iterator[ResourceRef]:

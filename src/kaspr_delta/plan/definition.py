@@ -7,17 +7,19 @@ the Databricks jobs read this one object, so what is printed is what runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.names import windows_table
 from kaspr_delta.plan.window import WindowPlan
-from kaspr_delta.spec.diagnostics import Finding, Location
+from kaspr_delta.spec.diagnostics import Location
 
 SerializerName = Literal["json", "raw", "pickle", "binary"]
-JoinType = Literal["inner", "left"]
 Start = Literal["earliest", "latest"]
+
+NOT_SHOWN = {"shown": False}
+"""Metadata of a field that the JSON form of a plan leaves out."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -73,6 +75,8 @@ class TablePlan:
     feed_retention: int | None
     description: str
     location: Location
+    # The serializers of left and right values, of a join's result that stands for a table; no declared table has them.
+    joined: tuple[SerializerName, SerializerName] | None = field(default=None, metadata=NOT_SHOWN)
 
     @property
     def ref(self) -> ResourceRef:
@@ -83,28 +87,6 @@ class TablePlan:
     def state(self) -> str:
         """The Delta table that functions read and write: another one while windows are open that do not show yet."""
         return windows_table(self.name) if self.window and self.window.emit == "close" else self.delta_name
-
-
-@dataclass(frozen=True, slots=True)
-class JoinPlan:
-    """A foreign-key join of two tables and the Delta tables it keeps."""
-
-    name: str
-    left: str
-    right: str
-    type: JoinType
-    extractor: Snippet
-    channel: str
-    result: str
-    log: str
-    subscriptions: str
-    description: str
-    location: Location
-
-    @property
-    def ref(self) -> ResourceRef:
-        """The join as a resource."""
-        return ResourceRef("join", self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,94 +227,3 @@ def sends_of(plan: AgentPlan | TaskPlan) -> tuple[SendPlan, ...]:
 def names_topics(plan: AgentPlan | TaskPlan) -> bool:
     """Whether a function of a pipeline names topics to send to."""
     return any(send.name_selector is not None for send in sends_of(plan))
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Resources that may run side by side once all earlier stages are quiet.
-
-    ``loop`` marks resources that feed one another (a retry topic, say): they are run again until quiet.
-    """
-
-    resources: tuple[ResourceRef, ...]
-    loop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """Data flowing from one thing to another; ends are labelled ``topic/x``, ``table/x``, ``join/x``, ``agent/x``."""
-
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """An application as it will run. ``event_timeout`` is how many milliseconds a function may take for one event.
-
-    ``waiting`` tells, per resource that cannot run yet, why; ``not_run`` lists accepted kinds that ``run`` does not
-    start. ``groups`` are agents that share tables: one at a time, so that each sees the other's writes.
-    """
-
-    application: str
-    application_id: str
-    schema: str
-    default_partitions: int
-    event_timeout: int
-    topics: tuple[TopicPlan, ...]
-    tables: tuple[TablePlan, ...]
-    joins: tuple[JoinPlan, ...]
-    agents: tuple[AgentPlan, ...]
-    tasks: tuple[TaskPlan, ...]
-    groups: tuple[tuple[ResourceRef, ...], ...]
-    stages: tuple[Stage, ...]
-    edges: tuple[Edge, ...]
-    waiting: tuple[tuple[ResourceRef, str], ...]
-    not_run: tuple[ResourceRef, ...]
-    python_packages: tuple[str, ...]
-    findings: tuple[Finding, ...]
-
-    @property
-    def runs(self) -> tuple[ResourceRef, ...]:
-        """All resources that run: joins and agents stage by stage, then tasks."""
-        return (*(ref for stage in self.stages for ref in stage.resources), *(task.ref for task in self.tasks))
-
-    def topic(self, name: str) -> TopicPlan | None:
-        """The topic of that name."""
-        return next((topic for topic in self.topics if topic.name == name), None)
-
-    def table(self, name: str) -> TablePlan | None:
-        """The table of that name."""
-        return next((table for table in self.tables if table.name == name), None)
-
-    def known_table(self, name: str) -> TablePlan:
-        """The table of that name, for those whose plan says that it is there. Raises LookupError."""
-        table = self.table(name)
-        if table is None:
-            msg = f"application {self.application!r} has no table {name!r}"
-            raise LookupError(msg)
-        return table
-
-    def join(self, name: str) -> JoinPlan | None:
-        """The join of that name."""
-        return next((join for join in self.joins if join.name == name), None)
-
-    def agent(self, name: str) -> AgentPlan | None:
-        """The agent of that name."""
-        return next((agent for agent in self.agents if agent.name == name), None)
-
-    def task(self, name: str) -> TaskPlan | None:
-        """The task of that name."""
-        return next((task for task in self.tasks if task.name == name), None)
-
-    def changelog(self, topic: str) -> TablePlan | None:
-        """The table whose changelog has that name as a topic."""
-        return next((table for table in self.tables if table.changelog == topic), None)
-
-    def group_of(self, ref: ResourceRef) -> tuple[ResourceRef, ...]:
-        """The resources that share tables with this one, itself included."""
-        return next((group for group in self.groups if ref in group), (ref,))
-
-    def channel(self, name: str) -> JoinPlan | None:
-        """The join that writes the channel of that name."""
-        return next((join for join in self.joins if join.channel == name), None)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.report import Report
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.messages import field_name
 from kaspr_delta.spec.near import nearest
 from kaspr_delta.spec.resource import ResourceSpec
+from kaspr_delta.spec.streams import StreamSide
 from kaspr_delta.spec.topic_configs import WITH_EFFECT
 
 _DECLARATION = (*((name,) for name in ("declare", "compacting", "deleting", "replicas")), ("config", "*"))
@@ -22,7 +26,8 @@ _APP: tuple[tuple[str, ...], ...] = (
     *(("pythonPackages", name) for name in ("indexUrl", "extraIndexUrls", "trustedHosts", "credentials", "cache")),
     *(("pythonPackages", name) for name in ("installPolicy", "resources")),
 )
-_TABLE = (("global",), ("options",), ("extraTopicConfigs", "*"))
+_TABLE = (("options",), ("extraTopicConfigs", "*"))
+_SPELLING = ("keySerializer", "valueSerializer")
 _SENDS = tuple(("processors", "operations", "*", "topicSend", *field) for field in _DECLARATION)
 _AGENT = (
     ("isolatedPartitions",),
@@ -38,10 +43,13 @@ def note_fields_without_effect(application: Application, report: Report) -> None
     if application.app is not None:
         _note_unknown_settings(application.app, report)
         _note(application.app, _APP, report)
+    looked_up = {name for join in application.joins.values() for name in _looked_up_by_key(join.spec)}
     for table in application.tables.values():
-        _note(table, _TABLE, report)
+        everywhere = () if table.name in looked_up else (("global",),)
+        _note(table, (*everywhere, *_TABLE, *_of_channel("from", table.spec.from_)), report)
     for join in application.joins.values():
-        _note(join, (), report)
+        left, right = join.spec.left_stream, join.spec.right_stream
+        _note(join, (*_of_channel("leftStream", left), *_of_channel("rightStream", right)), report)
     for agent in application.agents.values():
         _note(agent, _AGENT, report)
     for task in application.tasks.values():
@@ -53,6 +61,18 @@ def note_kinds_not_run(application: Application, report: Report) -> None:
     for view in application.web_views.values():
         message = f"KasprWebView '{view.name}' is accepted; `run` does not start it in this version"
         report.note(view.source.locate("kind"), message)
+
+
+def _looked_up_by_key(join: JoinSpec) -> Iterator[str]:
+    """The tables for which it matters whether they are global."""
+    if join.shape in {"same-key", "stream-table"}:
+        yield from filter(None, (join.left_table, join.right_table))
+
+
+def _of_channel(field: str, side: StreamSide | None) -> Iterator[tuple[str, ...]]:
+    """Serializers of a channel: its join has them already."""
+    if side is not None and side.channel is not None:
+        yield from ((field, name) for name in _SPELLING)
 
 
 def _note_unknown_settings(app: Declared[AppSpec], report: Report) -> None:

@@ -9,18 +9,18 @@ from typing import Any
 from pydantic.alias_generators import to_camel
 
 from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.application_plan import Plan, Stage
 from kaspr_delta.plan.definition import (
     AgentPlan,
     ChannelInput,
-    JoinPlan,
     OperationPlan,
-    Plan,
     ResourceRef,
     SendPlan,
     Serializers,
-    Stage,
     TaskPlan,
 )
+from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.plan.join_text import aggregation_text, join_text
 from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Finding, Location
 from kaspr_delta.spec.durations import duration_text
@@ -54,7 +54,9 @@ def _lines(plan: Plan) -> Iterator[str]:
             for table in plan.tables
         ),
     )
-    yield from _section("joins", ((join.name, _join(join)) for join in plan.joins))
+    made = ((aggregation.name, aggregation_text(plan, aggregation)) for aggregation in plan.aggregations)
+    yield from _section("tables made from something", made)
+    yield from _section("joins", ((join.name, join_text(join)) for join in plan.joins))
     yield from _section("agents", ((agent.name, _agent(agent)) for agent in plan.agents))
     yield from _section("tasks", ((task.name, _task(task)) for task in plan.tasks))
     shared = ((str(number), _names(group)) for number, group in enumerate(plan.groups, 1) if len(group) > 1)
@@ -72,10 +74,6 @@ def _section(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield ""
         yield title
         yield from (f"  {name.ljust(width)}  {text}".rstrip() for name, text in listed)
-
-
-def _join(join: JoinPlan) -> str:
-    return f"{join.left} {join.type} join {join.right} by {join.extractor.entrypoint}() -> channel {join.channel}"
 
 
 def _agent(agent: AgentPlan) -> str:
@@ -109,7 +107,9 @@ def _window(window: WindowPlan) -> str:
     every = f" every {duration_text(window.step)}" if window.step != window.size else ""
     shape = f"windows of {duration_text(window.size)}{every}"
     kept = f", kept for {duration_text(window.expires)}" if window.expires is not None else ""
-    return f"{shape} by {window.relative_to} time{kept}"
+    late = f", grace {duration_text(window.grace)}" if window.grace else ""
+    closed = ", shown once they close" if window.emit == "close" else ""
+    return f"{shape} by {window.relative_to} time{kept}{late}{closed}"
 
 
 def _operation(operation: OperationPlan) -> str:
@@ -150,6 +150,8 @@ def _encoded(value: Any) -> Any:
         case tuple():
             return [_encoded(element) for element in value]
         case _ if is_dataclass(value):
-            return {to_camel(field.name): _encoded(getattr(value, field.name)) for field in fields(value)}
+            shape = {"shape": value.shape} if isinstance(value, JoinPlan) else {}
+            shown = (field.name for field in fields(value) if field.metadata.get("shown", True))
+            return shape | {to_camel(name): _encoded(getattr(value, name)) for name in shown}
         case _:
             return value

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kaspr_delta.plan.definition import Plan
+from kaspr_delta.plan.application_plan import Edge, Plan
 
 # Topics are lanes, tables are drums, joins are hexagons, agents are boxes.
-_SHAPES = {"topic": '[/"{}"/]', "table": '[("{}")]', "join": '{{{{"{}"}}}}', "agent": '["{}"]'}
+_SHAPES = {"topic": '[/"{}"/]', "table": '[("{}")]', "join": '{{{{"{}"}}}}', "agent": '["{}"]', "task": '("{}")'}
 
 
 def as_mermaid(plans: Iterable[Plan]) -> str:
@@ -33,14 +33,27 @@ def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
         *(str(join.ref) for join in plan.joins),
         *(str(agent.ref) for agent in plan.agents),
     )
+    waiting = {str(resource) for resource, _ in plan.waiting}
     for label in runs:
-        yield f"  {_node(label, prefix)}"
+        if label not in waiting:  # a table is there although what it is made from is not
+            yield f"  {_node(label, prefix)}"
     for resource, reason in plan.waiting:
         yield f"  {_node(str(resource), prefix, f' waits: {reason}')}:::waiting"
     channels = {str(join.ref): join.channel for join in plan.joins}
+    tables = set(_read_as_tables(plan))
     for edge in plan.edges:
-        arrow = f'-- "{_text(channels[edge.source])}" -->' if edge.source in channels else "-->"
+        named = edge.source in channels and edge not in tables
+        arrow = f'-- "{_text(channels[edge.source])}" -->' if named else "-->"
         yield f"  {_identifier(edge.source, prefix)} {arrow} {_identifier(edge.target, prefix)}"
+
+
+def _read_as_tables(plan: Plan) -> Iterator[Edge]:
+    """The edges along which the result of a join is read, not its channel."""
+    for join in plan.joins:
+        yield from (Edge(f"join/{side}", str(join.ref)) for side in (join.left, join.right) if isinstance(side, str))
+    for made in plan.aggregations:
+        if isinstance(made.origin, str):
+            yield Edge(plan.origin_of(made), str(made.ref))
 
 
 def _node(label: str, prefix: str, addition: str = "") -> str:

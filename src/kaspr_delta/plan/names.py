@@ -39,6 +39,31 @@ def subscriptions_table(join: str) -> str:
     return f"subscriptions__{delta_name(join)}"
 
 
+def waiting_table(join: str) -> str:
+    """The records of a stream that wait for their row in a table."""
+    return f"waiting__{delta_name(join)}"
+
+
+def index_table(join: str) -> str:
+    """The foreign keys of a right table's rows."""
+    return f"index__{delta_name(join)}"
+
+
+def buffer_table(join: str) -> str:
+    """The records of two streams that others may still match."""
+    return f"buffer__{delta_name(join)}"
+
+
+def aggregation_table(table: str) -> str:
+    """The log of a table that is made from something."""
+    return f"aggregation__{delta_name(table)}"
+
+
+def contributions_table(table: str) -> str:
+    """What every row of another table contributed to a table that is made from it."""
+    return f"contributions__{delta_name(table)}"
+
+
 def windows_table(table: str) -> str:
     """The windows of a table that shows them when they close."""
     return f"windows__{delta_name(table)}"

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from kaspr_delta.plan.definition import AgentPlan, Edge, JoinPlan, ResourceRef, Stage, TopicInput, sends_of
-
-_RUN = ("agent/", "join/")
+from kaspr_delta.plan.aggregation_plans import AggregationPlan
+from kaspr_delta.plan.application_plan import Edge, Stage
+from kaspr_delta.plan.definition import AgentPlan, ChannelInput, ResourceRef, TopicInput, sends_of
+from kaspr_delta.plan.join_plans import JoinPlan, StreamPlan, TableTableJoinPlan
 
 
 def data_flow(
-    joins: Iterable[JoinPlan], agents: Iterable[AgentPlan], changelogs: Mapping[str, str]
+    joins: Collection[JoinPlan],
+    aggregations: Iterable[AggregationPlan],
+    agents: Iterable[AgentPlan],
+    changelogs: Mapping[str, str],
 ) -> tuple[Edge, ...]:
     """Who feeds whom, sorted. Topics whose names a function computes are not known before the function runs.
 
     ``changelogs`` are tables by the name of their changelog: whoever sends to that writes the table.
     """
-    edges = set(_edges(joins, agents, changelogs))
+    edges = set(_edges(joins, aggregations, agents, changelogs))
     return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
 
@@ -37,8 +41,8 @@ def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Sta
         before = [level[feeder] for feeder in together.predecessors(component)]
         level[component] = max(before, default=0) + bool(running)
         if running:
-            # A component of one resource alone is no loop: an edge always leads over a topic, a table or a channel,
-            # but for a join that feeds an agent, and that is no way back.
+            # A component of one resource alone is no loop: the way back leads over an agent, and from there over a
+            # topic or a table. A definition that feeds itself is refused.
             runs_at[level[component]].append(Stage(running, loop=len(labels) > 1))
     return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
 
@@ -60,26 +64,54 @@ def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
     has no beginning.
     """
     defined = [edge for edge in edges if not edge.source.startswith("agent/") and not edge.target.startswith("agent/")]
-    return tuple(sorted(tuple(circle) for circle in nx.simple_cycles(_graph(defined))))
+    return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(_graph(defined))))
 
 
-def _edges(joins: Iterable[JoinPlan], agents: Iterable[AgentPlan], changelogs: Mapping[str, str]) -> Iterator[Edge]:
-    def place(topic: str) -> str:
-        return f"table/{changelogs[topic]}" if topic in changelogs else f"topic/{topic}"
+def _edges(
+    joins: Collection[JoinPlan],
+    aggregations: Iterable[AggregationPlan],
+    agents: Iterable[AgentPlan],
+    changelogs: Mapping[str, str],
+) -> Iterator[Edge]:
+    results = {join.name for join in joins if isinstance(join, TableTableJoinPlan)} - set(changelogs.values())
+
+    def feeder(read: StreamPlan | str) -> str:
+        if isinstance(read, str):
+            return f"join/{read}" if read in results else f"table/{read}"
+        return f"join/{read.input.join}" if isinstance(read.input, ChannelInput) else _place(read.name, changelogs)
 
     for join in joins:
-        yield Edge(f"table/{join.left}", str(join.ref))
-        yield Edge(f"table/{join.right}", str(join.ref))
+        yield Edge(feeder(join.left), str(join.ref))
+        yield Edge(feeder(join.right), str(join.ref))
+    made = {aggregation.name: feeder(aggregation.origin) for aggregation in aggregations}
+    for table, origin in made.items():
+        yield Edge(origin, f"table/{table}")
     for agent in agents:
-        if isinstance(agent.input, TopicInput):
-            for topic in agent.input.topics:
-                yield Edge(place(topic), str(agent.ref))
-        else:
-            yield Edge(f"join/{agent.input.join}", str(agent.ref))
-        for table in agent.tables:
-            yield Edge(str(agent.ref), f"table/{table}")
-        for topic in filter(None, (send.topic for send in sends_of(agent))):
-            yield Edge(str(agent.ref), place(topic))
+        yield from _edges_of_agent(agent, made, changelogs)
+
+
+def _edges_of_agent(agent: AgentPlan, made: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:
+    ref = str(agent.ref)
+    if isinstance(agent.input, TopicInput):
+        for topic in agent.input.topics:
+            yield Edge(_place(topic, changelogs), ref)
+    else:
+        yield Edge(f"join/{agent.input.join}", ref)
+    for table in agent.tables:
+        # Whether a function writes or reads a table does not show; but one that is made from something is only read.
+        yield Edge(f"table/{table}", ref) if table in made else Edge(ref, f"table/{table}")
+    for topic in filter(None, (send.topic for send in sends_of(agent))):
+        yield Edge(ref, _place(topic, changelogs))
+
+
+def _place(topic: str, changelogs: Mapping[str, str]) -> str:
+    return f"table/{changelogs[topic]}" if topic in changelogs else f"topic/{topic}"
+
+
+def _from_the_first(circle: list[str]) -> tuple[str, ...]:
+    """A circle, beginning with the label that sorts first."""
+    start = circle.index(min(circle))
+    return (*circle[start:], *circle[:start])
 
 
 def _graph(edges: Iterable[Edge]) -> nx.DiGraph[str]:

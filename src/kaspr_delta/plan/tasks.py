@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaspr_delta.plan.applications import Declared
+from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import ResourceRef, SchedulePlan, TaskPlan
 from kaspr_delta.plan.names import task_table
@@ -12,8 +12,13 @@ from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.task import Schedule, TaskSpec
 
 
-def task_plan(task: Declared[TaskSpec], defaults: Defaults, references: References) -> TaskPlan | None:
-    """The plan of a task, or None for one that waits."""
+def task_plans(application: Application, defaults: Defaults, references: References) -> tuple[TaskPlan, ...]:
+    """The plans of all tasks, sorted by name, without those that wait."""
+    tasks = (application.tasks[name] for name in sorted(application.tasks))
+    return tuple(filter(None, (_plan(task, defaults, references) for task in tasks)))
+
+
+def _plan(task: Declared[TaskSpec], defaults: Defaults, references: References) -> TaskPlan | None:
     ref = ResourceRef("task", task.name)
     spec, source = task.spec, task.source
     named = tuple(table_references(task, spec.processors))

@@ -11,9 +11,11 @@ from kaspr_delta.plan.definition import TopicPlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.plan.pipelines import OPERATIONS
 from kaspr_delta.spec.agent import AgentSpec
+from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.processors import Processors
 from kaspr_delta.spec.resource import ResourceSpec
+from kaspr_delta.spec.streams import StreamSide
 from kaspr_delta.spec.topic_configs import deletes, retention
 from kaspr_delta.spec.topics import TopicDeclaration
 
@@ -28,6 +30,11 @@ class NamedTopic(NamedTuple):
 
 def named_topics(application: Application) -> Iterator[NamedTopic]:
     """All topics that are named, by resources that wait or are not run too: they can be filled beforehand."""
+    for join in application.joins.values():
+        for field, side in (("leftStream", join.spec.left_stream), ("rightStream", join.spec.right_stream)):
+            yield from _of_stream(join, side, ("spec", field))
+    for table in application.tables.values():
+        yield from _of_stream(table, table.spec.from_, ("spec", "from"))
     for agent in application.agents.values():
         yield from _of_agent(agent)
         yield from _sent_to(agent, agent.spec.processors)
@@ -55,6 +62,12 @@ def topic_plans(named: Iterable[NamedTopic], defaults: Defaults) -> tuple[TopicP
         )
         for name, declarations in sorted(declared.items())
     )
+
+
+def _of_stream(resource: Declared[ResourceSpec], side: StreamSide | None, at: FieldPath) -> Iterator[NamedTopic]:
+    if side is not None and side.topic is not None:
+        declared = TopicDeclaration(partitions=side.partitions)
+        yield NamedTopic(side.topic, resource.source.locate_value(*at, "topic"), declared)
 
 
 def _of_agent(agent: Declared[AgentSpec]) -> Iterator[NamedTopic]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.metrics import Metric, metrics
-from kaspr_delta.plan.definition import Plan, ResourceRef
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import PROGRESS
 

@@ -8,15 +8,46 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.agent.agent import Agent
+from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
+from kaspr_delta.engine.aggregation.over_table import TableAggregation
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
 from kaspr_delta.engine.query import Query, checkpoints_of, side_by_side
 from kaspr_delta.engine.resource import Resource
+from kaspr_delta.engine.right_foreign_key_join import RightForeignKeyJoin
+from kaspr_delta.engine.same_key_join import SameKeyJoin
+from kaspr_delta.engine.stream_stream_join.join import StreamStreamJoin
+from kaspr_delta.engine.stream_table_join import StreamTableJoin
 from kaspr_delta.engine.task import Task
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.definition import Plan, ResourceRef
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.join_plans import (
+    ForeignKeyJoinPlan,
+    JoinPlan,
+    RightForeignKeyJoinPlan,
+    SameKeyJoinPlan,
+    StreamStreamJoinPlan,
+    StreamTableJoinPlan,
+    TableTableJoinPlan,
+)
 from kaspr_delta.plan.names import value_view
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import CHANNEL, EFFECTS, RESULT, SUBSCRIPTIONS, SYSTEM, TOPIC, Layout, table_layout
+from kaspr_delta.storage.layout import (
+    AGGREGATION,
+    BUFFER,
+    CHANNEL,
+    CONTRIBUTIONS,
+    EFFECTS,
+    INDEX,
+    RESULT,
+    STREAM_CHANNEL,
+    SUBSCRIPTIONS,
+    SYSTEM,
+    TOPIC,
+    WAITING,
+    Layout,
+    table_layout,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,14 +58,37 @@ def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]
     if ref.kind == "table" and (table := plan.table(ref.name)):
         for name in dict.fromkeys((table.delta_name, table.state)):
             yield name, table_layout(table)
+        if aggregation := plan.aggregation(ref.name):
+            yield aggregation.log, AGGREGATION
+            if isinstance(aggregation.origin, str):
+                yield aggregation.contributions, CONTRIBUTIONS
     if ref.kind == "join" and (join := plan.join(ref.name)):
-        yield join.log, CHANNEL
-        yield join.result, RESULT
-        yield join.subscriptions, SUBSCRIPTIONS
+        yield from _tables_of_join(join)
     if ref.kind == "agent" and (agent := plan.agent(ref.name)):
         yield agent.log, EFFECTS
     if ref.kind == "task" and (task := plan.task(ref.name)):
         yield task.log, EFFECTS
+
+
+def _tables_of_join(join: JoinPlan) -> Iterator[tuple[str, Layout]]:
+    match join:
+        case ForeignKeyJoinPlan():
+            yield join.log, CHANNEL
+            yield join.result, RESULT
+            yield join.subscriptions, SUBSCRIPTIONS
+        case SameKeyJoinPlan():
+            yield join.log, CHANNEL
+            yield join.result, RESULT
+        case StreamTableJoinPlan():
+            yield join.log, STREAM_CHANNEL
+            if join.pending is not None:
+                yield join.waiting, WAITING
+        case RightForeignKeyJoinPlan():
+            yield join.log, STREAM_CHANNEL
+            yield join.index, INDEX
+        case StreamStreamJoinPlan():
+            yield join.log, STREAM_CHANNEL
+            yield join.buffer, BUFFER
 
 
 def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
@@ -81,12 +135,14 @@ def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
         }
         delta.create_view(spark, value_view(table.name), table.delta_name, columns)
     for join in plan.joins:
+        if not isinstance(join, TableTableJoinPlan):
+            continue  # its channel is its result
         columns = {name: _variant(name, raw=False) for name in ("key", "left", "right")}
         delta.create_view(spark, value_view(join.name), join.result, {**columns, "timestamp": "timestamp"})
 
 
 def query_of(delta: Delta, plan: Plan, ref: ResourceRef) -> Query:
-    """The query that runs a join, an agent or a task. Raises NotFoundError for any other resource."""
+    """The query that runs a resource. Raises NotFoundError for one that does not run."""
     own = Delta(delta.namespace)  # so that the conflicts it counts are those of this resource
     return Query(own, _resource(own, plan, ref))
 
@@ -94,9 +150,11 @@ def query_of(delta: Delta, plan: Plan, ref: ResourceRef) -> Query:
 def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
     join = plan.join(ref.name) if ref.kind == "join" else None
     if join is not None:
-        left, right = plan.table(join.left), plan.table(join.right)
-        if left is not None and right is not None:
-            return ForeignKeyJoin(delta, join, left, right, plan.event_timeout)
+        return _join(delta, join, plan)
+    aggregation = plan.aggregation(ref.name) if ref.kind == "table" else None
+    if aggregation is not None:
+        over_table = isinstance(aggregation.origin, str)
+        return (TableAggregation if over_table else StreamAggregation)(delta, aggregation, plan)
     agent = plan.agent(ref.name) if ref.kind == "agent" else None
     if agent is not None:
         return Agent(delta, agent, plan)
@@ -104,6 +162,20 @@ def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
     if task is not None:
         return Task(delta, task, plan)
     raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
+
+
+def _join(delta: Delta, join: JoinPlan, plan: Plan) -> Resource:
+    match join:
+        case ForeignKeyJoinPlan():
+            return ForeignKeyJoin(delta, join, plan)
+        case SameKeyJoinPlan():
+            return SameKeyJoin(delta, join, plan)
+        case StreamTableJoinPlan():
+            return StreamTableJoin(delta, join, plan)
+        case RightForeignKeyJoinPlan():
+            return RightForeignKeyJoin(delta, join, plan)
+        case StreamStreamJoinPlan():
+            return StreamStreamJoin(delta, join, plan)
 
 
 def _variant(column: str, *, raw: bool) -> str:

@@ -14,7 +14,8 @@ from kaspr_delta.engine.progress import folded_batches, forget_old
 from kaspr_delta.engine.query import Query, side_by_side
 from kaspr_delta.engine.retention import remove_old
 from kaspr_delta.errors import NotQuietError
-from kaspr_delta.plan.definition import Plan, ResourceRef, Stage, names_topics
+from kaspr_delta.plan.application_plan import Plan, Stage
+from kaspr_delta.plan.definition import ResourceRef, names_topics
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Failures, Streams

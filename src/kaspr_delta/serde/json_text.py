@@ -54,6 +54,8 @@ def parse(text: str | bytes) -> Any:
             text = text.decode()
         if text.isdecimal() and text.isascii() and (len(text) == 1 or text[0] != "0"):
             return int(text)
+        if len(text) > 1 and text[0] == text[-1] == '"' and _is_plain(inner := text[1:-1]):
+            return inner
         if text[:1] in _BEGINNINGS:
             value, end = _decoder.raw_decode(text)
             if end == len(text):
@@ -63,6 +65,11 @@ def parse(text: str | bytes) -> Any:
         shown = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")
         msg = f"not JSON: {shown!r} ({error})"
         raise SerializationError(msg) from error
+
+
+def _is_plain(text: str) -> bool:
+    """Whether text stands for itself between quotes: most keys do."""
+    return text.isprintable() and '"' not in text and "\\" not in text
 
 
 def is_canonical(text: str) -> bool:

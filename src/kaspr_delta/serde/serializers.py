@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import pickle
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from kaspr_delta.errors import SerializationError
@@ -112,6 +113,11 @@ def encode_key(name: SerializerName, key: Any) -> bytes | None:
 def encode_value(name: SerializerName, value: Any) -> bytes | None:
     """The bytes of a record's value; None is a tombstone. Raises SerializationError."""
     return None if value is None else _VALUES[name].encode(value)
+
+
+def decoder(name: SerializerName) -> Callable[[bytes], Any]:
+    """What makes a function's keys or values of bytes. Raises SerializationError."""
+    return _VALUES[name].decode
 
 
 def decode(name: SerializerName, data: bytes | None) -> Any:

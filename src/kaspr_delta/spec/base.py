@@ -6,13 +6,21 @@ Rules between fields are written as :meth:`Spec.problems`: all are reported at o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import Self
 
 FieldPath = tuple[str | int, ...]
@@ -23,11 +31,17 @@ PROBLEMS = "kaspr_problems"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A broken rule: what is wrong, what to do, and the field (below the one checked) at which to look."""
+    """A broken rule: what is wrong, what to do, and the field (below the one checked) at which to look.
+
+    ``other`` is a second field that has to do with it: its place stands where the message has ``{other}``. ``absent``
+    are fields of which one should be there: where one of them is misspelt, that is told instead.
+    """
 
     message: str
     hint: str = ""
     at: FieldPath = ()
+    other: FieldPath | None = None
+    absent: tuple[FieldPath, ...] = ()
 
 
 def refused(*problems: Problem) -> PydanticCustomError:
@@ -41,6 +55,19 @@ class Spec(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
     )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _says_everything(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        broken = tuple(cls.combination_problems(data)) if isinstance(data, dict) else ()
+        if not broken:
+            return handler(data)
+        try:
+            handler(data)
+        except ValidationError as error:
+            both = [*_details(error), InitErrorDetails(type=refused(*broken), input=data)]
+            raise ValidationError.from_exception_data(cls.__name__, both) from None
+        raise refused(*broken)
 
     @model_validator(mode="before")
     @classmethod
@@ -61,6 +88,14 @@ class Spec(BaseModel):
         yield from ()
 
     @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:  # noqa: ARG003
+        """Rules about which fields stand together, told beside whatever is wrong with the fields themselves.
+
+        ``written`` is the mapping as it stands in the YAML. Overridden where a mapping has such rules.
+        """
+        yield from ()
+
+    @classmethod
     def field_names(cls) -> frozenset[str]:
         """The names of the fields as they are written in YAML."""
         return frozenset(field.alias or name for name, field in cls.model_fields.items())
@@ -70,6 +105,14 @@ class OpenSpec(Spec):
     """A mapping that keeps further fields unread: those of Kubernetes objects, and settings Kaspr may add."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def _details(error: ValidationError) -> Iterator[InitErrorDetails]:
+    """The errors that were found, to be raised again together with others."""
+    for found in error.errors(include_url=False):
+        context = found.get("ctx", {})
+        kind = PydanticCustomError(PROBLEMS, "{message}", context) if found["type"] == PROBLEMS else found["type"]
+        yield InitErrorDetails(type=kind, loc=found["loc"], input=found["input"], ctx=context)
 
 
 def _as_text(value: object) -> object:

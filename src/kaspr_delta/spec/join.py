@@ -1,28 +1,80 @@
-"""KasprJoin: a foreign-key join of two tables, kept up to date."""
+"""KasprJoin: two tables, a stream and a table, or two streams, joined and kept up to date."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Text
+from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text
 from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.durations import Duration, PositiveDuration
+from kaspr_delta.spec.join_rules import join_problems
 from kaspr_delta.spec.resource import Resource, ResourceSpec
+from kaspr_delta.spec.streams import StreamSide
+
+Shape = Literal["foreign-key", "same-key", "stream-table", "right-foreign-key", "stream-stream"]
+
+
+class JoinWindow(Spec):
+    """How far a right record may lie ``before`` and ``after`` its left one; ``grace`` is for records that come late."""
+
+    before: Duration = Field(description="how much older a right record may be, such as '5m'")
+    after: Duration = Field(description="how much younger a right record may be, such as '5m'")
+    grace: Duration = "0s"
+
+
+class Pending(Spec):
+    """How long a record waits for a row that is not there yet."""
+
+    ttl: PositiveDuration = Field(description="how long a record waits for its row, such as '10m'")
+
+
+class Repartition(Spec):
+    """Over how many partitions the records of the stream sides are spread anew, by their keys."""
+
+    partitions: PositiveInteger = Field(description="the number of partitions of the other side")
 
 
 class JoinSpec(ResourceSpec):
-    """The fields of a join."""
+    """The fields of a join. Which of them stand together tell the rules in ``join_rules``."""
 
-    left_table: Text = Field(description="the KasprTable whose rows drive the join")
-    right_table: Text = Field(description="the KasprTable that is looked up")
-    extractor: Code = Field(description="a Python function that takes the left value and returns the right table's key")
-    type: Literal["inner", "left"] = "inner"
+    left_table: Text | None = Field(default=None, description="the KasprTable whose rows drive the join")
+    left_stream: StreamSide | None = None
+    right_table: Text | None = Field(default=None, description="the KasprTable that is looked up")
+    right_stream: StreamSide | None = None
+    on: Literal["key"] | None = None
+    extractor: Code | None = Field(default=None, description="a Python function that returns the right table's key")
+    right_extractor: Code | None = None
+    window: JoinWindow | None = None
+    pending: Pending | None = None
+    repartition: Repartition | None = None
+    type: Literal["inner", "left", "outer"] = "inner"
     output_channel: Text | None = None
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        """One of the shapes, with what belongs to it."""
+        yield from join_problems(written)
+
+    @property
+    def shape(self) -> Shape:
+        """Which of the shapes it is."""
+        if self.right_stream is not None:
+            return "stream-stream"
+        if self.left_stream is not None:
+            return "right-foreign-key" if self.right_extractor else "stream-table"
+        return "foreign-key" if self.extractor else "same-key"
+
+    @property
+    def has_result(self) -> bool:
+        """Whether it keeps a result table, which may stand wherever a table may."""
+        return self.left_table is not None
 
 
 class KasprJoin(Resource):
     """A join manifest."""
 
     kind: Literal["KasprJoin"]
-    spec: JoinSpec = Field(description="leftTable, rightTable and extractor")
+    spec: JoinSpec = Field(description="two sides, and what they are joined by")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic_core import ErrorDetails
 
 from kaspr_delta.spec.base import PROBLEMS, FieldPath, Problem, Spec
-from kaspr_delta.spec.diagnostics import Finding, Severity
+from kaspr_delta.spec.diagnostics import Finding, Location, Severity
 from kaspr_delta.spec.fields import description_of, places_of, spec_at
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.near import listing, nearest, suggestion
@@ -56,7 +56,7 @@ def manifest_findings(errors: list[ErrorDetails], data: Mapping[str, Any], posit
     for error in errors:
         # Where a required field is misspelt, the misspelt one is what to look at.
         if error["type"] != "missing" or error["loc"] not in misspelt:
-            yield from _findings(error, data, positions)
+            yield from _findings(error, data, positions, misspelt)
 
 
 def _misspelt(errors: list[ErrorDetails]) -> Iterator[FieldPath]:
@@ -69,7 +69,9 @@ def _misspelt(errors: list[ErrorDetails]) -> Iterator[FieldPath]:
                 yield *error["loc"][:-1], near
 
 
-def _findings(error: ErrorDetails, data: Mapping[str, Any], positions: Positions) -> Iterator[Finding]:
+def _findings(
+    error: ErrorDetails, data: Mapping[str, Any], positions: Positions, misspelt: Collection[FieldPath]
+) -> Iterator[Finding]:
     if error["type"] in {"union_tag_invalid", "union_tag_not_found"}:
         yield _kind_finding(data, positions)
         return
@@ -79,9 +81,8 @@ def _findings(error: ErrorDetails, data: Mapping[str, Any], positions: Positions
     if error["type"] == PROBLEMS:
         problems: tuple[Problem, ...] = error["ctx"]["problems"]
         for problem in problems:
-            at = (*path, *problem.at)
-            location = positions.value(at) if _is_scalar(data, at) else positions.key(at)
-            yield Finding(Severity.ERROR, location, problem.message, problem.hint)
+            if not any((*error["loc"], *field) in misspelt for field in problem.absent):
+                yield _problem_finding(problem, path, data, positions)
         return
     if error["type"] in {"extra_forbidden", "missing"}:
         message, hint = _about_the_key(error["type"], model, path, positions)
@@ -89,6 +90,16 @@ def _findings(error: ErrorDetails, data: Mapping[str, Any], positions: Positions
     else:
         message, hint = _about_the_value(error, model, path)
         yield Finding(Severity.ERROR, positions.value(path), message, hint)
+
+
+def _problem_finding(problem: Problem, path: FieldPath, data: Mapping[str, Any], positions: Positions) -> Finding:
+    def place(at: FieldPath) -> Location:
+        return positions.value(at) if _is_scalar(data, at) else positions.key(at)
+
+    message = problem.message
+    if problem.other is not None:
+        message = message.replace("{other}", str(place((*path, *problem.other))))
+    return Finding(Severity.ERROR, place((*path, *problem.at)), message, problem.hint)
 
 
 def _about_the_key(error: str, model: type[Spec], path: FieldPath, positions: Positions) -> tuple[str, str]:
@@ -189,4 +200,4 @@ def _is_scalar(data: Any, path: FieldPath) -> bool:
             data = data[step]
         except (KeyError, IndexError, TypeError):
             return False
-    return not isinstance(data, dict | list)
+    return data is not None and not isinstance(data, dict | list)

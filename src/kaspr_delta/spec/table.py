@@ -1,18 +1,20 @@
-"""KasprTable: keyed state that agents read and write."""
+"""KasprTable: keyed state that agents read and write, or that is made from a stream or another table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
 from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, TextMap
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 from kaspr_delta.spec.serializers import TableSerializer
+from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.topic_configs import config_problems
 
 
@@ -72,7 +74,7 @@ class Window(Spec):
 
 
 class TableSpec(ResourceSpec):
-    """The fields of a table."""
+    """The fields of a table. ``from`` and what follows it are of tables that are made from something."""
 
     is_global: Boolean = Field(default=False, alias="global")
     default_selector: Code | None = None
@@ -82,6 +84,17 @@ class TableSpec(ResourceSpec):
     extra_topic_configs: TextMap = Field(default_factory=dict)
     options: TextMap = Field(default_factory=dict)
     window: Window | None = None
+    from_: Origin | None = Field(default=None, alias="from")
+    group_by: Code | None = None
+    to_table: ToTable | None = None
+    count: Count | None = None
+    reduce: Code | None = None
+    aggregate: Aggregate | None = None
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        """One way in which a table is made, if it is."""
+        yield from making_problems(written)
 
     def problems(self) -> Iterator[Problem]:
         """Settings of the changelog that mean something are well formed."""

@@ -14,7 +14,12 @@ from kaspr_delta.spec.serializers import TopicSerializer
 from kaspr_delta.spec.topic_configs import config_problems
 
 _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
-_TOPIC_NAME_HINT = "letters, digits, '.', '_' and '-', at most 249"
+
+
+def topic_name_problems(name: str | None, field: str) -> Iterator[Problem]:
+    """What is wrong with the name of a topic that stands in ``field``."""
+    if name is not None and not _TOPIC_NAME.match(name):
+        yield Problem(f"'{name}' is no topic name", "letters, digits, '.', '_' and '-', at most 249", (field,))
 
 
 class TopicDeclaration(Spec):
@@ -57,8 +62,7 @@ class InputTopic(TopicDeclaration):
         if self.name is not None and not all(part.strip() for part in self.name.split(",")):
             yield Problem(f"'{self.name}' holds an empty topic name", "names are separated by single commas", ("name",))
         for name in self.names:
-            if not _TOPIC_NAME.match(name):
-                yield Problem(f"'{name}' is no topic name", _TOPIC_NAME_HINT, ("name",))
+            yield from topic_name_problems(name, "name")
         if self.pattern is not None:
             try:
                 re.compile(self.pattern)
@@ -90,8 +94,7 @@ class SendTarget(TopicDeclaration):
             yield Problem(
                 "a topic to send to needs a 'name' or a 'nameSelector'", "for example `name: enriched-orders`"
             )
-        if self.name is not None and not _TOPIC_NAME.match(self.name):
-            yield Problem(f"'{self.name}' is no topic name", _TOPIC_NAME_HINT, ("name",))
+        yield from topic_name_problems(self.name, "name")
 
 
 class OutputTopic(SendTarget):

@@ -70,6 +70,31 @@ CHANNEL = Layout(
     keeps_log=True,
 )
 
+# The channel of a join with a stream: its result. `kind` is `value`, `state` (nothing emitted) or `expire` (buffered
+# rows of a `side` and `partition` that are older than `until` leave); `source` is where the record came from; the
+# other columns are the join's own state, kept under `id` while `live`.
+STREAM_CHANNEL = Layout(
+    "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, source STRING, partition INT,"
+    " id STRING, side STRING, look_up STRING, until TIMESTAMP, pending BOOLEAN, arrived BIGINT, live BOOLEAN,"
+    f" problem {PROBLEM}, failed BOOLEAN, {BATCH}",
+    change_feed=True,
+    keeps_log=True,
+)
+
+# Records of a stream that wait for their row, until a time of the clock.
+WAITING = Layout(
+    "id STRING, key STRING, left STRING, look_up STRING, source STRING, timestamp TIMESTAMP, until TIMESTAMP"
+)
+
+# The foreign key of each row of a table, where streams are joined with it by that.
+INDEX = Layout("id STRING, look_up STRING")
+
+# Records of two streams that others may still match, or that may come out unmatched: those are `pending`.
+BUFFER = Layout(
+    "id STRING, side STRING, partition INT, key STRING, value STRING, timestamp TIMESTAMP, pending BOOLEAN,"
+    " arrived BIGINT"
+)
+
 # An agent's log: its effects. `kind` is `send` (target: a topic), `write` (target: a table; no value: a deletion),
 # `dead-letter` (target: where the record came from), `close` or `expire` (target: a table; its windows that end after
 # `window_start`, up to `timestamp`, as far as `stream` wrote them).
@@ -79,6 +104,19 @@ EFFECTS = Layout(
     change_feed=True,
     keeps_log=True,
 )
+
+# The log of a table that is made from something. `kind` is `write` (key, value: none deletes), `contribution` (key: a
+# row of the table it is made from; what it adds to the group `grp` while `live`), `failed`, or `close` and `expire` as
+# in an agent's log.
+AGGREGATION = Layout(
+    "kind STRING, key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, stream STRING, grp STRING,"
+    f" live BOOLEAN, source STRING, problem {PROBLEM}, {BATCH}",
+    change_feed=True,
+    keeps_log=True,
+)
+
+# What the rows of a table contribute to the groups of a table made from it.
+CONTRIBUTIONS = Layout("key STRING, grp STRING, value STRING")
 
 RESULT = Layout("key STRING, left STRING, right STRING, timestamp TIMESTAMP", change_feed=True)
 

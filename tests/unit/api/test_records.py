@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -48,7 +48,9 @@ def test_only_a_value_is_needed() -> None:
     given = effect({"value": 1})
     assert (given.key, given.value, given.headers, given.partition) == (None, b"1", None, 0)
     assert given.timestamp is not None
-    assert before <= given.timestamp <= datetime.now(timezone.utc)
+    # Whole milliseconds, as on a Kafka topic.
+    assert before - timedelta(milliseconds=1) < given.timestamp <= datetime.now(timezone.utc)
+    assert given.timestamp.microsecond % 1_000 == 0
 
 
 def test_a_value_of_none_is_a_tombstone() -> None:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition import (
-    AgentPlan,
-    ChannelInput,
-    JoinPlan,
-    Plan,
-    SendPlan,
-    Serializers,
-    TopicInput,
-)
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import AgentPlan, ChannelInput, SendPlan, Serializers, TopicInput
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, JoinPlan, Spelling
 from kaspr_delta.plan.order import data_flow, groups, stages
 from kaspr_delta.spec.diagnostics import Location
 
@@ -41,15 +35,27 @@ def agent(
 def join(name: str, left: str, right: str, *, line: int = 1) -> JoinPlan:
     """An inner join of two tables."""
     location = Location("bundles/shop/joins.yaml", line)
-    names = (f"{name}-channel", name, f"channel__{name}", f"subscriptions__{name}")
-    return JoinPlan(name, left, right, "inner", EXTRACTOR, *names, "", location)
+    return ForeignKeyJoinPlan(
+        name=name,
+        type="inner",
+        spelling=Spelling("json", "json", "json"),
+        channel=f"{name}-channel",
+        log=f"channel__{name}",
+        description="",
+        location=location,
+        left=left,
+        right=right,
+        extractor=EXTRACTOR,
+        result=name,
+        subscriptions=f"subscriptions__{name}",
+    )
 
 
 def plan(*resources: AgentPlan | JoinPlan, packages: tuple[str, ...] = (), application: str = "shop") -> Plan:
     """The plan of an application that has these resources."""
     agents = tuple(resource for resource in resources if isinstance(resource, AgentPlan))
     joins = tuple(resource for resource in resources if isinstance(resource, JoinPlan))
-    edges = data_flow(joins, agents, {})
+    edges = data_flow(joins, (), agents, {})
     return Plan(
         application=application,
         application_id=f"{application}-app",
@@ -59,6 +65,7 @@ def plan(*resources: AgentPlan | JoinPlan, packages: tuple[str, ...] = (), appli
         topics=(),
         tables=(),
         joins=joins,
+        aggregations=(),
         agents=agents,
         tasks=(),
         groups=groups([one for one in agents if one.ordered]),

@@ -7,7 +7,7 @@ from databricks.sdk.service.jobs import JobSettings
 
 from kaspr_delta.jobs import Deployment, work_of
 from kaspr_delta.jobs.job import JobBuilder
-from kaspr_delta.plan.definition import Plan
+from kaspr_delta.plan.application_plan import Plan
 from tests.unit.jobs.plans import agent, join, plan
 
 SHOP = plan(

@@ -4,7 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.jobs.work import task_key, work_of
-from kaspr_delta.plan.definition import AgentPlan, JoinPlan, Plan, ResourceRef
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import AgentPlan, ResourceRef
+from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.spec.loader import load_text
 from tests.unit.jobs.plans import agent, join, plan
 
 
@@ -115,3 +119,15 @@ def test_units_come_only_after_earlier_ones(any_plan: Plan) -> None:
 def test_agents_of_a_group_are_never_apart(any_plan: Plan) -> None:
     unit_of = {resource: unit.key for unit in work_of(any_plan) for resource in unit.resources}
     assert all(len({unit_of[member] for member in group}) == 1 for group in any_plan.groups)
+
+
+def test_a_table_that_is_made_from_something_is_work_between_what_it_reads_and_who_reads_it() -> None:
+    head = "apiVersion: kaspr.io/v1alpha1\nkind: %s\nmetadata: {name: %s, labels: {kaspr.io/app: shop}}\nspec: %s\n"
+    join = "{leftStream: {topic: views}, rightTable: users, on: key}"
+    totals = "{description: Views per user, from: {join: seen}, count: {}}"
+    manifests = [("KasprTable", "users", "{}"), ("KasprTable", "totals", totals), ("KasprJoin", "seen", join)]
+    ((built,), _) = build_plans(load_text("---\n".join(head % one for one in manifests), "m.yaml"))
+    first, second = work_of(built)
+    assert (first.key, first.after) == ("join_seen", ())
+    assert (second.key, second.after, second.description) == ("table_totals", ("join_seen",), "Views per user")
+    assert second.location.line == 6

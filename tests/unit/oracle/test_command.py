@@ -16,6 +16,12 @@ from tests.oracle.compare import Difference
 FOREIGN_KEY = ("fk-table-table", "inner")
 
 
+@pytest.fixture(autouse=True)
+def no_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test of this file may reach the engine."""
+    monkeypatch.setattr(runner, "DRIVERS", {})
+
+
 def copied(folder: Path, *names: str) -> str:
     for name in names:
         (folder / name).write_text((VISIBLE / name).read_text())
@@ -43,9 +49,9 @@ def test_a_shape_without_a_driver_fails_and_says_so_once(tmp_path: Path, capsys:
     assert main([folder]) == 1
     assert printed(capsys) == [
         "hand-to-table-table.json: 0 passed, 7 failed",
-        "  shape to-table is not run yet",
+        "  shape to-table of type table is not run yet",
         "random-table-table-outer.json: 0 passed, 12 failed",
-        "  shape table-table is not run yet",
+        "  shape table-table of type outer is not run yet",
         "0 passed, 19 failed",
     ]
 
@@ -91,6 +97,34 @@ def test_cases_of_a_shape_run_together_and_all_passing_is_success(
     assert printed(capsys)[-1] == "24 passed, 0 failed"
 
 
+def test_a_known_deviation_is_listed_and_counts_as_neither(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def differing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
+        return [Difference("event 4", "nothing", "[x]") if case.name.startswith("quirk") else None for case in cases]
+
+    monkeypatch.setattr(runner, "DRIVERS", {("windowed-count", "tumbling"): differing})
+    assert main([copied(tmp_path, "hand-windowed-count-tumbling.json")]) == 0
+    first, second, last = printed(capsys)
+    assert first == "hand-windowed-count-tumbling.json: 24 passed, 0 failed"
+    assert second.startswith(
+        "  quirk-emit on close with the default retention forgets windows (tumbling): differs as e"
+    )
+    assert second.endswith("(event 4: expected nothing, got [x])")
+    assert last == "24 passed, 0 failed"
+
+
+def test_a_known_deviation_that_is_none_has_passed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
+        return [None] * len(cases)
+
+    monkeypatch.setattr(runner, "DRIVERS", {("windowed-count", "tumbling"): passing})
+    assert main([copied(tmp_path, "hand-windowed-count-tumbling.json")]) == 0
+    assert printed(capsys) == ["hand-windowed-count-tumbling.json: 25 passed, 0 failed", "25 passed, 0 failed"]
+
+
 def test_a_run_that_breaks_off_fails_all_its_cases(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,3 +135,20 @@ def test_a_run_that_breaks_off_fails_all_its_cases(
     monkeypatch.setattr(runner, "DRIVERS", {FOREIGN_KEY: stopped})
     assert main([copied(tmp_path, "random-fk-table-table-inner.json")]) == 1
     assert printed(capsys)[1:] == ["  the run broke off: join/inner stopped", "0 passed, 12 failed"]
+
+
+def test_a_crash_in_one_shape_lets_the_others_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crashing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
+        raise KeyError(cases[0].shape)
+
+    def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
+        return [None] * len(cases)
+
+    monkeypatch.setattr(runner, "DRIVERS", {FOREIGN_KEY: crashing, ("to-table", "stream"): passing})
+    assert main([copied(tmp_path, "random-fk-table-table-inner.json", "random-to-table-stream.json")]) == 1
+    shown = capsys.readouterr()
+    assert "  the run broke off: KeyError('fk-table-table')" in shown.out.splitlines()
+    assert shown.out.splitlines()[-1] == "12 passed, 12 failed"
+    assert "in crashing" in shown.err

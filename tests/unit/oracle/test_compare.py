@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.case import Case, Emission, Event, Expected, Rows, text
-from tests.oracle.compare import Difference, Outcome, at_the_end, event_by_event, fold, without_superfluous
+from tests.oracle.compare import Difference, Outcome, Rule, at_the_end, event_by_event, fold, without_superfluous
 
 A, B = {"left": {"fk": "A"}, "right": {"w": 1}}, {"left": {"fk": "B"}, "right": None}
 
@@ -156,6 +156,79 @@ def test_the_timestamp_of_a_tombstone_that_a_value_causes_is_compared() -> None:
     case = recorded([emission("k", A)], [emission("k", None)], final=rows())
     outcome = Outcome([[emission("k", A)], [emission("k", None, ts=99)]], rows())
     assert event_by_event(case, outcome) is not None
+
+
+STREAM = Rule(stream=True, times="always")
+TWICE = recorded([emission("k", A)], [emission("k", A, ts=20)], final={})
+
+
+def test_of_a_stream_a_repetition_must_come() -> None:
+    both = [[emission("k", A)], [emission("k", A, ts=20)]]
+    assert event_by_event(TWICE, Outcome(both, {}), STREAM) is None
+    assert at_the_end(TWICE, Outcome([[], both[1] + both[0]], {}), STREAM) is None
+    once = Outcome([[emission("k", A)], []], {})
+    assert event_by_event(TWICE, once, STREAM) == Difference("event 2", f'"k" at 20 {text(A)}', "nothing")
+    assert at_the_end(TWICE, once, STREAM) == Difference("all emissions", f'"k" at 20 {text(A)}', "nothing")
+
+
+@pytest.mark.parametrize(
+    ("emitted", "expected", "got"),
+    [
+        ([emission("k", A), emission("k", A, ts=20), emission("k", A)], "nothing", f'"k" at 10 {text(A)}'),
+        ([emission("k", A), emission("k", A, ts=21)], f'"k" at 20 {text(A)}', f'"k" at 21 {text(A)}'),
+        ([emission("k", A), emission("j", A, ts=20)], f'"k" at 20 {text(A)}', f'"j" at 20 {text(A)}'),
+        ([emission("k", A), emission("k", B, ts=20)], f'"k" at 20 {text(A)}', f'"k" at 20 {text(B)}'),
+    ],
+)
+def test_all_emissions_of_a_stream_are_counted(emitted: list[Emission], expected: str, got: str) -> None:
+    assert at_the_end(TWICE, Outcome([emitted], {}), STREAM) == Difference("all emissions", expected, got)
+
+
+def test_the_order_of_a_streams_emissions_counts_for_an_event() -> None:
+    turned = Outcome([[emission("k10", A), emission("k1", A)]], {})
+    assert event_by_event(WAKES_TWO, turned, STREAM) is not None
+    assert at_the_end(WAKES_TWO, turned, STREAM) is None
+
+
+def test_a_record_of_a_stream_has_a_time_also_without_a_value() -> None:
+    case = recorded([emission("k", A)], final=rows(k=A), deletes=(1,))
+    outcome = Outcome([[emission("k", A, ts=99)]], rows(k=A))
+    assert event_by_event(case, outcome) is None
+    assert event_by_event(case, outcome, Rule(times="always")) is not None
+
+
+def test_emissions_without_an_order_are_compared_as_a_set() -> None:
+    rule = Rule(ordered=False)
+    turned = Outcome([[emission("k10", A), emission("k1", A)]], rows(k1=A, k10=A))
+    assert event_by_event(WAKES_TWO, turned, rule) is None
+    one_twice = Outcome([[emission("k10", A), emission("k10", A)]], rows(k1=A, k10=A))
+    assert event_by_event(WAKES_TWO, one_twice, rule) is not None
+
+
+def test_the_greatest_time_of_a_key_is_compared_until_a_deletion_took_part_in_it() -> None:
+    rule = Rule(ordered=False, times="until a deletion")
+    # The second event deletes a row of k's group only; that k holds the same afterwards does not matter.
+    emitted = [emission("k", A), emission("j", A)], [emission("k", A, ts=20)], [emission("k", B), emission("j", B)]
+    case = recorded(*emitted, final=rows(k=B, j=B), deletes=(2,))
+
+    def difference(k: int, j: int) -> Difference | None:
+        last = [emission("k", B, ts=k), emission("j", B, ts=j)]
+        return event_by_event(case, Outcome([emitted[0], [], last], rows(k=B, j=B)), rule)
+
+    assert difference(k=99, j=10) is None
+    assert difference(k=10, j=99) == Difference("event 3", f'"j" at 10 {text(B)}', f'"j" at 99 {text(B)}')
+
+
+def test_a_row_that_came_and_went_inside_a_batch_may_be_absent() -> None:
+    case = recorded([emission("k", A)], [emission("k", B)], final=rows(k=B))
+    rule = Rule(fleeting=lambda case: frozenset(case.expected.final or ()))
+    never = Outcome([[], []], rows())
+    assert at_the_end(case, never, rule) is None
+    assert at_the_end(case, never) is not None
+    assert event_by_event(case, never, rule) is not None
+    seen = Outcome([[emission("k", A)], [emission("k", B)]], rows())
+    assert at_the_end(case, seen, rule) == Difference('final channel, key "k"', "nothing", text(B))
+    assert at_the_end(case, Outcome(seen.emitted, rows(k=A)), rule) is not None
 
 
 def test_numbers_that_python_takes_for_one_are_different_values() -> None:

@@ -6,17 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from kaspr_delta.plan.application_plan import Edge, Plan
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import (
-    ChannelInput,
-    Edge,
-    Plan,
-    ResourceRef,
-    SchedulePlan,
-    Serializers,
-    TableParameter,
-    TopicInput,
-)
+from kaspr_delta.plan.definition import ChannelInput, ResourceRef, SchedulePlan, Serializers, TableParameter, TopicInput
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import load_text
 
@@ -53,7 +46,8 @@ processors:
 def test_names_are_resolved_by_one_rule(plan: Callable[..., Plan]) -> None:
     built = plan(ORDERS, PRODUCTS, JOIN)
     assert (built.application_id, built.schema, built.default_partitions) == ("shop-app", "shop", 3)
-    join = built.joins[0]
+    (join,) = built.joins
+    assert isinstance(join, ForeignKeyJoinPlan)
     assert (join.channel, join.log) == ("orders-products-channel", "channel__orders_products_channel")
     assert (join.result, join.subscriptions) == ("orders_products", "subscriptions__orders_products")
     assert built.tables[0].changelog == "shop-app-orders-changelog"

@@ -4,7 +4,8 @@ import itertools
 
 import pytest
 
-from kaspr_delta.plan.definition import Edge, ResourceRef, Stage
+from kaspr_delta.plan.application_plan import Edge, Stage
+from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.order import definition_cycles, stages
 
 
@@ -20,7 +21,9 @@ def edges(text: str) -> list[Edge]:
 def staged(text: str) -> list[tuple[str, bool]]:
     drawn = edges(text)
     labels = sorted({label for edge in drawn for label in (edge.source, edge.target)})
-    refs = [ResourceRef(*label.split("/")) for label in labels if label.startswith(("agent/", "join/"))]
+    # A table whose name says so is made from something, and runs.
+    runs = ("agent/", "join/", "table/made")
+    refs = [ResourceRef(*label.split("/")) for label in labels if label.startswith(runs)]
     return [(" ".join(map(str, stage.resources)), stage.loop) for stage in stages(refs, drawn)]
 
 
@@ -45,6 +48,15 @@ def test_an_agent_that_writes_the_left_table_of_its_join_is_a_loop_with_it() -> 
     assert staged(chains) == [("agent/first", False), ("agent/a join/j", True), ("agent/last", False)]
 
 
+def test_tables_that_are_made_from_something_run_where_they_stand() -> None:
+    chains = "topic/in -> table/made-1 -> join/j -> table/made-2 -> agent/a\ntable/t -> join/j"
+    assert staged(chains) == [("table/made-1", False), ("join/j", False), ("table/made-2", False), ("agent/a", False)]
+
+
+def test_an_agent_that_feeds_the_table_it_reads_is_a_loop_with_it() -> None:
+    assert staged("topic/x -> table/made -> agent/a -> topic/x") == [("agent/a table/made", True)]
+
+
 def test_each_loop_is_a_stage_of_its_own() -> None:
     chains = "topic/x -> agent/a -> topic/x\ntopic/y -> agent/b -> topic/y\ntopic/z -> agent/c"
     assert staged(chains) == [("agent/c", False), ("agent/a", True), ("agent/b", True)]
@@ -61,6 +73,10 @@ def test_resources_without_edges_run_too() -> None:
         ("table/a -> join/b -> agent/c -> table/a", 0),
         ("table/a -> join/b -> table/a", 1),
         ("join/a -> join/b -> join/a\ntable/t -> join/a", 1),
+        ("table/a -> table/b -> table/a", 1),
+        ("table/a -> table/a", 1),
+        ("topic/x -> table/a -> join/b -> table/c -> join/b", 1),
+        ("topic/x -> table/a -> agent/b -> topic/x", 0),
     ],
 )
 def test_circles_of_definitions_are_found_and_loops_through_agents_are_none(chains: str, circles: int) -> None:

@@ -197,9 +197,49 @@ schedule: {{cron: "*/15 * * * *", timezone: Europe/Berlin}}
 }
 
 
-@pytest.mark.parametrize("kind", SPECS)
-def test_every_field_is_accepted_and_kept(kind: str) -> None:
-    spec = "\n".join(f"  {line}".rstrip() for line in SPECS[kind].splitlines())
+# Fields that exclude those above or one another.
+MORE = (
+    (
+        "KasprTable",
+        f"""\
+from: {{topic: raw-orders, keySerializer: raw, valueSerializer: json, partitions: 4}}
+groupBy: {CODE}
+aggregate: {{initializer: {CODE}, adder: {CODE}}}
+window: {{tumbling: {{size: 1m, expires: 1h}}, grace: 10s, emit: update}}
+""",
+    ),
+    ("KasprTable", "from: {channel: joined}\ntoTable: {}\n"),
+    ("KasprTable", f"from: {{join: j}}\nreduce: {CODE}\n"),
+    ("KasprTable", f"from: {{table: orders}}\naggregate: {{initializer: {CODE}, adder: {CODE}, subtractor: {CODE}}}\n"),
+    ("KasprTable", "from: {table: orders}\ncount: {}\n"),
+    ("KasprJoin", "leftTable: a\nrightTable: b\non: key\ntype: outer\n"),
+    (
+        "KasprJoin",
+        """\
+leftStream: {topic: a, keySerializer: raw, valueSerializer: json, partitions: 4}
+rightTable: b
+on: key
+pending: {ttl: 10m}
+repartition: {partitions: 6}
+""",
+    ),
+    ("KasprJoin", f"leftStream: {{topic: a}}\nrightTable: b\ntype: left\nrightExtractor: {CODE}\n"),
+    (
+        "KasprJoin",
+        """\
+leftStream: {channel: a}
+rightStream: {topic: b}
+on: key
+type: outer
+window: {before: 5m, after: 250ms, grace: 1h}
+""",
+    ),
+)
+
+
+@pytest.mark.parametrize(("kind", "fields"), [*SPECS.items(), *MORE])
+def test_every_field_is_accepted_and_kept(kind: str, fields: str) -> None:
+    spec = "\n".join(f"  {line}".rstrip() for line in fields.splitlines())
     labels = "  labels: {kaspr.io/app: shop}\n"
     text = f"apiVersion: kaspr.io/v1alpha1\nkind: {kind}\nmetadata:\n  name: x\n{labels}spec:\n{spec}\n"
     loaded = load_text(text, "m.yaml")

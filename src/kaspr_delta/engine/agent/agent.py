@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
-from kaspr_delta.engine.agent.event import ChannelDecoder, Decoder, InputRecord, TopicDecoder
+from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.source import Source
@@ -24,8 +24,7 @@ from kaspr_delta.engine.metrics import counter
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of
-from kaspr_delta.plan.definition import AgentPlan, TopicInput
-from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.plan.definition import AgentPlan
 from kaspr_delta.storage.layout import BATCH, EFFECTS
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class Agent(Pipeline[AgentPlan]):
     def _in_parallel(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
         records = Rows.of(batch, _FEW_EVENTS)
-        run = RunAgent(self.executor(spark, self._decoder(), {}, {}))
+        run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
         if records.table is None:
             effects = Rows(in_partition_order(batch).mapInArrow(run, _EFFECT_COLUMNS))
             read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
@@ -132,7 +131,7 @@ class Agent(Pipeline[AgentPlan]):
     def _run(self, spark: SparkSession, records: list[InputRecord], reached: AgentState, *, rest: bool) -> Decision:
         """Process records in order; those that have to wait for more are left to a later batch."""
         groups = list(taken(records, self.plan.take, rest=rest))
-        decoder = self._decoder()
+        decoder = self._source.decoder()
         likely = LikelyKeys(records, decoder)
         tables, clocks = opened(spark, self.delta, self.application, self.plan, reached, likely)
         executor = self.executor(spark, decoder, tables, clocks)
@@ -145,17 +144,6 @@ class Agent(Pipeline[AgentPlan]):
     def _waited_enough(self, state: AgentState) -> bool:
         take = self.plan.take
         return take is not None and state.since is not None and time.time() - state.since >= take.within / 1_000
-
-    def _decoder(self) -> Decoder:
-        read = self.plan.input
-        if isinstance(read, TopicInput):
-            return TopicDecoder(read.serializers)
-        join = self.application.join(read.join)
-        if join is None:
-            msg = f"{self.ref} reads channel {read.channel!r}, which no join writes"
-            raise LookupError(msg)
-        left, right = (self.application.known_table(name) for name in (join.left, join.right))
-        return ChannelDecoder(TableText(left.serializers), TableText(right.serializers))
 
 
 def _received(by_topic: Mapping[str, int]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.serde.serializers import decode
+from kaspr_delta.serde.serializers import decode, decoder
 from kaspr_delta.serde.table_text import TableText
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -115,11 +115,17 @@ class TopicDecoder:
     """Records of a topic to events. Raises SerializationError."""
 
     serializers: Serializers
+    _key: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
+    _value: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_key", decoder(self.serializers.key))
+        object.__setattr__(self, "_value", decoder(self.serializers.value))
 
     def __call__(self, record: InputRecord) -> Event:
         """The event of a record."""
-        key, value = decode(self.serializers.key, record.key), decode(self.serializers.value, record.value)
-        return Event(record, key, value)
+        _, key, value, *_ = record
+        return Event(record, None if key is None else self._key(key), None if value is None else self._value(value))
 
 
 @dataclass(frozen=True, slots=True)

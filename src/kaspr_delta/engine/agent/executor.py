@@ -6,7 +6,7 @@ tables).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import App, Decoder, Event, InputRecord
 from kaspr_delta.engine.agent.output import Topics
-from kaspr_delta.engine.agent.step import Step
+from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
@@ -73,13 +73,16 @@ class Executor:
     clocks: Mapping[str, Clock] = field(default_factory=dict)
     read_only: bool = False
     timeout: float = 300.0
-    # By the snippet's identity, which is faster to tell than its text.
-    _functions: dict[int, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
+    _limit: at_most = field(init=False, repr=False)
+    _operations: list[Operation] = field(default_factory=list, init=False, repr=False)
     _objects: dict[str, Table | WindowedTable] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._limit = at_most(self.timeout)
 
     def __getstate__(self) -> dict[str, Any]:
         """Functions of manifests cannot be pickled: a worker makes its own."""
-        return {**self.__dict__, "_functions": {}, "_objects": {}}
+        return {**self.__dict__, "_operations": [], "_objects": {}}
 
     def process(self, *records: InputRecord) -> list[Effect]:
         """The sends of one event, which with ``take`` is several records; its table writes are kept in ``tables``.
@@ -136,7 +139,7 @@ class Executor:
         """
         effects: list[Effect] = []
         try:
-            with at_most(self.timeout):
+            with self._limit:
                 for clock in self.clocks.values():
                     clock.arrive(events)
                 step = Step(self, context, timestamp, effects)
@@ -145,7 +148,7 @@ class Executor:
                         step.send(output, final, {})
         except AUTHORS_CODE_FAILED:
             _init_scopes.pop((self.identity, self.plan.init), None)
-            self._functions.clear()
+            self._operations.clear()
             for part in (*self.tables.values(), *self.clocks.values()):
                 part.drop()
             account = account_of_failure(frames=4)
@@ -157,32 +160,26 @@ class Executor:
             clock.keep()
         return effects
 
-    def _final_values(self, step: Step, value: Any) -> Iterator[Any]:
+    def _final_values(self, step: Step, value: Any) -> Iterable[Any]:
         """What comes out of the pipeline: depth-first by the values of its first operation, then level by level."""
-        if not self.plan.pipeline:
-            yield value
-            return
-        first, *rest = self.plan.pipeline
-        for fanned in step.apply(first, value):
-            level = [fanned]
-            for operation in rest:
-                level = [result for item in level for result in step.apply(operation, item)]
+        if not self._operations:
+            self._operations.extend(map(self._operation, self.plan.pipeline))
+        if not self._operations:
+            return (value,)
+        first, *rest = self._operations
+        results = step.apply(first, value)
+        return self._levels(step, results, rest) if rest else results
+
+    @staticmethod
+    def _levels(step: Step, results: Iterable[Any], operations: Sequence[Operation]) -> Iterator[Any]:
+        for result in results:
+            level = [result]
+            for operation in operations:
+                level = [later for item in level for later in step.apply(operation, item)]
             yield from level
 
-    def function(self, snippet: Snippet, context: dict[str, Any]) -> Callable[..., Any]:
-        """The function of an operation, in the scope of ``init`` and the current event.
-
-        It is executed anew for every value: names it sets at its top level start anew each time. One that sets none is
-        executed once, which nobody can tell.
-        """
-        known = self._functions.get(id(snippet))
-        if known is None:
-            known = snippet.function({**self._init_scope(), "context": context})
-            if snippet.remembers_nothing:
-                self._functions[id(snippet)] = known
-        else:
-            known.__globals__["context"] = context
-        return known
+    def _operation(self, plan: OperationPlan) -> Operation:
+        return Operation(plan, {p.parameter: self.table(p.table) for p in plan.tables}, self._init_scope)
 
     def table(self, name: str) -> Table | WindowedTable:
         """A table as functions get it. Raises TypeError for a defaultSelector that returns no class."""

@@ -18,14 +18,14 @@ from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.topics import make_topic
-from kaspr_delta.plan.definition import Plan, ResourceRef
+from kaspr_delta.engine.windows import PASSED, pass_window
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-_PASSED = ("close", "expire")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class EffectFold:
         """All effects of a batch, side by side."""
         counts = rows.count_by("kind", "target")
         folds: list[Callable[[], None]] = []
-        windows = {target for kind, target in counts if kind in _PASSED}
+        windows = {target for kind, target in counts if kind in PASSED}
         for kind, target in counts:
             mine = rows.df.where((F.col("kind") == kind) & (F.col("target") == target))
             if kind == "send":
@@ -52,7 +52,7 @@ class EffectFold:
             folds.append(partial(fold_dead_letters, self.delta, _letters(rows.df), str(self.resource), batch))
         side_by_side(folds)
         if windows:
-            self._pass_windows(spark, rows.df.where(F.col("kind").isin(*_PASSED)))
+            self._pass_windows(spark, rows.df.where(F.col("kind").isin(*PASSED)))
         done = sum(count for (kind, _), count in counts.items() if kind in {"send", "write"})
         sent = {counter("topic_messages_sent", to): count for (kind, to), count in counts.items() if kind == "send"}
         return Folded(done, letters, counts=sent)
@@ -77,14 +77,7 @@ class EffectFold:
     def _pass_windows(self, spark: SparkSession, rows: DataFrame) -> None:
         """Show what has closed, then remove what has expired, after all that was written."""
         for row in sorted(rows.collect(), key=lambda row: str(row["kind"])):
-            shown = self.application.known_table(row["target"])
-            if row["kind"] == "close":
-                span = row["window_start"], row["timestamp"]
-                LiveTable(self.delta, shown).show(spark, shown.state, row["stream"], *span)
-                continue
-            passed = "stream = {stream} AND window_end <= {end}"
-            for table in dict.fromkeys((shown.state, shown.delta_name)):
-                self.delta.delete(spark, table, passed, stream=row["stream"], end=row["timestamp"])
+            pass_window(self.delta, spark, self.application.known_table(row["target"]), row)
 
     def _state_of(self, name: str) -> LiveTable:
         return state_of(self.delta, self.application.known_table(name))

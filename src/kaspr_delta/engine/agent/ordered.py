@@ -17,7 +17,8 @@ from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
 from kaspr_delta.engine.live_table import LiveTable, state_of
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import AgentPlan, Plan, TaskPlan
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import AgentPlan, TaskPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.delta import Delta
 

@@ -13,7 +13,8 @@ from typing import Any
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
-from kaspr_delta.plan.definition import Plan, SendPlan, TablePlan
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import SendPlan, TablePlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.serde.serializers import encode_key, encode_value
 

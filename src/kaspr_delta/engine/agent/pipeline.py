@@ -16,7 +16,8 @@ from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.topics import known_topics
-from kaspr_delta.plan.definition import AgentPlan, Plan, ResourceRef, TaskPlan, names_topics
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TaskPlan, names_topics
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:

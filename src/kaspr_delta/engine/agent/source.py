@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.agent.event import ChannelDecoder, Decoder, TopicDecoder
 from kaspr_delta.engine.sequence import end_of, offset, version_of
 from kaspr_delta.engine.topics import known_topics
-from kaspr_delta.plan.definition import ChannelInput, Plan, TablePlan, TopicInput
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ChannelInput, Serializers, TablePlan, TopicInput
+from kaspr_delta.plan.join_plans import Spelling
 from kaspr_delta.plan.names import channel_table, topic_table
+from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -74,6 +78,28 @@ class Source:
             ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind),
         )
         return records.where(last)
+
+    @property
+    def serializers(self) -> Serializers:
+        """How keys and values are spelled: values of a channel are JSON objects."""
+        if isinstance(self.read, TopicInput):
+            return self.read.serializers
+        return Serializers(self._spelling(self.read).key, "json")
+
+    def decoder(self) -> Decoder:
+        """Makes events of the records."""
+        if isinstance(self.read, TopicInput):
+            return TopicDecoder(self.read.serializers)
+        spelling = self._spelling(self.read)
+        left, right = (TableText(Serializers(spelling.key, value)) for value in (spelling.left, spelling.right))
+        return ChannelDecoder(left, right)
+
+    def _spelling(self, channel: ChannelInput) -> Spelling:
+        join = self.application.join(channel.join)
+        if join is None:
+            msg = f"channel {channel.channel!r} is read, and no join writes it"
+            raise LookupError(msg)
+        return join.spelling
 
     def _records(self, read: Callable[[str], DataFrame], positions: Mapping[str, int]) -> DataFrame:
         # The order of the topics is part of the checkpoint.
@@ -140,7 +166,8 @@ def _no_headers() -> Column:
 
 
 def _partition(key: Column, partitions: int) -> Column:
-    return F.pmod(F.crc32(key), F.lit(partitions)).cast("int").alias("partition")
+    # Records without a key, which joins of streams may have, are in the first one.
+    return F.coalesce(F.pmod(F.crc32(key), F.lit(partitions)), F.lit(0)).cast("int").alias("partition")
 
 
 def _bytes(text: Column) -> Column:

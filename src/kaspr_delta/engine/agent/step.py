@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from kaspr_delta.engine.agent.changelog import table_write
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.output import Topics, send
 from kaspr_delta.engine.agent.table_state import AnyState
-from kaspr_delta.functions.call import GENERATORS, call, fan_out
+from kaspr_delta.functions.call import GENERATORS, awaited, bind, fan_out
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import OperationPlan, SendPlan, TablePlan
 
@@ -22,13 +22,33 @@ class Around(Protocol):
     topics: Topics
     tables: Mapping[str, AnyState]
 
-    def function(self, snippet: Snippet, context: dict[str, Any]) -> Callable[..., Any]:
-        """The function of an operation, in the scope of ``init`` and the current event."""
-        ...
 
-    def table(self, name: str) -> Any:
-        """A table as functions get it."""
-        ...
+class Operation:
+    """An operation with the tables it is given, for all events of an executor.
+
+    Its function is executed anew for every value: names it sets at its top level start anew each time. One that sets
+    none is executed once, which nobody can tell. ``scope`` makes what functions see: names of ``init``.
+    """
+
+    __slots__ = ("_bound", "_globals", "_scope", "plan", "tables")
+
+    def __init__(self, plan: OperationPlan, tables: Mapping[str, Any], scope: Callable[[], dict[str, Any]]) -> None:
+        self.plan = plan
+        self.tables = tables
+        self._scope = scope
+        self._bound: Callable[[Any], Any] | None = None
+        self._globals: dict[str, Any] = {}
+
+    def function(self, snippet: Snippet, context: dict[str, Any]) -> Callable[[Any], Any]:
+        """What is left to be given the value."""
+        if self._bound is not None:
+            self._globals["context"] = context
+            return self._bound
+        function = snippet.function({**self._scope(), "context": context})
+        bound = bind(function, self.tables)
+        if snippet.remembers_nothing:
+            self._bound, self._globals = bound, function.__globals__
+        return bound
 
 
 @dataclass(slots=True)
@@ -40,20 +60,15 @@ class Step:
     timestamp: datetime | None
     effects: list[Effect]
 
-    def apply(self, operation: OperationPlan, value: Any) -> Iterator[Any]:
+    def apply(self, operation: Operation, value: Any) -> Iterable[Any]:
         """The values an operation hands on."""
-        tables = {p.parameter: self.executor.table(p.table) for p in operation.tables}
-        if operation.send is not None:
-            yield from self._topic_send(operation.send, value, tables)
-        elif operation.function is not None:
-            result = call(self.executor.function(operation.function, self.context), value, tables)
-            if operation.kind == "filter":
-                if result:
-                    yield value
-            elif type(result) in GENERATORS:
-                yield from fan_out(result)
-            else:
-                yield result
+        plan = operation.plan
+        if plan.function is None:
+            return () if plan.send is None else self._topic_send(plan.send, value, operation.tables)
+        result = awaited(operation.function(plan.function, self.context)(value))
+        if plan.kind == "filter":
+            return (value,) if result else ()
+        return fan_out(result) if type(result) in GENERATORS else (result,)
 
     def send(self, plan: SendPlan, value: Any, offered: Mapping[str, Any]) -> Effect | None:
         """Put a value on a topic, unless its predicate declines."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.plan.definition import JoinType
+from kaspr_delta.plan.join_plans import JoinType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

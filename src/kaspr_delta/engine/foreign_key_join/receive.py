@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.rows import Rows
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _duplicates() -> Column:
     detail = F.concat(
         F.col("right_copies"), F.lit(" right rows have the key "), F.col("fk"), F.lit(": delete all but one")
     )
-    return F.when(F.col("right_copies") > 1, _problem("duplicate key", detail))
+    return F.when(F.col("right_copies") > 1, problem("duplicate key", detail, F.col("stored")))
 
 
 def _unreadable() -> Column:
@@ -53,8 +54,4 @@ def _unreadable() -> Column:
         F.lit("the right row with the key "), F.col("fk"), F.lit(" is not JSON text: repair or delete it")
     )
     missing = F.col("right").isNull() & F.col("stored").isNotNull()
-    return F.when(missing, _problem("right value cannot be read", detail))
-
-
-def _problem(reason: str, detail: Column) -> Column:
-    return F.struct(F.lit(reason).alias("reason"), detail.alias("detail"), F.col("stored").alias("value"))
+    return F.when(missing, problem("right value cannot be read", detail, F.col("stored")))

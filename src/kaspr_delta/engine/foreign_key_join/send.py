@@ -16,11 +16,11 @@ from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.call import call
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.positional import call_with
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
-from kaspr_delta.plan.definition import JoinType
+from kaspr_delta.plan.join_plans import JoinType
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 
@@ -33,7 +33,7 @@ KNOWN = (
     " left_hash STRING, left_timestamp TIMESTAMP, copies BIGINT"
 )
 EXTRACTED = f"{KNOWN}, fk STRING, problem {PROBLEM}, stale BOOLEAN"
-_READ = ("left", "left_hash", "woken", "old_fk", "old_hash", "copies")
+_READ = ("key", "left", "left_hash", "woken", "old_fk", "old_hash", "copies")
 
 
 class LeftRow(NamedTuple):
@@ -79,6 +79,7 @@ class Extract:
 
     def _checked(  # noqa: PLR0917, PLR0913  one a column
         self,
+        key: str,
         left: str | None,
         left_hash: str | None,
         woken: bool,  # noqa: FBT001
@@ -90,17 +91,17 @@ class Extract:
             return LeftRow(left, left_hash, old_fk, _duplicates(copies, left))
         if left is None:
             return LeftRow(None, None, stale=woken)
-        return self._extract(left, left_hash, _duplicates(copies, left))._replace(stale=woken)
+        return self._extract(key, left, left_hash, _duplicates(copies, left))._replace(stale=woken)
 
-    def _extract(self, left: str, left_hash: str | None, duplicates: dict[str, str | None] | None) -> LeftRow:
+    def _extract(self, key: str, left: str, left_hash: str | None, duplicates: dict[str, str | None] | None) -> LeftRow:
         try:
-            value = self.left.value_object(left)
+            value, left_key = self.left.value_object(left), self.left.event_key(key)
         except SerializationError as error:
             return LeftRow(None, None, None, _problem("value cannot be read", str(error), left))
         try:
             with at_most(self.timeout):
-                key = call(in_empty_scope(self.extractor), value, {})
-            fk = None if key is None else self.right.foreign_key(key)
+                found = call_with(in_empty_scope(self.extractor), value, left_key)
+            fk = None if found is None else self.right.foreign_key(found)
         except SerializationError as error:
             return LeftRow(left, left_hash, None, _problem("foreign key cannot be used", str(error), left))
         except AUTHORS_CODE_FAILED:

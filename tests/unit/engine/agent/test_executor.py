@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,8 +122,7 @@ def test_init_runs_once_and_operations_see_what_it_made() -> None:
 def test_an_event_that_never_ends_is_a_dead_letter_and_the_next_goes_on() -> None:
     counts = table_state()
     source = "def f(v, counts):\n  counts['x'] = 1\n  while v: pass\n  return v"
-    agent = executor(mapped(source, ["counts"]), tables=[counts])
-    agent.timeout = 0.1
+    agent = replace(executor(mapped(source, ["counts"]), tables=[counts]), timeout=0.1)
     assert "longer than its application's config.eventTimeout allows" in problem_of(agent.process(record(1)))
     assert counts.written == {}
     assert outcome(agent, 0) == [0]

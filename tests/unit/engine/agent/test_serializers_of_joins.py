@@ -36,6 +36,6 @@ def test_s0_11_a_join_finds_what_was_written_with_the_tables_own_key_serializer(
     assert [effect.kind for effect in ingest.process(record({"name": "Widget"})._replace(key=on_the_topic))] == ["send"]
     orders = TableText(Serializers(table, "json"))
     extracted = Extract(code(extractor), orders, TableText(products.serializers))._extract(
-        '{"product_id":"P100"}', "hash", None
+        orders.key("O1"), '{"product_id":"P100"}', "hash", None
     )
     assert (extracted.fk in state.written) is joins

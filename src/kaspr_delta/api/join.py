@@ -1,0 +1,98 @@
+"""Joins, to look at: results that are tables, and results that are streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.api.joined_text import JoinedText
+from kaspr_delta.api.table import Pairs, as_dict
+from kaspr_delta.api.topic import ChannelHandle
+from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.join_plans import StreamJoinPlan, TableTableJoinPlan
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.decoded import decoded
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class JoinHandle:
+    """The result table of a join of two tables."""
+
+    spark: SparkSession
+    delta: Delta
+    join: TableTableJoinPlan
+
+    def get(self, key: Any) -> Any:
+        """The result for a key, ``{"left":…, "right":…}``; None when there is none."""
+        found = self.rows_of(key)
+        return found[0][1] if found else None
+
+    def rows(self) -> Pairs:
+        """All results as pairs of key and ``{"left":…, "right":…}``, ordered by key text."""
+        return self._pairs(self._read())
+
+    def rows_of(self, key: Any) -> Pairs:
+        """The result for a key, if there is one, as ``rows`` gives it."""
+        texts = TableText(Serializers(self.join.spelling.key, "json"))
+        return self._pairs(self._read().where(F.col("key") == texts.key(key)))
+
+    def to_dict(self) -> dict[Any, Any]:
+        """All results by key. Raises UsageError where Python would take two keys for one."""
+        return as_dict(self.rows(), self.join.name)
+
+    @property
+    def df(self) -> DataFrame:
+        """The result table with decoded columns: key, left, right and timestamp, types inferred from the rows."""
+        return decoded(self._read(), ("key", "left", "right"))
+
+    def _read(self) -> DataFrame:
+        return self.delta.read(self.spark, self.join.result)
+
+    def _pairs(self, rows: DataFrame) -> Pairs:
+        texts = JoinedText(self.join.spelling)
+        return [(texts.key(row["key"]), texts.value(row.asDict())) for row in rows.orderBy("key").collect()]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJoinHandle:
+    """A join with a stream: its result is what it emits."""
+
+    join: StreamJoinPlan
+    channel: ChannelHandle
+
+    def records(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The results in order, from the start, at most so many, as the join's channel gives them."""
+        return self.channel.records(limit)
+
+    @property
+    def df(self) -> DataFrame:
+        """The results as JSON text, as the join's channel gives them."""
+        return self.channel.df
+
+    def get(self, key: Any) -> NoReturn:  # noqa: ARG002  called as of a table
+        """Raises UsageError: a stream has no value per key."""
+        raise self._no_table()
+
+    def rows(self) -> NoReturn:
+        """Raises UsageError: a stream has no value per key."""
+        raise self._no_table()
+
+    def rows_of(self, key: Any) -> NoReturn:  # noqa: ARG002  called as of a table
+        """Raises UsageError: a stream has no value per key."""
+        raise self._no_table()
+
+    def to_dict(self) -> NoReturn:
+        """Raises UsageError: a stream has no value per key."""
+        raise self._no_table()
+
+    def _no_table(self) -> UsageError:
+        name, channel = self.join.name, self.join.channel
+        msg = f"join {name!r} gives a stream, which has no current value per key: use records(), or"
+        return UsageError(f"{msg} `kaspr-delta consume {channel}`, or make a table with `from: {{join: {name}}}`")

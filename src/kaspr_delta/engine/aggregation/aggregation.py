@@ -1,0 +1,121 @@
+"""What all tables that are made from something have in common as resources: how groups are folded, and the folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, FoldGroups
+from kaspr_delta.engine.dead_letters import fold_dead_letters
+from kaspr_delta.engine.live_table import LiveTable, state_of
+from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.query import side_by_side
+from kaspr_delta.engine.resource import Decision, Folded
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.windows import PASSED, pass_window
+from kaspr_delta.plan.aggregation_plans import AggregationPlan
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CHANGE = [column.split()[0] for column in CHANGES.split(", ")]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A table as a resource."""
+
+    delta: Delta
+    plan: AggregationPlan
+    application: Plan
+
+    @property
+    def ref(self) -> ResourceRef:
+        return self.plan.ref
+
+    @property
+    def log_table(self) -> str:
+        return self.plan.log
+
+    @property
+    def turn(self) -> str:
+        return str(self.ref)
+
+    @property
+    def timed(self) -> bool:
+        return False
+
+    @property
+    def table(self) -> LiveTable:
+        """The table with all its groups: of windows that do not show before they close, another one."""
+        return state_of(self.delta, self.application.known_table(self.plan.name))
+
+    @property
+    def event_timeout(self) -> float:
+        """How many seconds a function may take for one value."""
+        return self.application.event_timeout / 1_000
+
+    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
+        return None
+
+    def state_folds(self, rows: DataFrame, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
+        """What brings tables of its own up to rows of the log that are of these kinds."""
+        return []
+
+    def folded(self, changes: DataFrame, values: TableText, *, few: bool, anew: bool = False) -> Rows:
+        """Rows of CHANGES (and ``place``, a struct that orders those of a group) with what groups held, folded.
+
+        ``anew``: groups held nothing.
+        """
+        rows = changes if anew else changes.unionByName(self._held(changes, few=few), allowMissingColumns=True)
+        rows = rows.coalesce(1) if few else rows.repartition("grp", "window_start")
+        # Null places come first: what a group held.
+        rows = rows.sortWithinPartitions("grp", "window_start", "place").select(*_CHANGE)
+        fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
+        return (Rows.of(rows) if few else Rows(rows)).map_arrow(fold, FOLDED)
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+        counts: dict[tuple[str, ...], int] = rows.count_by("kind")
+        folds: list[Callable[[], None]] = []
+        if ("write",) in counts:
+            folds.append(partial(self._fold_writes, rows.df))
+        folds.extend(self.state_folds(rows.df, {kind for (kind,) in counts}))
+        letters = counts.get(("failed",), 0)
+        if letters:
+            folds.append(partial(fold_dead_letters, self.delta, self._letters(rows.df), str(self.ref), batch))
+        side_by_side(folds)
+        if any((kind,) in counts for kind in PASSED):
+            passed = rows.df.where(F.col("kind").isin(*PASSED)).collect()
+            for row in sorted(passed, key=lambda row: str(row["kind"])):
+                pass_window(self.delta, spark, self.application.known_table(self.plan.name), row)
+        return Folded(counts.get(("write",), 0), letters)
+
+    def _held(self, changes: DataFrame, *, few: bool) -> DataFrame:
+        """What the groups of some changes hold before them."""
+        place = ("key", "window_start") if self.table.plan.window else ("key",)
+        wanted = changes.select(F.col("grp").alias("key"), *place[1:]).distinct()
+        held = self.table.live_rows(changes.sparkSession, None, wanted if few else None)
+        held = held if few else held.join(wanted, list(place), "left_semi")
+        window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
+        return held.select(
+            F.col("key").alias("grp"), window.alias("window_start"), F.lit("held").alias("op"), "value", "timestamp"
+        )
+
+    def _fold_writes(self, rows: DataFrame) -> None:
+        windows = ("window_start", "stream") if self.table.plan.window else ()
+        rows = rows.where("kind = 'write'").select("key", "value", "timestamp", *windows)
+        # The time of a total is the greatest of all that made it, also of what left its value as it was.
+        self.table.write(rows, timely=self.plan.kind != "toTable")
+
+    @staticmethod
+    def _letters(rows: DataFrame) -> DataFrame:
+        value = F.col("problem.value").alias("value")
+        return rows.where("kind = 'failed'").select("source", "key", value, "problem", "timestamp", "batch")

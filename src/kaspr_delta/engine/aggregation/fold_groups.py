@@ -1,0 +1,193 @@
+"""The heart of an aggregation: per group, what it held and what happens to it, to what it holds now.
+
+The counterpart of Kafka Streams' ``KStreamAggregate``, ``KStreamReduce`` and ``KTableAggregate``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.positional import call_with
+from kaspr_delta.functions.snippet import in_empty_scope
+from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.plan.aggregation_plans import AggregationPlan
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.layout import PROBLEM
+
+# What happens to a group, in its order: `held` is what it is before, then each `add` and `subtract`. `id` is the row of
+# a table that it comes from, `last` whether nothing more of this row follows.
+CHANGES = (
+    "grp STRING, window_start TIMESTAMP, op STRING, value STRING, timestamp TIMESTAMP, stream STRING, source STRING,"
+    " id STRING, last BOOLEAN"
+)
+FOLDED = (
+    "kind STRING, key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, stream STRING, grp STRING,"
+    f" live BOOLEAN, source STRING, problem {PROBLEM}"
+)
+_MOMENT = pa.timestamp("us", "UTC")
+_SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("key", pa.string()),
+        ("value", pa.string()),
+        ("timestamp", _MOMENT),
+        ("window_start", _MOMENT),
+        ("stream", pa.string()),
+        ("grp", pa.string()),
+        ("live", pa.bool_()),
+        ("source", pa.string()),
+        ("problem", ARROW_PROBLEM),
+    ]
+)
+_BATCH_ROWS = 10_000
+
+
+class Change(NamedTuple):
+    """A row of CHANGES."""
+
+    grp: str
+    window_start: datetime | None
+    op: str
+    value: str | None
+    timestamp: datetime | None
+    stream: str | None
+    source: str | None
+    id: str | None
+    last: bool | None
+
+
+class Folded(NamedTuple):
+    """A row of FOLDED."""
+
+    kind: str
+    key: str | None
+    value: str | None = None
+    timestamp: datetime | None = None
+    window_start: datetime | None = None
+    stream: str | None = None
+    grp: str | None = None
+    live: bool | None = None
+    source: str | None = None
+    problem: dict[str, str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FoldGroups:
+    """Rows of CHANGES, sorted by group, window and order, to rows of FOLDED.
+
+    A function that fails leaves its group as it was, and a problem; the row of a table that could not be added
+    contributes nothing.
+    """
+
+    plan: AggregationPlan
+    values: TableText
+    table: TableText
+    timeout: float
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        folded: list[Folded] = []
+        for (group, window), changes in groupby(_rows(batches), lambda change: (change.grp, change.window_start)):
+            fold = _Group(self, group, window)
+            for change in changes:
+                folded.extend(fold.apply(change))
+            folded.extend(fold.outcome())
+            if len(folded) >= _BATCH_ROWS:
+                yield _to_arrow(folded)
+                folded = []
+        if folded:
+            yield _to_arrow(folded)
+
+    def step(self, change: Change, total: Any) -> Any:
+        """What a group holds after a change. Raises what the author's functions raise, and SerializationError."""
+        plan, adds = self.plan, change.op == "add"
+        if plan.kind == "count":
+            return (total or 0) + (1 if adds else -1)
+        value = None if change.value is None else self.values.value_object(change.value)
+        function = plan.adder if adds else plan.subtractor
+        if plan.kind == "toTable" or function is None or (plan.kind == "reduce" and total is None):
+            return value
+        if total is None and plan.initializer is not None:
+            total = call_with(in_empty_scope(plan.initializer))
+        return call_with(in_empty_scope(function), total, value)
+
+
+@dataclass
+class _Group:
+    """One group, in one window, while its changes are applied."""
+
+    fold: FoldGroups
+    group: str
+    window: datetime | None
+    value: str | None = None
+    timestamp: datetime | None = None
+    stream: str | None = None
+    changed: bool = False
+
+    def apply(self, change: Change) -> Iterator[Folded]:
+        """Take a change; what it leaves beside what the group holds."""
+        if change.op == "held":
+            self.value, self.timestamp = change.value, change.timestamp
+            return
+        problem = self._problem_of(change)
+        if problem is None:
+            self.changed, self.stream = True, change.stream
+            self.timestamp = _later(self.timestamp, change.timestamp, newest=self.fold.plan.kind == "toTable")
+        else:
+            row = change.id or self.group
+            yield Folded("failed", row, timestamp=change.timestamp, source=change.source, problem=problem)
+        # What could not be taken back is still in its group.
+        if change.last and (change.op == "add" or problem is None):
+            live = change.op == "add" and problem is None
+            yield Folded("contribution", change.id, change.value, grp=self.group, live=live)
+
+    def outcome(self) -> Iterator[Folded]:
+        """What the group holds now, if that is something else."""
+        if self.changed:
+            yield Folded("write", self.group, self.value, self.timestamp, self.window, self.stream)
+
+    def _step(self, change: Change) -> None:
+        """What a function gets is what the table would give it, wherever batches end: a total of its own, from text."""
+        text = None if self.fold.plan.kind == "toTable" else self.value
+        total = None if text is None else self.fold.table.value_object(text)
+        with at_most(self.fold.timeout):
+            total = self.fold.step(change, total)
+        self.value = self.fold.table.value(total)
+
+    def _problem_of(self, change: Change) -> dict[str, str | None] | None:
+        try:
+            self._step(change)
+        except SerializationError as error:
+            return _problem("value cannot be used", str(error), change.value)
+        except AUTHORS_CODE_FAILED:
+            return _problem("aggregation failed", account_of_failure(frames=3), change.value)
+        return None
+
+
+def _later(one: datetime | None, other: datetime | None, *, newest: bool) -> datetime | None:
+    if newest or one is None or other is None:
+        return other if newest or one is None else one
+    return max(one, other)
+
+
+def _problem(reason: str, detail: str, value: str | None) -> dict[str, str | None]:
+    return {"reason": reason, "detail": detail, "value": value}
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Change]:
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in Change._fields]
+        yield from map(Change._make, zip(*columns, strict=True))
+
+
+def _to_arrow(rows: list[Folded]) -> pa.RecordBatch:
+    arrays = [pa.array(column, of.type) for column, of in zip(zip(*rows, strict=True), _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)

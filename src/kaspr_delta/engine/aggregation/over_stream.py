@@ -1,0 +1,166 @@
+"""A table made from a stream: each record adds to its group, in windows of time where the table has any.
+
+The counterpart of Kafka Streams' ``KGroupedStream``, of its windows, and of ``toTable``. Time is that of a partition,
+as there; where a function groups, the records are spread over partitions by their groups first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.agent.clock import Clock
+from kaspr_delta.engine.agent.ordered import passed_windows
+from kaspr_delta.engine.aggregation.aggregation import Aggregation
+from kaspr_delta.engine.log import Start
+from kaspr_delta.engine.resource import Decision
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.engine.stream_side import Selector, StreamSide, reached
+from kaspr_delta.engine.table_versions import place_in
+from kaspr_delta.plan.join_plans import StreamPlan
+from kaspr_delta.plan.window import WindowPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# What takes records without a value, without windows and with: Kafka Streams' windows count them.
+_TAKE_NO_VALUE = (frozenset({"toTable"}), frozenset({"count", "aggregate"}))
+
+
+# Of rows of RECORD that belong to a group, what makes them rows of CHANGES.
+_ADDED = (
+    "look_up AS grp",
+    "'add' AS op",
+    "value",
+    "timestamp",
+    "stream",
+    "source",
+    "CAST(NULL AS STRING) AS id",
+    "false AS last",
+    "struct(partition, offset) AS place",
+)
+
+
+class StreamAggregation(Aggregation):
+    """``toTable``, ``count``, ``reduce`` and ``aggregate`` over a stream."""
+
+    __slots__ = ()
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {}  # changed code goes on from where it is: what was added is added
+
+    @property
+    def stream(self) -> StreamSide:
+        """The records it is made from; where a function groups, spread over partitions by their groups."""
+        origin = self.plan.origin
+        if not isinstance(origin, StreamPlan):
+            msg = f"{self.ref} is made from a table"
+            raise TypeError(msg)
+        regrouped = replace(origin, repartitioned=origin.repartitioned or self.plan.group is not None)
+        return StreamSide(self.delta, regrouped, self.application)
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return (self.stream.plan.name,)
+
+    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
+        return dict.fromkeys(sources, self.stream.newest(spark))
+
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {name: version_of(offset) for name, offset in state.get("read", {}).items()}
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        return self.stream.stream(spark, start.positions)
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """Nothing is decided: the stream is read from where the checkpoint before had come to."""
+        name = self.stream.plan.name
+        positions = {name: self.stream.first_position(spark, state.get("read", {}))}
+        nothing = Rows.none(spark)
+        return Decision(nothing, 0, {**state, "read": positions}), positions
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        # Step 1: touched.
+        arrived = Rows.of(batch)
+        if arrived.empty:
+            return Decision(Rows.of(arrived.df.select("source")), 0, state)
+        group = None if self.plan.group is None else Selector(self.plan.group, self.table.text, "groupBy")
+        records = self.stream.read(arrived, group, self.event_timeout, self.table.text)
+        read = {**state.get("read", {}), **reached(arrived)}
+        # Step 2: pinned. Step 3: recompute.
+        window = self.table.plan.window
+        times: Mapping[str, int] = state.get("times", {})
+        added = _added(records.df) if window is None else _added_to_windows(records.df, window, times)
+        if self.plan.kind not in _TAKE_NO_VALUE[window is not None]:
+            added = added.where(F.col("value").isNotNull())
+        folded = self.folded(added, self.stream.text, few=records.few)
+        # Step 4: difference. A group that holds what it held is left alone by the fold.
+        rows = folded.df.unionByName(_failed(records.df), allowMissingColumns=True)
+        if window is not None:
+            after = _times(records.df, times)
+            rows = rows.unionByName(self._passed(batch.sparkSession, window, times, after), allowMissingColumns=True)
+            times = after
+        count = arrived.table.num_rows if arrived.table is not None else arrived.df.count()
+        effects = Rows.of(rows.coalesce(1)) if records.few else Rows(rows)
+        return Decision(effects, count, {"read": read, "times": times})
+
+    def _passed(
+        self, spark: SparkSession, window: WindowPlan, before: Mapping[str, int], after: Mapping[str, int]
+    ) -> DataFrame:
+        """Windows that have closed or expired, as rows of the log."""
+        clock = Clock(window, self.plan.name, before)
+        clock.times.update(after)
+        passed = [(e.kind, e.stream, e.window_start, e.timestamp) for e in passed_windows(self.plan.name, clock)]
+        columns = "kind STRING, stream STRING, window_start TIMESTAMP, timestamp TIMESTAMP"
+        return spark.createDataFrame(passed, columns)
+
+
+def _grouped(records: DataFrame) -> DataFrame:
+    """The records that belong to a group, with the stream whose time counts: others do nothing, nor move time."""
+    grouped = records.where(F.col("look_up").isNotNull() & ~F.col("unreadable"))
+    return grouped.withColumn("stream", F.concat_ws("/", "source", "partition"))
+
+
+def _added(records: DataFrame) -> DataFrame:
+    """What records do to their groups: rows of CHANGES."""
+    return _grouped(records).selectExpr("CAST(NULL AS TIMESTAMP) AS window_start", *_ADDED)
+
+
+def _added_to_windows(records: DataFrame, window: WindowPlan, times: Mapping[str, int]) -> DataFrame:
+    """What records do to their groups in those windows of their time that are open: rows of CHANGES."""
+    so_far = F.unix_millis(place_in(("stream",), "offset"))
+    timed = _grouped(records).withColumn("now", F.greatest(so_far, _before(times)))
+    at = F.unix_millis("timestamp")
+    last_start = at - F.pmod(at, F.lit(window.step))
+    first_start = at - window.size + 1 + F.pmod(F.lit(window.size - 1) - at, F.lit(window.step))
+    each = timed.withColumn("start", F.explode(F.sequence(first_start, last_start, F.lit(window.step))))
+    is_open = F.col("start") + window.size + window.grace > F.col("now")
+    # As in Kafka Streams, time begins in 1970: a record of its first moments is in fewer windows.
+    is_open &= (F.col("start") >= 0) | (at < 0)
+    return each.where(is_open).selectExpr("timestamp_millis(start) AS window_start", *_ADDED)
+
+
+def _before(times: Mapping[str, int]) -> Column:
+    """How far the stream of a record had come before the batch."""
+    if not times:
+        return F.lit(None).cast("bigint")
+    known = [part for stream, now in times.items() for part in (F.lit(stream), F.lit(now).cast("bigint"))]
+    return F.try_element_at(F.create_map(*known), F.col("stream"))
+
+
+def _times(records: DataFrame, before: Mapping[str, int]) -> dict[str, int]:
+    """How far each partition has come, in milliseconds: a record without a group takes it nowhere."""
+    newest = _grouped(records).groupBy("stream").agg(F.max(F.unix_millis("timestamp")).alias("now")).collect()
+    found = {row["stream"]: row["now"] for row in newest}
+    return {**before, **{stream: max(now, before.get(stream, now)) for stream, now in found.items()}}
+
+
+def _failed(records: DataFrame) -> DataFrame:
+    failed = records.where(F.col("problem").isNotNull())
+    return failed.select(F.lit("failed").alias("kind"), "key", "timestamp", "source", "problem")

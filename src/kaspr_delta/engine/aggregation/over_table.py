@@ -1,0 +1,232 @@
+"""A table made from another one: what a row contributed is taken back before what it contributes now is added.
+
+The counterpart of Kafka Streams' ``KGroupedTable``. What every row contributed is remembered, as a join remembers what
+it emitted: so it does not matter how often a row changed between two batches, nor whether a batch sees it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.aggregation.aggregation import Aggregation
+from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.foreign_key_join.touched import checked
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.log import Start
+from kaspr_delta.engine.resource import Decision
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.table_join import identity, refused
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.positional import call_with
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
+from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.layout import PROBLEM
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# A row of the table that was touched: as it is, what it contributed, and (added here) the group it belongs to now.
+_COLUMNS = ("key", "changed_at", "value", "timestamp", "copies", "old_grp", "old_value")
+_GROUPED = (
+    "key STRING, changed_at TIMESTAMP, value STRING, timestamp TIMESTAMP, copies BIGINT, old_grp STRING,"
+    f" old_value STRING, grp STRING, problem {PROBLEM}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRows:
+    """Adds to rows of a table the group that each belongs to (``grp``; NULL: to none) and ``problem``."""
+
+    function: Snippet | None
+    table: TableText
+    groups: TableText
+    timeout: float
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = zip(*(batch.column(name).to_pylist() for name in ("key", "value", "copies")), strict=True)
+            found = [self._group(*row) for row in rows]
+            added = [
+                pa.array([group for group, _ in found], pa.string()),
+                pa.array([problem for _, problem in found], ARROW_PROBLEM),
+            ]
+            yield pa.RecordBatch.from_arrays([*batch.columns, *added], [*batch.schema.names, "grp", "problem"])
+
+    def _group(
+        self, key: str, value: str | None, copies: int | None
+    ) -> tuple[str | None, dict[str, str | None] | None]:
+        if value is None:
+            return None, None
+        try:
+            row, row_key = self.table.value_object(value), self.table.event_key(key)
+            if self.function is None:
+                return self.groups.key(row_key), _duplicates(copies, value)
+            with at_most(self.timeout):
+                group = call_with(in_empty_scope(self.function), row, row_key)
+            return None if group is None else self.groups.key(group), _duplicates(copies, value)
+        except SerializationError as error:
+            return None, {"reason": "group cannot be used", "detail": str(error), "value": value}
+        except AUTHORS_CODE_FAILED:
+            return None, {"reason": "groupBy failed", "detail": account_of_failure(frames=3), "value": value}
+
+
+def _duplicates(copies: int | None, value: str) -> dict[str, str | None] | None:
+    if copies is None or copies == 1:
+        return None
+    detail = f"{copies} rows have this key; the newest one is used: delete the others"
+    return {"reason": "duplicate key", "detail": detail, "value": value}
+
+
+class TableAggregation(Aggregation):
+    """``count`` and ``aggregate`` over a table, or over the result of a join."""
+
+    __slots__ = ()
+
+    @property
+    def origin(self) -> LiveTable:
+        """The table it is made from."""
+        return LiveTable(self.delta, self.application.rows_of(str(self.plan.origin)))
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        plan = self.plan
+        functions = {"groupBy": plan.group, "initializer": plan.initializer, "adder": plan.adder}
+        functions["subtractor"] = plan.subtractor
+        fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
+        return {"table": identity(self.origin.plan), "kind": plan.kind, **fingerprints}
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return ("table",)
+
+    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
+        return dict.fromkeys(sources, self.origin.newest(spark).version)
+
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}  # a batch that changes nothing leaves no trace: only the checkpoint knows
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        return self.origin.feed(spark, str(self.plan.origin), start.positions["table"])
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """All groups anew from all rows; groups that nothing belongs to any more are deleted."""
+        pinned = self.origin.newest(spark)
+        known = self.delta.read(spark, self.plan.contributions)
+        name = str(self.plan.origin)
+        contributed = known.select(F.lit(name).alias("side"), "key", F.lit(pinned.at).alias("changed_at"))
+        keys = self.origin.keys(spark, name, pinned).unionByName(contributed)
+        decision = self._recompute(keys, pinned.version, anew=True, log_is_new=log_is_new)
+        return decision, {"table": pinned.version}
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        return self._recompute(batch, self.origin.newest(batch.sparkSession).version)
+
+    def state_folds(self, rows: DataFrame, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
+        return [partial(self._fold_contributions, rows)] if "contribution" in kinds else []
+
+    def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
+        """Changes (columns side, key, changed_at) to rows of the log. ``anew``: as if nothing had been contributed."""
+        # Step 1: touched.
+        keys = Rows.of(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
+        again = anew and not log_is_new
+        if keys.empty and not again:
+            return Decision(Rows.of(keys.df.select("key")), 0)
+        touched = checked(keys, self.origin.text, self.origin.text)
+        # Step 2: pinned. Step 3: recompute.
+        grouped = self._grouped(touched, version, anew=anew)
+        source = self.plan.source
+        folded = self.folded(_changes(grouped.df, source), self.origin.text, few=grouped.few, anew=anew)
+        # Step 4: difference. A group that holds what it held is left alone by the fold.
+        parts = [folded.df, _failed(grouped.df, source), _refused(touched.df, source)]
+        if again:
+            parts += [self._emptied(folded.df), _gone(grouped.df)]
+        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+        count = touched.table.num_rows if touched.table is not None else touched.df.count()
+        effects = Rows.of(rows) if grouped.few else Rows(rows)
+        # A first batch that was given nothing would never be folded again.
+        return Decision(effects, count or int(not effects.empty))
+
+    def _grouped(self, touched: Rows, version: int, *, anew: bool) -> Rows:
+        """Touched rows as they are, with their groups and with what they contributed: rows of _GROUPED."""
+        spark = touched.df.sparkSession
+        keys = touched.df.where(F.col("reason").isNull()).select("key", "changed_at")
+        rows = self.origin.live_rows(spark, version, keys if touched.few else None)
+        rows = rows.select("key", "value", "timestamp", "copies")
+        known = self.delta.read(spark, self.plan.contributions)
+        known = known.where(F.lit(not anew)).select(
+            "key", F.col("grp").alias("old_grp"), F.col("value").alias("old_value")
+        )
+        found = keys.groupBy("key").agg(F.max("changed_at").alias("changed_at"))
+        found = found.join(rows, "key", "left").join(known, "key", "left").select(*_COLUMNS)
+        group = GroupRows(self.plan.group, self.origin.text, self.table.text, self.event_timeout)
+        return (Rows.of(found) if touched.few else Rows(found)).map_arrow(group, _GROUPED)
+
+    def _emptied(self, folded: DataFrame) -> DataFrame:
+        """Groups of the table to which nothing belongs any more, as deletions."""
+        rows = self.delta.read(folded.sparkSession, self.table.plan.delta_name).select(self.table.key)
+        return rows.join(folded.where("kind = 'write'").select("key"), "key", "left_anti").select(
+            "key", F.lit("write").alias("kind"), F.current_timestamp().alias("timestamp")
+        )
+
+    def _fold_contributions(self, rows: DataFrame) -> None:
+        states = rows.where("kind = 'contribution'").select("key", "grp", "value", "live")
+        self.delta.upsert(states, self.plan.contributions, compare=("grp", "value"), keep="live")
+
+
+def _changes(grouped: DataFrame, source: str) -> DataFrame:
+    """What happens to groups: of each row what it contributed is taken back, and what it contributes is added."""
+    same = F.col("grp").eqNullSafe(F.col("old_grp")) & F.col("value").eqNullSafe(F.col("old_value"))
+    about = (
+        F.coalesce("timestamp", "changed_at").alias("timestamp"),
+        F.lit(None).cast("timestamp").alias("window_start"),
+        F.lit(None).cast("string").alias("stream"),
+        F.lit(source).alias("source"),
+        F.col("key").alias("id"),
+    )
+    grp, old_grp = F.col("grp"), F.col("old_grp")
+    taken_back = _change("subtract", old_grp, F.col("old_value"), last=grp.isNull(), step=0)
+    added = _change("add", grp, F.col("value"), last=F.lit(True), step=1)
+    # Both of one row, so that many rows are grouped once.
+    both = F.array(F.when(old_grp.isNotNull(), taken_back), F.when(grp.isNotNull(), added))
+    changed = grouped.where(~same).withColumn("change", F.explode(F.array_compact(both)))
+    return changed.select("change.*", *about)
+
+
+def _change(op: str, group: Column, value: Column, *, last: Column, step: int) -> Column:
+    return F.struct(
+        group.alias("grp"),
+        F.lit(op).alias("op"),
+        value.alias("value"),
+        last.alias("last"),
+        F.struct("key", F.lit(step).alias("step")).alias("place"),
+    )
+
+
+def _failed(grouped: DataFrame, source: str) -> DataFrame:
+    """Rows whose group could not be told, as rows of the log."""
+    failed = grouped.where(F.col("problem").isNotNull())
+    timestamp = F.coalesce("timestamp", "changed_at").alias("timestamp")
+    return failed.select(F.lit("failed").alias("kind"), "key", timestamp, F.lit(source).alias("source"), "problem")
+
+
+def _refused(touched: DataFrame, source: str) -> DataFrame:
+    """Touched keys that belong to nothing, as rows of the log."""
+    return refused(touched).select(
+        F.lit("failed").alias("kind"), "key", "timestamp", F.lit(source).alias("source"), "problem"
+    )
+
+
+def _gone(grouped: DataFrame) -> DataFrame:
+    """Rows that contribute nothing any more, as rows of the log."""
+    return grouped.where(F.col("grp").isNull()).select(
+        F.lit("contribution").alias("kind"), "key", F.lit(False).alias("live")
+    )

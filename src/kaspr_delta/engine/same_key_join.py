@@ -1,0 +1,129 @@
+"""The join of two tables by their keys: each key has the row of both sides, or of the sides its type asks for.
+
+The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is the state: it is what was emitted last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.dead_letters import problem
+from kaspr_delta.engine.foreign_key_join.emit import in_order
+from kaspr_delta.engine.foreign_key_join.touched import checked
+from kaspr_delta.engine.join import RECORDS
+from kaspr_delta.engine.resource import Decision
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
+from kaspr_delta.plan.join_plans import SameKeyJoinPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kaspr_delta.engine.live_table import LiveTable
+
+_UNREADABLE = "the {} row is not JSON text: repair or delete it"
+_DUPLICATES = " {} rows have this key; the newest one is used: delete the others"
+
+
+class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
+    """Inner, left and outer, over two change feeds."""
+
+    __slots__ = ()
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {
+            "type": self.plan.type,
+            "left table": identity(self.left.plan),
+            "right table": identity(self.right.plan),
+        }
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """Touched is every key of both tables, and every key that has a result, however old."""
+        pinned = self.pinned(spark)
+        left, right = pinned
+        emitted = self.delta.read(spark, self.plan.result)
+        known = emitted.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
+        touched = self.left.keys(spark, "left", left).unionByName(self.right.keys(spark, "right", right))
+        decision = self._recompute(touched.unionByName(known), pinned, emit_all=log_is_new)
+        return decision, {"left": left.version, "right": right.version}
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        return self._recompute(batch, self.pinned(batch.sparkSession), emit_all=False)
+
+    def _recompute(self, changes: DataFrame, pinned: Pinned, *, emit_all: bool) -> Decision:
+        """Changes (columns side, key, changed_at) to rows of the log."""
+        # Step 1: touched.
+        keys = Rows.of(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
+        if keys.empty:
+            return Decision(keys, 0)
+        touched = checked(keys, self.left.text, self.right.text)
+        fit = touched.df.where(F.col("reason").isNull()).groupBy("key").agg(F.max("changed_at").alias("changed_at"))
+        # Step 2: pinned. Step 3: recompute.
+        spark = touched.df.sparkSession
+        wanted = fit if touched.few else None
+        left = _side(self.left, spark, pinned.left.version, wanted, "left")
+        right = _side(self.right, spark, pinned.right.version, wanted, "right")
+        emitted = self.delta.read(spark, self.plan.result)
+        emitted = emitted.select("key", F.struct("left", "right").alias("emitted"))
+        held = fit.join(left, "key", "left").join(right, "key", "left").join(emitted, "key", "left")
+        # Step 4: difference.
+        rows = _emit(held, _shown(self.plan.type), emit_all=emit_all)
+        rows = rows.unionByName(refused(touched.df), allowMissingColumns=True)
+        effects = Rows.of(in_order(rows.coalesce(1))) if touched.few else Rows(in_order(rows))
+        return Decision(effects, touched.table.num_rows if touched.table is not None else touched.df.count())
+
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
+        return [partial(self.fold_result, rows.df, self.plan.result)] if kinds.intersection(RECORDS) else []
+
+
+def _side(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None, side: str) -> DataFrame:
+    """Live rows of one side: columns key, {side}, {side}_timestamp, {side}_problem. One that is not JSON is no row."""
+    readable = F.lit(True)
+    if table.plan.serializers.value == "json":
+        readable = F.try_parse_json("value").isNotNull()
+    copies = F.concat("copies", F.lit(_DUPLICATES.format(side)))
+    return table.live_rows(spark, version, keys).select(
+        "key",
+        F.when(readable, F.col("value")).alias(side),
+        F.col("timestamp").alias(f"{side}_timestamp"),
+        F.when(~readable, problem("value cannot be read", F.lit(_UNREADABLE.format(side)), F.col("value")))
+        .when(F.col("copies") > 1, problem("duplicate key", copies, F.col("value")))
+        .alias(f"{side}_problem"),
+    )
+
+
+def _shown(join_type: str) -> Column:
+    """Whether a key has a result."""
+    left, right = F.col("left").isNotNull(), F.col("right").isNotNull()
+    return {"inner": left & right, "left": left, "outer": left | right}[join_type]
+
+
+def _emit(held: DataFrame, shown: Column, *, emit_all: bool) -> DataFrame:
+    """What each key holds against what was emitted for it, as rows of the log.
+
+    A result has the greater time of its two rows; where nothing holds any more it is the time of the commit.
+    """
+    result = F.when(shown, F.struct("left", "right"))
+    changed = F.lit(emit_all) & (shown | F.col("emitted").isNotNull())
+    changed |= ~result.eqNullSafe(F.col("emitted"))
+    timestamp = F.when(shown, F.greatest("left_timestamp", "right_timestamp"))
+    return (
+        held.withColumns({"shown": shown, "changed": changed, "problem": F.coalesce("left_problem", "right_problem")})
+        .where(F.col("changed") | F.col("problem").isNotNull())
+        .select(
+            "key",
+            F.when(~F.col("changed"), "state").when(F.col("shown"), "value").otherwise("tombstone").alias("kind"),
+            F.when(F.col("shown"), F.col("left")).alias("left"),
+            F.when(F.col("shown"), F.col("right")).alias("right"),
+            F.coalesce(timestamp, "changed_at").alias("timestamp"),
+            "problem",
+            F.col("problem").isNotNull().alias("failed"),
+        )
+    )

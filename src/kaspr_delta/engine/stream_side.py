@@ -1,0 +1,222 @@
+"""A stream as one side of a join: its records as text, with the key they are looked up by."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.agent.event import Decoder, InputRecord, JoinedValue
+from kaspr_delta.engine.agent.source import Source
+from kaspr_delta.engine.agent.stateless import records_of
+from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import end_of
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.positional import call_with
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
+from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ChannelInput
+from kaspr_delta.plan.join_plans import StreamPlan
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import PROBLEM
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A record as joins and aggregations take it. Without `problem.value` nothing is wrong with it; `failed` ones are left
+# out but for their dead letter, the others are joined without a key to look up.
+RECORD = (
+    "source STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key STRING, value STRING, look_up STRING,"
+    f" problem {PROBLEM}, unreadable BOOLEAN"
+)
+SCHEMA = pa.schema(
+    [
+        ("source", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.string()),
+        ("value", pa.string()),
+        ("look_up", pa.string()),
+        ("problem", ARROW_PROBLEM),
+        ("unreadable", pa.bool_()),
+    ]
+)
+
+
+class _Read(NamedTuple):
+    """A row of RECORD."""
+
+    source: str
+    partition: int
+    offset: int
+    timestamp: datetime
+    key: str | None
+    value: str | None
+    look_up: str | None
+    problem: dict[str, str | None] | None = None
+    unreadable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A function ``(value)`` or ``(value, key)`` that gives the key to look a record up by, as a table spells it."""
+
+    function: Snippet
+    table: TableText
+    what: str
+
+    def __call__(self, value: Any, key: Any) -> str | None:
+        """The key's text. Raises SerializationError for what is no key, and what the function raises."""
+        selected = call_with(in_empty_scope(self.function), value, key)
+        return None if selected is None else self.table.foreign_key(selected)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Rows of InputRecord to rows of RECORD. Without a selector a record is looked up by its own key.
+
+    ``keys`` is how the table it is looked up in spells that key; None: as the record has it. ``partitions`` spreads the
+    records over so many partitions anew, by the key they are looked up by; None leaves them where they are.
+    """
+
+    decoder: Decoder
+    text: TableText
+    selector: Selector | None
+    partitions: int | None
+    timeout: float
+    keys: TableText | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [self._read(record) for record in records_of(batch)]
+            columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+    def _read(self, record: InputRecord) -> _Read:
+        # SQL may have written a record without a partition or time.
+        at = record.timestamp or datetime.now(timezone.utc)
+        place = record.source, record.partition or 0, record.offset, at
+        try:
+            event = self.decoder(record)
+            key = None if event.key is None else self.text.key(event.key)
+            value = self.text.value(_plain(event.value))
+            own = key if key is None or self.keys is None or self.selector else self.keys.key(event.key)
+        except SerializationError as error:
+            problem = _problem("record cannot be read", str(error), _readable(record.value))
+            return _Read(*place, _readable(record.key), None, None, problem, unreadable=True)
+        if self.selector is None:
+            return _Read(*self._placed(place, key, self.text), key, value, own)
+        if value is None:  # there is nothing to select from
+            return _Read(*place, key, None, None)
+        try:
+            with at_most(self.timeout):
+                look_up = self.selector(event.value, event.key)
+        except SerializationError as error:
+            return _Read(*place, key, value, None, _problem(f"{self.selector.what} cannot be used", str(error), value))
+        except AUTHORS_CODE_FAILED:
+            account = account_of_failure(frames=3)
+            return _Read(*place, key, value, None, _problem(f"{self.selector.what} failed", account, value))
+        return _Read(*self._placed(place, look_up, self.selector.table), key, value, look_up)
+
+    def _placed(
+        self, place: tuple[str, int, int, datetime], key: str | None, spelled: TableText
+    ) -> tuple[str, int, int, datetime]:
+        """Where a record is among so many partitions: where a topic has records with the bytes of that key."""
+        if self.partitions is None:
+            return place
+        source, _, offset, timestamp = place
+        if key is None:
+            return source, 0, offset, timestamp
+        data = base64.b64decode(key) if spelled.serializers.key == "raw" else key.encode()
+        return source, zlib.crc32(data) % self.partitions, offset, timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSide:
+    """The records of a topic or channel, for a join or an aggregation."""
+
+    delta: Delta
+    plan: StreamPlan
+    application: Plan
+
+    @property
+    def text(self) -> TableText:
+        """How keys and values of the records are spelled."""
+        return TableText(self.source.serializers)
+
+    @property
+    def source(self) -> Source:
+        """The records as they are."""
+        return Source(self.delta, self.plan.input, self.application)
+
+    def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
+        """The records after a position, as a stream of rows of InputRecord."""
+        return self.source.stream(spark, {self.plan.name: positions[self.plan.name]}, limit)
+
+    def first_position(self, spark: SparkSession, done: Mapping[str, int]) -> int:
+        """Where a new checkpoint goes on: where the one before had come to, else at the beginning."""
+        return done.get(self.plan.name, self.source.first_position(spark, self.plan.name))
+
+    def newest(self, spark: SparkSession) -> int:
+        """The newest version of the table that holds the records."""
+        return self.source.newest(spark, self.plan.name)
+
+    def waits(self, spark: SparkSession, position: int) -> bool:
+        """Whether there are records after a position."""
+        upto = end_of(self.newest(spark))
+        if upto <= position:
+            return False
+        return not self.source.between(spark, {self.plan.name: position}, {self.plan.name: upto}).isEmpty()
+
+    def reading(self, selector: Selector | None, timeout: float, keys: TableText | None = None) -> ReadRecords:
+        """What makes rows of RECORD of rows of InputRecord. A channel has as many partitions as its reader says."""
+        spread = self.plan.repartitioned or isinstance(self.plan.input, ChannelInput)
+        partitions = self.plan.partitions if spread else None
+        return ReadRecords(self.source.decoder(), self.text, selector, partitions, timeout, keys)
+
+    def read(self, records: Rows, selector: Selector | None, timeout: float, keys: TableText | None = None) -> Rows:
+        """Rows of InputRecord as rows of RECORD."""
+        return records.map_arrow(self.reading(selector, timeout, keys), RECORD)
+
+
+def reached(records: Rows) -> dict[str, int]:
+    """The last offset of each topic or channel among rows of InputRecord or RECORD."""
+    if records.table is not None:
+        last = records.table.group_by("source").aggregate([("offset", "max")]).to_pylist()
+        return {row["source"]: row["offset_max"] for row in last}
+    rows = records.df.groupBy("source").agg(F.max("offset").alias("last")).collect()
+    return {row["source"]: row["last"] for row in rows}
+
+
+def letters(rows: DataFrame) -> DataFrame:
+    """Failed rows of a join's log as dead letters; ``source`` is where the record came from."""
+    value = F.col("problem.value").alias("value")
+    return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
+
+
+def _problem(reason: str, detail: str, value: str | None) -> dict[str, str | None]:
+    return {"reason": reason, "detail": detail, "value": value}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: of a channel's pairs, bytes are in base64, as in a join's result (see ``LiveTable``)."""
+    if not isinstance(value, JoinedValue):
+        return value
+    return {side: base64.b64encode(part).decode() if isinstance(part, bytes) else part for side, part in value.items()}
+
+
+def _readable(data: bytes | None) -> str | None:
+    """Bytes as text for people to look at."""
+    return None if data is None else data.decode("utf-8", "replace")

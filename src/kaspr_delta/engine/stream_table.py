@@ -1,0 +1,141 @@
+"""What joins of a stream with a table have in common.
+
+Only records of the stream emit. The table's change feed is in the query nevertheless: a change that has arrived by the
+time of a record is one that the record sees, however old the record says it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.dead_letters import problem
+from kaspr_delta.engine.join import Join
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.log import Start
+from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.engine.stream_side import StreamSide, letters
+from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
+from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+StreamTablePlanT = TypeVar("StreamTablePlanT", StreamTableJoinPlan, RightForeignKeyJoinPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTableState:
+    """What a batch leaves for the next.
+
+    ``read`` is the last offset by topic or channel; ``table`` the version that was seen, ``fresh`` where none of its
+    changes were: its rows count from their own times then. ``until`` is when the first waiting record gives up, in
+    milliseconds since 1970.
+    """
+
+    read: Mapping[str, int] = field(default_factory=dict)
+    table: int = 0
+    fresh: bool = False
+    until: int | None = None
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> StreamTableState:
+        """The state that ``plain`` stands for."""
+        return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As it stands in the log."""
+        return asdict(self)
+
+
+class StreamTable(Join[StreamTablePlanT]):
+    """A join of a stream with a table."""
+
+    __slots__ = ()
+
+    @property
+    def left(self) -> StreamSide:
+        """The stream."""
+        return StreamSide(self.delta, self.plan.left, self.application)
+
+    @property
+    def right(self) -> LiveTable:
+        """The table."""
+        return LiveTable(self.delta, self.application.rows_of(self.plan.right))
+
+    @property
+    def follows_table(self) -> bool:
+        """Whether changes of the table alone make a batch."""
+        return True
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return ("stream", "table") if self.follows_table else ("stream",)
+
+    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
+        return {
+            source: self.left.newest(spark) if source == "stream" else self.right.newest(spark).version
+            for source in sources
+        }
+
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        done = StreamTableState.of(state)
+        versions = {"stream": version_of(done.read.get(self.plan.left.name, -1)), "table": done.table}
+        return versions if self.follows_table else {"stream": versions["stream"]}
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        """Records of the stream, and rows without a source for changes of the table."""
+        records = self.left.stream(spark, {self.plan.left.name: start.positions["stream"]})
+        if "table" not in start.positions:
+            return records
+        feed = self.delta.stream_after(spark, self.right.plan.delta_name, start.positions["table"])
+        nothing = [F.lit(None).cast(column.dataType).alias(column.name) for column in records.schema.fields]
+        return records.unionByName(feed.select(*nothing))
+
+    def start(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[StreamTableState, Mapping[str, int]]:
+        """Where a new checkpoint begins.
+
+        Of a stream that has records already, the first batch holds both sides: rows of the table count from their own
+        times. Otherwise the table was there before the stream.
+        """
+        before = StreamTableState.of(state)
+        position = self.left.first_position(spark, before.read)
+        fresh = before.fresh or (not state and self.left.waits(spark, position))
+        version = self.right.newest(spark).version
+        began = StreamTableState({self.plan.left.name: position}, version, fresh)
+        positions = {"stream": position, "table": version}
+        return began, {source: positions[source] for source in self.sources(spark)}
+
+    def rows_seen(
+        self, spark: SparkSession, before: StreamTableState, version: int, keys: DataFrame | None
+    ) -> DataFrame:
+        """The versions of rows that records of this batch may meet (see ``table_versions.versions``)."""
+        if not self.follows_changes:
+            return newest_rows(self.right, spark, version, keys)
+        if before.fresh:
+            return rows_by_their_time(self.right, spark, version, keys)
+        return versions(self.right, spark, before.table, version, keys)
+
+    @property
+    def follows_changes(self) -> bool:
+        """Whether records meet the table as it was at their time; a global table is met as it is."""
+        return True
+
+    def letters(self, rows: DataFrame) -> DataFrame:
+        return letters(rows)
+
+
+def readable(table: LiveTable, value: Column) -> Column:
+    """Whether a value of a table can be read: SQL may have written what is no JSON text."""
+    if table.plan.serializers.value != "json":
+        return F.lit(True)
+    return value.isNull() | F.try_parse_json(value).isNotNull()
+
+
+def unreadable(value: Column) -> Column:
+    """What is wrong with a value of a table that cannot be read."""
+    detail = F.lit("the row of the table is not JSON text: repair or delete it")
+    return problem("right value cannot be read", detail, value)

@@ -1,0 +1,188 @@
+"""Which fields of a join stand together: one table of rules per pair of sides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kaspr_delta.spec.base import Problem
+
+
+class _Excluded(NamedTuple):
+    """A field that means nothing beside another one."""
+
+    field: str
+    other: str
+    message: str
+    hint: str
+
+
+_WINDOW = "'window' is for two streams, and '{side}' (at {{other}}) is a table"
+_PENDING = "'pending' is for records that wait for their row in a table, and '{side}' (at {{other}}) is a {is_}"
+_RIGHT_KEY = "'rightExtractor' is for a stream and a table, and '{side}' (at {{other}}) is a {is_}"
+
+_TWO_TABLES = (
+    _Excluded("window", "leftTable", _WINDOW.format(side="leftTable"), "remove it: tables are joined as they stand"),
+    _Excluded(
+        "pending",
+        "leftTable",
+        _PENDING.format(side="leftTable", is_="table"),
+        "remove it: a row is joined whenever the other one comes",
+    ),
+    _Excluded(
+        "repartition",
+        "leftTable",
+        "'repartition' is for a stream, and 'leftTable' (at {other}) is a table",
+        "give both tables the same `partitions`",
+    ),
+    _Excluded(
+        "rightExtractor",
+        "leftTable",
+        _RIGHT_KEY.format(side="leftTable", is_="table"),
+        "use 'extractor', with the tables the other way round",
+    ),
+    _Excluded(
+        "on",
+        "extractor",
+        "'on: key' joins rows of equal keys, 'extractor' (at {other}) by another key",
+        "remove one of the two",
+    ),
+)
+_STREAM_AND_TABLE = (
+    _Excluded(
+        "window", "rightTable", _WINDOW.format(side="rightTable"), "remove it: a record meets the row as it stands"
+    ),
+    _Excluded(
+        "on",
+        "extractor",
+        "'on: key' finds the row by the record's key, 'extractor' (at {other}) by another one",
+        "remove one of the two",
+    ),
+    _Excluded(
+        "rightExtractor",
+        "extractor",
+        "'rightExtractor' finds rows by their values, 'extractor' (at {other}) by their keys",
+        "remove one of the two",
+    ),
+    _Excluded(
+        "rightExtractor",
+        "on",
+        "'rightExtractor' finds rows by their values, 'on: key' (at {other}) by their keys",
+        "remove one of the two",
+    ),
+    _Excluded(
+        "pending",
+        "rightExtractor",
+        "'pending' waits for one row, and 'rightExtractor' (at {other}) finds any number of them",
+        "remove it: a record meets the rows that are there",
+    ),
+)
+_TWO_STREAMS = (
+    _Excluded(
+        "extractor",
+        "rightStream",
+        "'extractor' gives a key of a table, and 'rightStream' (at {other}) is a stream",
+        "use `on: key`; an agent can give a stream other keys on its way into a topic",
+    ),
+    _Excluded(
+        "rightExtractor",
+        "rightStream",
+        _RIGHT_KEY.format(side="rightStream", is_="stream"),
+        "use `on: key`; an agent can give a stream other keys on its way into a topic",
+    ),
+    _Excluded(
+        "pending",
+        "rightStream",
+        _PENDING.format(side="rightStream", is_="stream"),
+        "remove it: 'window' says how long records wait for one another",
+    ),
+)
+
+
+def join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
+    """The rules that a join breaks."""
+    fields = {name for name, value in written.items() if value is not None}
+    sides = tuple(_side_problems(written, fields))
+    if sides:
+        yield from (*sides, *_of_any_sides(written, fields))
+        return
+    match "leftStream" in fields, "rightStream" in fields:
+        case False, False:
+            yield from _of_two_tables(written, fields)
+        case True, False:
+            yield from _of_stream_and_table(written, fields)
+        case True, True:
+            yield from _of_two_streams(written, fields)
+        case _:
+            message = "a stream is joined with a stream or from the left: 'rightStream' excludes 'leftTable'"
+            hint = "make it `leftStream` and `rightTable`, or make a table of the stream with a KasprTable's `from`"
+            yield Problem(f"{message} (at {{other}})", hint, ("rightStream",), ("leftTable",))
+
+
+def _side_problems(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
+    for side, purpose in (("left", "the KasprTable whose rows drive the join"), ("right", "the KasprTable looked up")):
+        table, stream = f"{side}Table", f"{side}Stream"
+        hint = f"{purpose}, or `{stream}: {{topic: NAME}}`"
+        if table in fields and stream in fields:
+            message = f"the {side} side of a join is a table or a stream: '{stream}' excludes '{table}' (at {{other}})"
+            yield Problem(message, "remove one of the two", (stream,), (table,))
+        if table not in fields and stream not in fields:
+            yield _required(table, hint, written, table, stream)
+
+
+def _of_any_sides(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
+    if "extractor" in fields and written.get("type") == "outer":
+        message = "a join by a key that a function gives is inner or left: 'type: outer' excludes 'extractor'"
+        hint = "use `on: key` where both sides have the same keys"
+        yield Problem(f"{message} (at {{other}})", hint, ("type",), ("extractor",))
+
+
+def _of_two_tables(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
+    yield from _excluded(_TWO_TABLES, fields)
+    if not {"extractor", "on", "rightExtractor"} & set(fields):
+        hint = "a Python function that takes the left value and returns the right table's key, or `on: key`"
+        yield _required("extractor", hint, written, "extractor", "on")
+    yield from _of_any_sides(written, fields)
+
+
+def _of_stream_and_table(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
+    yield from _excluded(_STREAM_AND_TABLE, fields)
+    if not {"extractor", "on", "rightExtractor"} & set(fields):
+        hint = "`on: key` where the stream has the table's keys, otherwise an `extractor` that gives the table's key"
+        yield _required("on", hint, written, "extractor", "on", "rightExtractor")
+    if "rightExtractor" in fields and written.get("type", "inner") != "left":
+        message = "a join by a foreign key in the right value is left"
+        if written.get("type") is None:
+            yield Problem(f"{message}: 'rightExtractor' needs 'type'", "add `type: left`", ("rightExtractor",))
+        else:
+            message += f": 'type: {written['type']}' excludes 'rightExtractor' (at {{other}})"
+            yield Problem(message, "write `type: left`", ("type",), ("rightExtractor",))
+    elif written.get("type") == "outer":
+        message = "a stream and a table are joined inner or left: 'type: outer' excludes 'leftStream' (at {other})"
+        yield Problem(
+            message, "write `type: left`: a table's changes alone put nothing out", ("type",), ("leftStream",)
+        )
+
+
+def _of_two_streams(written: Mapping[str, Any], fields: Collection[str]) -> Iterator[Problem]:
+    yield from _excluded(_TWO_STREAMS, fields)
+    if not {"on", "extractor", "rightExtractor"} & set(fields):
+        yield _required("on", "`on: key`: records with equal keys meet", written, "on")
+    if "window" not in fields:
+        hint = "how far apart in time two records may lie: `window: {before: 5m, after: 5m}`"
+        yield _required("window", hint, written, "window")
+
+
+def _excluded(rules: tuple[_Excluded, ...], fields: Collection[str]) -> Iterator[Problem]:
+    for rule in rules:
+        if rule.field in fields and rule.other in fields:
+            yield Problem(rule.message, rule.hint, (rule.field,), (rule.other,))
+
+
+def _required(field: str, hint: str, written: Mapping[str, Any], *instead: str) -> Problem:
+    """The problem that ``field``, or one of those that may stand ``instead``, is not there."""
+    # An empty field counts as absent, but is where to look.
+    at = next((name for name in instead if name in written), field)
+    state = "is empty" if at in written else "is missing"
+    message = f"required field '{at}' {state} in spec"
+    return Problem(message, hint, (at,), absent=tuple((name,) for name in instead))

@@ -1,0 +1,60 @@
+"""Streams as one side of a join, and what a table is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import Field
+
+from kaspr_delta.spec.base import PositiveInteger, Problem, Spec, Text
+from kaspr_delta.spec.near import listing
+from kaspr_delta.spec.serializers import TopicSerializer
+from kaspr_delta.spec.topics import topic_name_problems
+
+
+class StreamSide(Spec):
+    """The records of a topic or of a join's channel, as they come."""
+
+    topic: Text | None = Field(default=None, description="the name of a topic")
+    channel: Text | None = Field(default=None, description="the outputChannel of a KasprJoin")
+    key_serializer: TopicSerializer | None = None
+    value_serializer: TopicSerializer | None = None
+    partitions: PositiveInteger | None = None
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        """Exactly one source."""
+        hint = "`topic: NAME` for a topic, `channel: NAME` for the channel of a join"
+        yield from _one_of(("topic", "channel"), written, "a stream", hint)
+
+    def problems(self) -> Iterator[Problem]:
+        """The topic has the name of one."""
+        yield from topic_name_problems(self.topic, "topic")
+
+
+class Origin(StreamSide):
+    """What a table is made from: a stream, or another table. A join stands for what comes out of it."""
+
+    table: Text | None = Field(default=None, description="the name of a KasprTable, or of a join with a result table")
+    join: Text | None = Field(default=None, description="the name of a KasprJoin")
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        """Exactly one source, and serializers for topics alone."""
+        hint = "for example `table: orders`, `topic: raw-orders`, `channel: NAME` or `join: NAME`"
+        yield from _one_of(("table", "topic", "channel", "join"), written, "what a table is made 'from'", hint)
+        given = [name for name in ("table", "join") if written.get(name) is not None]
+        for field in ("keySerializer", "valueSerializer", "partitions"):
+            if given and written.get(field) is not None:
+                message = f"'{field}' is for a topic, and 'from' names a {given[0]} (at {{other}})"
+                yield Problem(message, f"remove it: a {given[0]} has its own", (field,), (given[0],))
+
+
+def _one_of(fields: tuple[str, ...], written: Mapping[str, Any], what: str, hint: str) -> Iterator[Problem]:
+    given = [field for field in fields if written.get(field) is not None]
+    for field in given[1:]:
+        message = f"{what} is one thing: '{field}' excludes '{given[0]}' (at {{other}})"
+        yield Problem(message, "remove one of the two", (field,), (given[0],))
+    if not given:
+        yield Problem(f"{what} needs {listing(fields, 'or')}", hint, absent=tuple((field,) for field in fields))

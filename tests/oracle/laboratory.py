@@ -1,0 +1,132 @@
+"""One application in which many cases run side by side: feeds them, runs them, and tells what each put out."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from kaspr_delta import Application
+from kaspr_delta.engine.query import side_by_side
+from kaspr_delta.serde.json_text import canonical_key, value_text
+from tests.oracle.case import Case, Emission, Event
+from tests.oracle.compare import Outcome
+from tests.oracle.families import family_of
+from tests.oracle.family import Lane, lanes, write_manifests
+from tests.oracle.outputs import Result, ResultRow
+from tests.oracle.turns import Turn
+from tests.oracle.wrapping import wrapped, wrapped_key
+
+_ROWS = "key STRING, value STRING, timestamp TIMESTAMP, keep BOOLEAN"
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+TableRow = tuple[str | None, str | None, datetime, bool]
+Record = dict[str, Any]
+Commit = Callable[[], object]
+
+
+@dataclass
+class Laboratory:
+    """An application in a folder, with a resource for every set of parameters among the cases."""
+
+    cases: Sequence[Case]
+    folder: Path
+    lanes: Sequence[Lane] = field(init=False)
+    app: Application = field(init=False)
+    # Case by case where it goes through: lane and partition.
+    _places: Mapping[int, tuple[Lane, int]] = field(init=False)
+    # By name of the lane the version of its output after each run.
+    _versions: dict[str, list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lanes = lanes(self.cases, [family_of(case) for case in self.cases])
+        write_manifests(self.folder / "manifests", self.lanes)
+        self.app = Application.open(self.folder / "manifests", warehouse=self.folder / "warehouse")
+        self._places = {number: (lane, n) for lane in self.lanes for n, number in enumerate(lane.numbers)}
+        self._versions = {lane.name: [] for lane in self.lanes}
+
+    def take(self, turn: Turn) -> None:
+        """Put in the events of a turn and run what they concern until it is quiet."""
+        self._put_in(turn)
+        self._run(turn.keys())
+
+    def outcomes(self) -> list[Outcome]:
+        """What each case put out."""
+        runs = max((len(versions) for versions in self._versions.values()), default=0)
+        emitted: list[list[list[Emission]]] = [[[] for _ in range(runs)] for _ in self.cases]
+        holds: list[dict[str, str]] = [{} for _ in self.cases]
+        for emissions, rows in side_by_side([partial(self._read, lane) for lane in self.lanes]):
+            for run, number, emission in emissions:
+                emitted[number][run].append(emission)
+            for number, key, value in rows:
+                # Two rows of one key are no result that was ever recorded.
+                holds[number][key] = f"{holds[number][key]} and {value}" if key in holds[number] else value
+        return [Outcome(*outcome) for outcome in zip(emitted, holds, strict=True)]
+
+    def _put_in(self, turn: Turn) -> None:
+        """One commit for each topic, and one for each table and each place that its events have in their cases' turns.
+
+        A commit of a table has one row per key, so that of two events of a case the second needs another one.
+        """
+        commits = [partial(self._produce, topic, records) for topic, records in self._records(turn).items()]
+        for events in zip_longest(*turn.values()):
+            rows = self._rows(dict(zip(turn, events, strict=True)))
+            commits += [partial(self._write, table, written) for table, written in rows.items()]
+            side_by_side(commits)
+            commits = []
+
+    def _run(self, numbers: Collection[int]) -> None:
+        concerned = {self._places[number][0].name for number in numbers}
+        self.app.run(only=[lane.resource for lane in self.lanes if lane.name in concerned])
+        for lane in self.lanes:
+            versions = self._versions[lane.name]
+            last = versions[-1] if versions else 0
+            versions.append(lane.family.output.version(self.app, lane.name) if lane.name in concerned else last)
+
+    def _records(self, turn: Turn) -> dict[str, list[Record]]:
+        """By topic what is put on it."""
+        found: dict[str, list[Record]] = {}
+        for number, events in turn.items():
+            lane, partition = self._places[number]
+            for event in events:
+                if lane.family.inputs[event.side] == "topic":
+                    record = {
+                        "key": wrapped_key(number, event.key),
+                        "value": wrapped(number, self.cases[number], event.value),
+                        "timestamp": event.ts,
+                        "partition": partition,
+                    }
+                    found.setdefault(lane.input(event.side), []).append(record)
+        return found
+
+    def _rows(self, events: Mapping[int, Event | None]) -> dict[str, list[TableRow]]:
+        """By table what is written to it, of each case one event at most."""
+        found: dict[str, list[TableRow]] = {}
+        for number, event in events.items():
+            lane, _ = self._places[number]
+            if event is not None and lane.family.inputs[event.side] == "table":
+                key = None if event.key is None else canonical_key(wrapped_key(number, event.key))
+                value = wrapped(number, self.cases[number], event.value)
+                moment = _EPOCH + timedelta(milliseconds=event.ts)
+                row = key, None if value is None else value_text(value), moment, value is not None
+                found.setdefault(lane.input(event.side), []).append(row)
+        return found
+
+    def _produce(self, topic: str, records: Sequence[Record]) -> None:
+        self.app.topic(topic).produce(records)
+
+    def _write(self, table: str, rows: Sequence[TableRow]) -> None:
+        """Write as somebody else would: with the event's own time, which a row gets also when its value is the same."""
+        written = self.app.spark.createDataFrame(list(rows), _ROWS).coalesce(1)
+        name = self.app.table(table).table.plan.delta_name
+        self.app.delta.upsert(written, name, compare=("value", "timestamp"), keep="keep")
+
+    def _read(self, lane: Lane) -> tuple[list[Result], list[ResultRow]]:
+        output, versions = lane.family.output, self._versions[lane.name]
+        emissions = output.emissions(self.app, lane.name, lambda version: bisect_left(versions, version))
+        return list(emissions), list(output.rows(self.app, lane.name))

@@ -1,0 +1,144 @@
+"""Where results are read: the channel of a join, or the change feed of a table.
+
+Both are read once, after the last run. What belongs to which run is told by the version of the Delta table that was the
+newest after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from kaspr_delta import Application
+from kaspr_delta.api.records import milliseconds
+from kaspr_delta.api.table import Windowed
+from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.plan.names import default_channel
+from tests.oracle.case import Emission, text
+from tests.oracle.wrapping import joined, owner
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+RunOf = Callable[[int], int]
+"""From the version of a Delta table to the run that wrote it."""
+
+
+class Result(NamedTuple):
+    """What a case put out in a run."""
+
+    run: int
+    number: int
+    emission: Emission
+
+
+class ResultRow(NamedTuple):
+    """A row of a case that holds, as text."""
+
+    number: int
+    key: str
+    value: str
+
+
+class Output(Protocol):
+    """How the results of a resource are read. ``kind`` is that of the resource, as in ``join/x``."""
+
+    kind: ClassVar[str]
+
+    def version(self, app: Application, name: str) -> int:
+        """The newest version of what emissions are read from."""
+        ...
+
+    def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterable[Result]:
+        """What was emitted, in order."""
+        ...
+
+    def rows(self, app: Application, name: str) -> Iterable[ResultRow]:
+        """What holds now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOutput:
+    """A join: its channel and, unless a stream takes part in it, its result table."""
+
+    has_result: bool
+    kind: ClassVar[str] = "join"
+
+    def version(self, app: Application, name: str) -> int:
+        plan = app.plan.join(name)
+        assert plan is not None
+        return app.delta.newest(app.spark, plan.log).version
+
+    def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterator[Result]:
+        for record in app.channel(default_channel(name)).records():
+            number, key = owner(record["key"], record["value"])
+            emission = Emission(text(key), joined(record["value"]), record["timestamp"])
+            yield Result(run_of(version_of(record["offset"])), number, emission)
+
+    def rows(self, app: Application, name: str) -> Iterator[ResultRow]:
+        for key, value in app.join(name).rows() if self.has_result else ():
+            number, own = owner(key, value)
+            yield ResultRow(number, text(own), joined(value) or "")
+
+
+@dataclass(frozen=True, slots=True)
+class TableOutput:
+    """A table that is made from something. ``value`` gives a row's value as Kafka Streams recorded it."""
+
+    value: Callable[[Any], Any]
+    kind: ClassVar[str] = "table"
+
+    def version(self, app: Application, name: str) -> int:
+        return app.table(name).table.newest(app.spark).version
+
+    def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterator[Result]:
+        return differences_by_run(self._change(row, run_of) for row in changes(app, name))
+
+    def rows(self, app: Application, name: str) -> Iterator[ResultRow]:
+        for place, value in app.table(name).rows():
+            key, *window = place if isinstance(place, Windowed) else (place,)
+            number, own = owner(key, value)
+            yield ResultRow(number, _key(own, *window), text(self.value(value)))
+
+    def _change(self, row: Row, run_of: RunOf) -> Result:
+        key, value = (None if row[name] is None else json.loads(row[name]) for name in ("key", "value"))
+        number, own = owner(key, value)
+        holds = value is not None and row["_change_type"] != "delete"
+        place = _key(own, *(row[name] for name in ("window_start", "window_end") if name in row))
+        moment = milliseconds(row["timestamp"])
+        emission = Emission(place, text(self.value(value)) if holds else None, -1 if moment is None else moment)
+        return Result(run_of(row["_commit_version"]), number, emission)
+
+
+def changes(app: Application, name: str) -> list[Row]:
+    """The change feed of a table, what rows became; a row that was replaced comes after its deletion."""
+    plan = app.table(name).table.plan
+    windows = ("window_start", "window_end") if plan.window else ()
+    feed = app.delta.changes(app.spark, plan.delta_name).where("_change_type <> 'update_preimage'")
+    rows = feed.select("key", "value", "timestamp", *windows, "_change_type", "_commit_version").collect()
+    return sorted(rows, key=lambda row: (row["_commit_version"], row["_change_type"] != "delete"))
+
+
+def differences_by_run(changed: Iterable[Result]) -> Iterator[Result]:
+    """The rows whose values a run left otherwise than it found them, with the timestamps it left."""
+    holds: dict[tuple[int, str], str] = {}
+    for _, of_run in groupby(changed, key=lambda change: change.run):
+        last = {(change.number, change.emission.key): change for change in of_run}
+        for place, change in last.items():
+            if change.emission.value != holds.get(place):
+                yield change
+            if change.emission.value is None:
+                holds.pop(place, None)
+            else:
+                holds[place] = change.emission.value
+
+
+def _key(own: Any, *window: Any) -> str:
+    if not window:
+        return text(own)
+    start, end = (milliseconds(moment) for moment in window)
+    return text({"key": own, "start": start, "end": end})

@@ -1,0 +1,80 @@
+"""When events are put in. A *turn* is what is put in before one run of the resources. Pure: no Spark, no files.
+
+Cases run side by side: in every turn each case puts in its next events, if it has any left.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.oracle.case import Case, Event
+
+Turn = Mapping[int, Sequence[Event]]
+"""By number of the case, its events that are put in."""
+
+# Where cuts are the same for all cases of a run, cases that begin later are cut elsewhere.
+_MOST_DELAY = 5
+_CHANCE_OF_A_CUT = 0.4
+
+
+def one_by_one(cases: Mapping[int, Case]) -> list[Turn]:
+    """A turn for every event."""
+    return _side_by_side({number: [[event] for event in case.events] for number, case in cases.items()})
+
+
+def cut_anywhere(cases: Mapping[int, Case], dice: random.Random) -> list[Turn]:
+    """Turns that end now and then, for all cases at once."""
+    length = max((len(case.events) for case in cases.values()), default=0)
+    most_delay = min(_MOST_DELAY, length // 2)
+    delays = {number: dice.randint(0, most_delay) for number in cases}
+    last = length + most_delay - 1
+    turns: list[Turn] = []
+    turn: dict[int, list[Event]] = {}
+    for step in range(last + 1):
+        for number, case in cases.items():
+            place = step - delays[number]
+            if 0 <= place < len(case.events):
+                turn.setdefault(number, []).append(case.events[place])
+        cut = step == last or dice.random() < _CHANCE_OF_A_CUT
+        if cut and turn:
+            turns.append(turn)
+            turn = {}
+    return turns
+
+
+def cut_between_sides(cases: Mapping[int, Case], dice: random.Random) -> list[Turn]:
+    """Turns in which a case has events of one side only: which side comes first in a batch is not told by a feed."""
+    return _side_by_side({number: list(_of_one_side(case.events, dice)) for number, case in cases.items()})
+
+
+def together(*schedules: Sequence[Turn]) -> list[Turn]:
+    """Turns of different cases at the same time."""
+    longest = max((len(schedule) for schedule in schedules), default=0)
+    return [
+        {
+            number: events
+            for turns in schedules
+            for number, events in (turns[place] if place < len(turns) else {}).items()
+        }
+        for place in range(longest)
+    ]
+
+
+def _of_one_side(events: Sequence[Event], dice: random.Random) -> Iterator[list[Event]]:
+    part: list[Event] = []
+    for event in events:
+        if part and (part[-1].side != event.side or dice.random() < _CHANCE_OF_A_CUT):
+            yield part
+            part = []
+        part.append(event)
+    if part:
+        yield part
+
+
+def _side_by_side(parts: Mapping[int, Sequence[Sequence[Event]]]) -> list[Turn]:
+    longest = max((len(of_case) for of_case in parts.values()), default=0)
+    return [
+        {number: of_case[place] for number, of_case in parts.items() if place < len(of_case)}
+        for place in range(longest)
+    ]

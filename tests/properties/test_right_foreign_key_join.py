@@ -1,0 +1,138 @@
+"""Random histories of orders and their details, many side by side, against another engine: SQLite's ``LEFT JOIN``.
+
+A history is what happens to the orders and details of one shop, whose number is part of their keys. All are in one
+application, so that many cost no more runs than one.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = Path(__file__).with_name("right_foreign_key.yaml")
+# Of each shop. There are also orders and details without an order id.
+ORDERS = 3
+DETAILS = 6
+
+Detail = tuple["str | None", "str | None", "int | None"]
+"""An id, an order's id and a quantity; all None where an order has no details."""
+
+SCHEMA = "CREATE TABLE order_details (id TEXT PRIMARY KEY, order_id TEXT, quantity INTEGER)"
+WRITTEN = "REPLACE INTO order_details VALUES (?, ?, ?)"
+DELETED = "DELETE FROM order_details WHERE id = ?"
+JOINED = """
+SELECT order_details.id, order_details.order_id, order_details.quantity
+FROM (SELECT ? AS id) AS orders LEFT JOIN order_details ON order_details.order_id = orders.id
+"""
+
+
+@dataclass
+class Moment:
+    """What happens at once: rows of details that are written (None: deleted), then orders, each a record."""
+
+    details: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    orders: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Shops:
+    """Random histories, in SQLite; ``expected`` is by number of the order what its record is joined with."""
+
+    seeds: Sequence[int]
+    expected: dict[int, Counter[Detail]] = field(default_factory=dict)
+    _sql: sqlite3.Connection = field(init=False)
+    _dice: dict[int, random.Random] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sql = sqlite3.connect(":memory:")
+        self._sql.execute(SCHEMA)
+        self._dice = {seed: random.Random(seed) for seed in self.seeds}  # noqa: S311  no secret
+
+    def next(self) -> Moment:
+        """Something happens in some of the shops, also several things in one."""
+        moment = Moment()
+        for seed, dice in self._dice.items():
+            for number in dice.sample(range(DETAILS), dice.choice([0, 1, 1, 2, 4])):
+                self._change(moment, seed, f"{seed}/D{number}")
+            for _ in range(dice.choice([0, 1, 2])):
+                self._order(moment, seed)
+        return moment
+
+    def _change(self, moment: Moment, seed: int, detail: str) -> None:
+        dice = self._dice[seed]
+        if dice.random() < 0.2:  # a row that is not there too
+            moment.details[detail] = None
+            self._sql.execute(DELETED, [detail])
+            return
+        order, quantity = self._order_id(seed), dice.randrange(3)
+        moment.details[detail] = {"id": detail, "order_id": order, "quantity": quantity}
+        self._sql.execute(WRITTEN, [detail, order, quantity])
+
+    def _order(self, moment: Moment, seed: int) -> None:
+        order = self._order_id(seed)
+        if self._dice[seed].random() < 0.1:  # an order that is taken back is joined with nothing
+            moment.orders.append({"key": order, "value": None})
+            return
+        number = len(self.expected)
+        moment.orders.append({"key": order, "value": {"number": number, "shop": seed}})
+        self.expected[number] = Counter(self._sql.execute(JOINED, [order]).fetchall())
+
+    def _order_id(self, seed: int) -> str | None:
+        number = self._dice[seed].randrange(ORDERS + 1)
+        return f"{seed}/O{number}" if number < ORDERS else None
+
+
+def joined(app: Application) -> dict[int, Counter[Detail]]:
+    """By number of the order what its record was joined with."""
+    found: dict[int, Counter[Detail]] = {}
+    for record in app.channel("orders-with-details-channel").records():
+        right = record["value"]["right"] or {}
+        detail = right.get("id"), right.get("order_id"), right.get("quantity")
+        found.setdefault(record["value"]["left"]["number"], Counter())[detail] += 1
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("seeds", "runs"),
+    [(50, 4), pytest.param(1_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])],
+)
+def test_each_order_is_joined_with_the_details_that_sql_finds_for_it_at_that_moment(
+    spark: SparkSession, tmp_path: Path, seeds: int, runs: int
+) -> None:
+    """However many moments a batch holds. Fifty histories make batches for the driver, a thousand for workers."""
+    app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
+    shops = Shops(range(seeds))
+    app.run()
+    for _ in range(runs):
+        for _ in range(3):
+            moment = shops.next()
+            app.table("order-details").put(moment.details)
+            app.topic("orders").produce(moment.orders)
+        app.run()
+    found = joined(app)
+    assert found.keys() == shops.expected.keys()
+    differing = {number: (found[number], rows) for number, rows in shops.expected.items() if found[number] != rows}
+    assert differing == {}
+    assert app.dead_letters() == []
+
+
+def test_histories_have_orders_with_none_one_and_many_details() -> None:
+    shops = Shops(range(50))
+    for _ in range(12):
+        shops.next()
+    sizes = Counter(0 if (None, None, None) in rows else rows.total() for rows in shops.expected.values())
+    assert len(shops.expected) > 400
+    assert min(sizes[size] for size in range(4)) > 20

@@ -1,0 +1,249 @@
+"""The application of ``shapes.yaml`` in pieces: a part of it, waves of data for it, and what comes of them.
+
+What a record of a stream meets depends on what has arrived by then. These waves come out the same however they are cut
+into batches, as long as a batch ends where a wave does:
+
+* Each wave is later than the one before, and inside it rows are older than the records that meet them.
+* A deletion has the time of its commit, so nobody meets a row that was deleted in the same wave or in the one before,
+  but in the last wave.
+* A row changes in one wave only, beside its first one. *restless* changes in every wave: of a result its last value
+  tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from kaspr_delta import Application
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
+from kaspr_delta.runtime.resources import tables_kept_by
+from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.spec.loader import LoadedManifest, load_text
+from kaspr_delta.storage.layout import AGGREGATION, CHANNEL, DEAD_LETTERS, PROGRESS, STREAM_CHANNEL
+from tests.properties import naive_join
+from tests.spark.channels import counted
+from tests.spark.killing import flow
+
+SHAPES = Path(__file__).parent / "applications" / "shapes.yaml"
+# What only a wave after the other shows: records that wait long enough for their row, and windows that close.
+_IN_WAVES = """\
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: visits, labels: {kaspr.io/app: shapes}}
+spec: {leftStream: {topic: views}, rightTable: people, on: key, type: inner, pending: {ttl: 10h}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: views-per-closed-minute, labels: {kaspr.io/app: shapes}}
+spec:
+  name: views-per-closed-minute
+  from: {topic: views}
+  count: {}
+  window: {tumbling: {size: 1m}, grace: 5s, emit: close}
+"""
+_MANIFESTS = load_text(f"{SHAPES.read_text()}\n{_IN_WAVES}", str(SHAPES))
+PLAN = build_plans(_MANIFESTS)[0][0]
+
+LAST = 4
+_BETWEEN_WAVES = 600_000  # milliseconds
+_LATER_WAVES = range(2, LAST + 1)
+_RESTLESS = "restless"
+# Tables that are only appended to, and columns that tell when it was done.
+_LOGS = (CHANNEL, STREAM_CHANNEL, AGGREGATION)
+_MOMENTS = ("timestamp", "until")
+
+_HOME = {"country": "c1", "page": "ann"}
+_AWAY = {"country": "nowhere", "page": "nobody"}
+_ODD = {"odd": True}  # no function finds in it what it looks for
+_UNREADABLE = b"{unreadable"
+
+Rows = Mapping[str, Any]
+Records = list[dict[str, Any]]
+
+
+def victims() -> list[str]:
+    """All that runs."""
+    return [str(ref) for ref in PLAN.runs]
+
+
+def writes(victim: str) -> list[str]:
+    """Every write that a batch makes: the commit, the folds, the dead letters, the note that they are done."""
+    ref = ResourceRef(*victim.split("/"))
+    made = PLAN.join(ref.name) if ref.kind == "join" else PLAN.aggregation(ref.name)
+    assert made is not None
+    folds = [table for table, _ in tables_kept_by(PLAN, ref) if table != made.log]
+    return [made.log, *folds, DEAD_LETTERS, PROGRESS]
+
+
+def write_part(victim: str, folder: Path) -> Path:
+    """Write the manifests of a resource, of what it needs, of what needs it, and of what that needs; the file."""
+    graph = flow(PLAN)
+    part = {victim, *nx.descendants(graph, victim)}
+    part = part.union(*(nx.ancestors(graph, label) for label in part))
+    texts = [manifest.text for manifest in _MANIFESTS.manifests if _label(manifest) in {"app/shapes", *part}]
+    file = folder / "part.yaml"
+    file.write_text("---\n".join(texts))
+    return file
+
+
+def _label(manifest: LoadedManifest) -> str:
+    return f"{short_kind(manifest.manifest.kind)}/{manifest.manifest.metadata.name}"
+
+
+# -- waves -------------------------------------------------------------------------------------------------------------
+
+
+def write_wave(app: Application, wave: int) -> None:
+    """Inserts, updates and deletions on all sides, and something that fails wherever something can fail."""
+    start = wave * _BETWEEN_WAVES
+    for moment, (table, rows) in enumerate(_tables(wave).items()):
+        if (plan := app.plan.table(table)) is not None:
+            records = [_record(key, value, start + moment) for key, value in rows.items()]
+            app.topic(plan.changelog).produce(records)
+    if (people := app.plan.table("people")) is not None:
+        moment_of_wave = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=start)
+        row = (f'"unreadable-{wave}"', _UNREADABLE.decode(), moment_of_wave)
+        rows_of_others = app.spark.createDataFrame([row], "key STRING, value STRING, timestamp TIMESTAMP")
+        app.delta.append(rows_of_others.coalesce(1), people.delta_name)
+    for topic, records in _topics(wave, start).items():
+        if app.plan.topic(topic) is not None:
+            app.topic(topic).produce(records)
+
+
+def _tables(wave: int) -> dict[str, Rows]:
+    return {"people": _people(wave), "addresses": _addresses(wave), "countries": _countries(wave)}
+
+
+def _people(wave: int) -> Rows:
+    if wave == 1:
+        names = ["ann", "bob", _RESTLESS, "new-1"]
+        names += [f"{what}-{later}" for later in _LATER_WAVES for what in ("changed", "gone", "homeless", "empty")]
+        return {name: {"n": 1} for name in names}
+    changed = {f"changed-{wave}": {"n": wave}, f"new-{wave}": {"n": wave}, _RESTLESS: {"n": wave}}
+    return {**changed, f"gone-{wave}": None, f"empty-{wave}": None}
+
+
+def _addresses(wave: int) -> Rows:
+    """Countries of addresses that change in a wave are those that do not, or do in the same wave."""
+    always = {
+        f"odd-{wave}": _ODD,
+        f"nameless-{wave}": {"country": f"nameless-{wave}", "owner": None},
+        f"new-house-{wave}": {"country": "c1", "owner": "bob"},
+        _RESTLESS: {"country": f"c{wave % 2}", "owner": ("ann", "bob")[wave % 2]},
+    }
+    if wave == 1:
+        first = {"still-0": {"country": "c0", "owner": "ann"}, "still-1": {"country": "c1", "owner": None}}
+        for later in _LATER_WAVES:
+            first[f"still-{later}"] = {"country": f"c{later}", "owner": "ann"}
+            first[f"changed-{later}"] = first[f"empty-{later}"] = {"country": "c1", "owner": "ann"}
+            first[f"gone-{later}"] = first[f"homeless-{later}"] = {"country": "c1", "owner": "zoe"}
+        return {**always, **first}
+    changed = {f"changed-{wave}": {"country": f"c{wave}", "owner": "bob"}}
+    return {**always, **changed, f"gone-{wave}": None, f"homeless-{wave}": None}
+
+
+def _countries(wave: int) -> Rows:
+    always = {f"nameless-{wave}": {"code": wave}}
+    if wave == 1:
+        return {**always, **{f"c{number}": {"name": f"Country {number}"} for number in range(LAST + 1)}}
+    return {**always, f"c{wave}": {"name": f"Republic {wave}"}}
+
+
+def _topics(wave: int, start: int) -> dict[str, Records]:
+    later = [f"gone-{other}" for other in _LATER_WAVES]
+    updates: list[tuple[Any, Any]] = [("ann", f"in wave {wave}"), (f"fresh-{wave}", "first"), (None, "nobody")]
+    if wave == 1:
+        updates += [("bob", "new"), (_RESTLESS, "here"), *((name, "here") for name in later)]
+    else:
+        updates.append((f"gone-{wave}", None))
+    views: list[tuple[Any, Any]] = [
+        ("ann", _HOME),
+        ("bob", _AWAY),
+        ("ghost", _HOME),
+        (None, _HOME),
+        ("ann", None),
+        ("bob", _ODD),
+        (f"fresh-{wave}", {"country": f"c{wave}", "page": f"changed-{wave}"}),
+        (f"new-{wave + 1}", _HOME),
+        (_RESTLESS, {"country": "c1", "page": _RESTLESS}),
+    ]
+    if wave in {1, LAST}:
+        views += [("zoe", _HOME), *((name, _HOME) for name in later[:-1])]
+    purchases = [
+        _record("ann", {"what": "hat", "price": wave}, start + 2_000),
+        _record("ann", {"what": "riddle"}, start + 3_000),
+        _record(None, {"what": "gift", "price": 1}, start + 4_000),
+        _record("bob", {"what": "pen", "price": 2}, start + 50_000),
+    ]
+    late = start - _BETWEEN_WAVES
+    return {
+        "profile-updates": _with_unreadable(_one_by_one(updates, start + 10)),
+        "views": _with_unreadable([*_one_by_one(views, start + 100), _record("bob", _HOME, late + 100)]),
+        "purchases": _with_unreadable([*purchases, _record("ann", {"what": "late", "price": 0}, late + 5_000)]),
+    }
+
+
+def _record(key: Any, value: Any, timestamp: int) -> dict[str, Any]:
+    return {"key": key, "value": value, "timestamp": timestamp}
+
+
+def _one_by_one(pairs: Iterable[tuple[Any, Any]], start: int) -> Records:
+    return [_record(key, value, start + place) for place, (key, value) in enumerate(pairs)]
+
+
+def _with_unreadable(records: Records) -> Records:
+    return [*records, _record("unreadable", _UNREADABLE, records[-1]["timestamp"])]
+
+
+# -- what comes of them ------------------------------------------------------------------------------------------------
+
+
+def outcome(app: Application) -> dict[str, Any]:
+    """All that runs leave behind, but for the moments at which it was done: channels, tables, states, dead letters."""
+    _let_records_give_up(app)
+    left: dict[str, Any] = {"dead": counted(app.dead_letters(), "resource", "source", "key", "value", "reason")}
+    for join in app.plan.joins:
+        left[f"channel of {join.name}"] = _emitted(app, join)
+    for ref in {*app.plan.runs, *(table.ref for table in app.plan.tables)}:
+        for table, layout in tables_kept_by(app.plan, ref):
+            if layout not in _LOGS:
+                left[table] = sorted(map(repr, app.delta.read(app.spark, table).drop(*_MOMENTS).collect()))
+    return left
+
+
+def _emitted(app: Application, join: JoinPlan) -> dict[Any, list[Any]]:
+    """By key what was emitted, in order; of streams with the timestamps, which are those of their records."""
+    records = app.channel(join.channel).records()
+    of_tables = isinstance(join, TableTableJoinPlan)
+    if isinstance(join, TableTableJoinPlan):
+        _tells_one_story(app, join)
+    by_key: defaultdict[Any, list[Any]] = defaultdict(list)
+    for record in records:
+        if not (of_tables and record["key"] == _RESTLESS):
+            by_key[record["key"]].append((record["value"], None if of_tables else record["timestamp"]))
+    return dict(by_key)
+
+
+def _tells_one_story(app: Application, join: TableTableJoinPlan) -> None:
+    """The channel and the result's change feed, folded, are the result, and each of their records changes something."""
+    result = {r["key"]: (r["left"], r["right"]) for r in app.delta.read(app.spark, join.result).collect()}
+    assert naive_join.folded(app.channel(join.channel).df.orderBy("offset").collect()) == result
+    assert naive_join.replayed(app.delta.changes(app.spark, join.result).collect()) == result
+
+
+def _let_records_give_up(app: Application) -> None:
+    """Wait for those that wait a few seconds for their row."""
+    join = app.plan.join("patient-views")
+    while join is not None and not app.delta.read(app.spark, "waiting__patient_views").isEmpty():
+        time.sleep(1)
+        app.run(only=[str(join.ref)])

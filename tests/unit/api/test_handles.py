@@ -1,0 +1,110 @@
+"""What the front door hands out, as far as it needs no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
+from kaspr_delta.api.joined_text import JoinedText
+from kaspr_delta.api.topic import ChangelogHandle
+from kaspr_delta.application import Application
+from kaspr_delta.cli.table import _handle, _has_raw_keys
+from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.join_plans import Spelling
+from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage.namespace import Warehouse
+
+MANIFESTS = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: profiles, labels: {kaspr.io/app: shop}}
+spec: {keySerializer: raw}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: rows, labels: {kaspr.io/app: shop}}
+spec: {leftTable: profiles, rightTable: profiles, "on": key}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: records, labels: {kaspr.io/app: shop}}
+spec: {leftStream: {topic: views, keySerializer: raw}, rightTable: profiles, "on": key, outputChannel: seen}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: counted, labels: {kaspr.io/app: shop}}
+spec: {from: {join: records}, count: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: waits, labels: {kaspr.io/app: shop}}
+spec: {from: {join: nowhere}, count: {}}
+"""
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Application:
+    """An application whose tables are never touched."""
+    ((plan,), _) = build_plans(load_text(MANIFESTS, "m.yaml"))
+    return Application(cast("Any", None), Warehouse(str(tmp_path)).namespace(plan.schema), plan)
+
+
+def test_a_join_of_two_tables_gives_a_table_and_one_with_a_stream_a_stream(app: Application) -> None:
+    assert isinstance(app.join("rows"), JoinHandle)
+    assert isinstance(app.join("records"), StreamJoinHandle)
+
+
+@pytest.mark.parametrize("read", ["to_dict", "rows", "get", "rows_of"])
+def test_a_stream_has_no_value_per_key_and_says_what_has(app: Application, read: str) -> None:
+    arguments = ["alice"] if read in {"get", "rows_of"} else []
+    with pytest.raises(UsageError) as error:
+        getattr(app.join("records"), read)(*arguments)
+    for expected in ("'records'", "records()", "consume seen", "`from: {join: records}`"):
+        assert expected in str(error.value)
+
+
+def test_the_command_line_reads_no_table_of_a_stream_either(app: Application) -> None:
+    with pytest.raises(UsageError, match="no current value per key"):
+        _handle(app, "records").rows()
+
+
+@pytest.mark.parametrize(("name", "raw"), [("profiles", True), ("counted", False), ("rows", True), ("nothing", False)])
+def test_which_keys_are_bytes(app: Application, name: str, *, raw: bool) -> None:
+    assert _has_raw_keys(app, name) == raw
+
+
+def test_nobody_else_writes_a_table_that_is_made_from_something(app: Application) -> None:
+    said = "table 'counted' is made from join/records: nobody else writes it"
+    with pytest.raises(UsageError, match=said):
+        app.table("counted").put({"a": 1})
+    with pytest.raises(UsageError, match=said):
+        app.table("counted").delete(["a"])
+    changelog = app.topic("shop-app-counted-changelog")
+    assert isinstance(changelog, ChangelogHandle)
+    with pytest.raises(UsageError, match=said):
+        changelog.produce([{"key": "a", "value": 1}])
+
+
+def test_nor_while_it_waits(app: Application) -> None:
+    with pytest.raises(UsageError, match="table 'waits' is made from what is not there yet"):
+        app.table("waits").put({"a": 1})
+
+
+def test_rebuild_is_for_what_runs_and_does_not_wait(app: Application) -> None:
+    with pytest.raises(UsageError, match="table/waits waits: join 'nowhere' is not there"):
+        app.rebuild("table/waits")
+    with pytest.raises(UsageError, match="no resource 'table/profiles'"):
+        app.rebuild("table/profiles")
+
+
+def test_results_are_pairs_in_the_spelling_of_their_join() -> None:
+    texts = JoinedText(Spelling("json", "raw", "json"))
+    assert texts.value({"left": "YQ==", "right": '{"a":1}'}) == {"left": b"a", "right": {"a": 1}}
+    assert texts.value({"left": None, "right": "1"}) == {"left": None, "right": 1}
+    assert texts.key('"a"') == "a"
+    assert texts.key(None) is None
+    assert JoinedText(Spelling("raw", "json", "json")).key("YQ==") == b"a"

@@ -1,0 +1,289 @@
+"""What happens to groups, from rows of changes to rows of the log, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.engine.agent.event import EPOCH
+from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, Change, Folded, FoldGroups
+from kaspr_delta.plan.aggregation_plans import AggregationKind, AggregationPlan
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.layout import AGGREGATION, PROBLEM
+from tests.unit.engine.agent.agents import HERE, JSON, code
+
+MOMENT = pa.timestamp("us", "UTC")
+COLUMNS = pa.schema(
+    [
+        ("grp", pa.string()),
+        ("window_start", MOMENT),
+        ("op", pa.string()),
+        ("value", pa.string()),
+        ("timestamp", MOMENT),
+        ("stream", pa.string()),
+        ("source", pa.string()),
+        ("id", pa.string()),
+        ("last", pa.bool_()),
+    ]
+)
+SUM: dict[str, Any] = {
+    "initializer": "def zero(): return 0",
+    "adder": "def add(total, value): return total + value['n']",
+    "subtractor": "def take(total, value): return total - value['n']",
+}
+NAMES: dict[str, Any] = {
+    "initializer": "def none(): return []",
+    "adder": "def add(names, value):\n    names.append(value)\n    names[value['at']]\n    return names",
+    "subtractor": "def take(names, value):\n    names.remove(value)\n    return names",
+}
+
+
+def at(milliseconds: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def change(op: str, value: str | None = "{}", **of: Any) -> Change:
+    """A change to group ``"g"``; times in milliseconds."""
+    of |= {name: at(of[name]) for name in ("timestamp", "window_start") if name in of}
+    plain = Change('"g"', None, op, value, at(0), None, "topic/in", None, last=False)
+    return plain._replace(**of)
+
+
+def add(value: str | None = "{}", **of: Any) -> Change:
+    return change("add", value, **of)
+
+
+def row(op: str, value: str | None, key: str = '"r"', *, last: bool = True, **of: Any) -> Change:
+    """What happens to a group through a row of a table."""
+    return change(op, value, id=key, last=last, **of)
+
+
+def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers = JSON, **functions: str) -> FoldGroups:
+    snippets = {name: code(functions[name]) if name in functions else None for name in SUM}
+    plan = AggregationPlan("made", kind, "rows", None, **snippets, log="", contributions="", location=HERE)
+    return FoldGroups(plan, TableText(serializers), TableText(serializers), timeout)
+
+
+def batch(changes: Sequence[Change]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([one._asdict() for one in changes], COLUMNS)
+
+
+def fold(how: FoldGroups, *changes: Change, size: int | None = None) -> list[Folded]:
+    cut = size or len(changes)
+    batches = [batch(changes[start : start + cut]) for start in range(0, len(changes), cut)] if changes else []
+    return [Folded(**folded) for made in how(batches) for folded in made.to_pylist()]
+
+
+def of(kind: str, folded: Iterable[Folded]) -> list[Folded]:
+    return [one for one in folded if one.kind == kind]
+
+
+def written(how: FoldGroups, *changes: Change, size: int | None = None) -> dict[str | None, str | None]:
+    return {one.key: one.value for one in of("write", fold(how, *changes, size=size))}
+
+
+def reason(folded: Iterable[Folded]) -> str | None:
+    (failed,) = of("failed", folded)
+    assert failed.problem is not None
+    return failed.problem["reason"]
+
+
+def names(columns: str) -> list[str]:
+    return [column.split()[0] for column in columns.replace(PROBLEM, "STRUCT").split(", ")]
+
+
+def test_what_comes_out_is_what_spark_is_told_and_the_log_has_a_column_for_it() -> None:
+    (made,) = groups("count")([batch([add()])])
+    assert made.schema.names == names(FOLDED) == list(Folded._fields)
+    assert set(names(FOLDED)) <= set(names(AGGREGATION.columns))
+    assert names(CHANGES) == list(Change._fields)
+
+
+class TestKinds:
+    def test_a_count_counts_whatever_the_values_are(self) -> None:
+        assert written(groups("count"), add(), add(None), add("1")) == {'"g"': "3"}
+
+    def test_a_count_goes_on_from_what_is_held(self) -> None:
+        assert written(groups("count"), change("held", "41"), add()) == {'"g"': "42"}
+
+    def test_a_count_of_rows_takes_back(self) -> None:
+        assert written(groups("count"), change("held", "1"), row("subtract", "{}")) == {'"g"': "0"}
+
+    def test_to_table_keeps_the_last_value(self) -> None:
+        assert written(groups("toTable"), change("held", "1"), add("3"), add("2")) == {'"g"': "2"}
+
+    def test_to_table_takes_the_absence_of_a_value_for_a_deletion(self) -> None:
+        assert written(groups("toTable"), change("held", "1"), add("3"), add(None)) == {'"g"': None}
+
+    def test_reduce_begins_with_the_first_value(self) -> None:
+        greatest = groups("reduce", adder="def most(one, other): return max(one, other)")
+        assert written(greatest, add("3"), add("5"), add("4")) == {'"g"': "5"}
+        assert written(greatest, change("held", "9"), add("4")) == {'"g"': "9"}
+
+    def test_a_group_that_reduce_empties_begins_anew(self) -> None:
+        fickle = groups("reduce", adder="def f(one, other): return None if one == other else other")
+        assert written(fickle, add("1"), add("1")) == {'"g"': None}
+        assert written(fickle, add("1"), add("1"), add("7")) == {'"g"': "7"}
+
+    def test_aggregate_begins_with_its_initializer(self) -> None:
+        assert written(groups("aggregate", **SUM), add('{"n":3}'), add('{"n":4}')) == {'"g"': "7"}
+
+    def test_aggregate_over_rows_subtracts_what_they_were(self) -> None:
+        changes = change("held", "7"), row("subtract", '{"n":3}', last=False), row("add", '{"n":5}')
+        assert written(groups("aggregate", **SUM), *changes) == {'"g"': "9"}
+
+    def test_bytes_are_folded_as_bytes(self) -> None:
+        joined = groups("reduce", serializers=Serializers("json", "raw"), adder="def f(one, other): return one + other")
+        assert written(joined, change("held", "YQ=="), add("Yg==")) == {'"g"': "YWI="}
+
+
+class TestGroups:
+    @pytest.mark.parametrize("size", [1, 2, 3, 100])
+    def test_groups_lie_across_batches_as_they_please(self, size: int) -> None:
+        changes = [change("held", "1", grp="a"), add(grp="a"), add(grp="a"), add(grp="b"), add(grp="c"), add(grp="c")]
+        assert written(groups("count"), *changes, size=size) == {"a": "3", "b": "1", "c": "2"}
+
+    def test_a_group_to_which_nothing_happens_is_not_written(self) -> None:
+        assert fold(groups("count"), change("held", "1")) == []
+
+    def test_nothing_gives_nothing(self) -> None:
+        assert fold(groups("count")) == []
+
+    def test_each_window_is_a_group_of_its_own(self) -> None:
+        earlier, later = add(window_start=0), add(window_start=60_000)
+        changes = change("held", "5", window_start=0), earlier, later, later
+        made = of("write", fold(groups("count"), *changes))
+        assert [(one.key, one.window_start, one.value) for one in made] == [
+            ('"g"', at(0), "6"),
+            ('"g"', at(60_000), "2"),
+        ]
+
+    def test_a_row_has_the_stream_that_wrote_it_last(self) -> None:
+        (made,) = fold(groups("count"), add(stream="in/0"), add(stream="in/1"))
+        assert made.stream == "in/1"
+
+
+class TestTimes:
+    def test_a_group_has_the_greatest_time_of_all_it_was_made_from(self) -> None:
+        (made,) = fold(groups("count"), change("held", "1", timestamp=5), add(timestamp=9), add(timestamp=7))
+        assert made.timestamp == at(9)
+        (made,) = fold(groups("count"), change("held", "1", timestamp=10), add(timestamp=9))
+        assert made.timestamp == at(10)
+
+    def test_a_table_of_a_stream_has_the_time_of_the_last_record(self) -> None:
+        (made,) = fold(groups("toTable"), change("held", "1", timestamp=10), add("2", timestamp=3))
+        assert made.timestamp == at(3)
+
+    def test_times_before_1970_are_times(self) -> None:
+        (made,) = fold(groups("count"), add(timestamp=-5, window_start=-60_000))
+        assert (made.timestamp, made.window_start) == (at(-5), at(-60_000))
+
+    def test_what_failed_moves_no_time(self) -> None:
+        made = fold(groups("aggregate", **SUM), add('{"n":3}', timestamp=5), add("{}", timestamp=9))
+        assert of("write", made)[0].timestamp == at(5)
+        assert of("failed", made)[0].timestamp == at(9)
+
+
+class TestFailures:
+    def test_a_failing_function_leaves_the_group_as_it_was_and_the_next_value_is_added(self) -> None:
+        made = fold(groups("aggregate", **SUM), add('{"n":3}'), add("{}"), add('{"n":4}'))
+        assert [one.value for one in of("write", made)] == ["7"]
+        assert reason(made) == "aggregation failed"
+
+    def test_what_it_had_changed_before_it_failed_is_forgotten(self) -> None:
+        changes = add('{"at":0}'), add('{"at":9}'), add('{"at":1}')
+        made = fold(groups("aggregate", **NAMES), *changes)
+        assert [one.value for one in of("write", made)] == ['[{"at":0},{"at":1}]']
+        (failed,) = of("failed", made)
+        assert (failed.key, failed.source) == ('"g"', "topic/in")
+        assert failed.problem is not None
+        assert failed.problem["value"] == '{"at":9}'
+        assert "IndexError" in (failed.problem["detail"] or "")
+
+    def test_a_group_that_only_failed_is_not_written(self) -> None:
+        made = fold(groups("aggregate", **SUM), change("held", "7"), add("{}"))
+        assert of("write", made) == []
+
+    def test_a_failing_initializer_is_the_failure_of_the_value(self) -> None:
+        assert reason(fold(groups("aggregate", **(SUM | {"initializer": "def zero(): return 1 / 0"})), add())) == (
+            "aggregation failed"
+        )
+
+    def test_a_total_that_cannot_be_stored_is_none(self) -> None:
+        made = fold(groups("reduce", adder="def f(one, other): return object()"), change("held", "1"), add("2"))
+        assert reason(made) == "value cannot be used"
+        assert of("write", made) == []
+
+    def test_what_sql_put_in_the_place_of_a_total_is_told_and_left_alone(self) -> None:
+        changes = change("held", "no JSON", grp="a"), add('{"n":3}', grp="a"), add('{"n":3}', grp="b")
+        made = fold(groups("aggregate", **SUM), *changes)
+        assert reason(made) == "value cannot be used"
+        assert {one.key: one.value for one in of("write", made)} == {"b": "3"}
+
+    def test_one_that_never_ends_is_stopped(self) -> None:
+        endless = groups("reduce", timeout=0.1, adder="def f(one, other):\n    while True:\n        pass")
+        assert reason(fold(endless, change("held", "1"), add("2"))) == "aggregation failed"
+
+    def test_one_that_exits_stops_nothing_else(self) -> None:
+        made = fold(groups("reduce", adder="def f(one, other): raise SystemExit"), change("held", "1"), add("2"))
+        assert reason(made) == "aggregation failed"
+
+
+class TestTotals:
+    """A function sees the total as the table has it, wherever batches end."""
+
+    BY_NUMBER = groups(
+        "aggregate",
+        initializer="def none(): return {}",
+        adder="def add(seen, value):\n    seen[value] = seen.get(value, 0) + 1\n    return seen",
+    )
+
+    def test_of_one_batch(self) -> None:
+        assert written(self.BY_NUMBER, add("1")) == {'"g"': '{"1":1}'}
+
+    def test_of_several(self) -> None:
+        together = written(self.BY_NUMBER, add("1"), add("1"))
+        assert written(self.BY_NUMBER, change("held", '{"1":1}'), add("1")) == together
+
+    def test_what_a_function_keeps_of_its_total_is_a_copy(self) -> None:
+        keeping = (
+            "def f(one, other, kept=[]):\n    [of.update(n=0) for of in kept]\n    kept.append(other)\n    return other"
+        )
+        how = groups("reduce", adder=keeping)
+        assert written(how, add('{"n":1}'), add('{"n":2}'), add('{"n":3}')) == {'"g"': '{"n":3}'}
+
+
+class TestContributions:
+    def contributions(self, *changes: Change, **functions: str) -> list[tuple[Any, ...]]:
+        made = fold(groups("aggregate", **(SUM | functions)), *changes)
+        return [(one.key, one.grp, one.value, one.live) for one in of("contribution", made)]
+
+    def test_a_record_of_a_stream_contributes_for_good(self) -> None:
+        assert self.contributions(add('{"n":1}')) == []
+
+    def test_a_row_contributes_its_value(self) -> None:
+        assert self.contributions(row("add", '{"n":1}')) == [('"r"', '"g"', '{"n":1}', True)]
+
+    def test_a_row_that_changed_contributes_what_it_is_now(self) -> None:
+        changes = change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", '{"n":2}')
+        assert self.contributions(*changes) == [('"r"', '"g"', '{"n":2}', True)]
+
+    def test_a_row_that_is_gone_contributes_nothing_any_more(self) -> None:
+        assert self.contributions(change("held", "1"), row("subtract", '{"n":1}')) == [('"r"', '"g"', '{"n":1}', False)]
+
+    def test_a_row_that_could_not_be_added_contributes_nothing(self) -> None:
+        changes = change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", "{}")
+        assert self.contributions(*changes) == [('"r"', '"g"', "{}", False)]
+
+    def test_a_row_that_could_not_be_taken_back_still_contributes(self) -> None:
+        failing = {"subtractor": "def take(total, value): return total / 0"}
+        assert self.contributions(change("held", "1"), row("subtract", '{"n":1}'), **failing) == []
+
+    def test_the_dead_letter_of_a_row_has_its_key(self) -> None:
+        (failed,) = of("failed", fold(groups("aggregate", **SUM), row("add", "{}", '"r"')))
+        assert failed.key == '"r"'

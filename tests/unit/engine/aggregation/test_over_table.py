@@ -1,0 +1,81 @@
+"""The groups of a table's rows, without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kaspr_delta.engine.aggregation.over_table import GroupRows
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.table_text import TableText
+from tests.unit.engine.agent.agents import JSON, code
+
+RAW = Serializers("raw", "json")
+
+
+def grouped(
+    function: str | None,
+    *rows: tuple[str, str | None],
+    copies: int | None = 1,
+    table: Serializers = JSON,
+    groups: Serializers = JSON,
+) -> list[tuple[str | None, dict[str, Any] | None]]:
+    how = GroupRows(None if function is None else code(function), TableText(table), TableText(groups), 60)
+    keys, values = [key for key, _ in rows], [value for _, value in rows]
+    batch = pa.RecordBatch.from_pydict(
+        {"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string()), "copies": [copies] * len(rows)}
+    )
+    (found,) = how([batch])
+    assert found.schema.names == ["key", "value", "copies", "grp", "problem"]
+    return [(row["grp"], row["problem"]) for row in found.to_pylist()]
+
+
+def test_a_function_gives_the_group_as_a_key_of_the_new_table() -> None:
+    assert grouped("def f(value): return value['c']", ('"r"', '{"c":"x"}')) == [('"x"', None)]
+    assert grouped("def f(value, key): return [key, value]", ("1", "2")) == [("[1,2]", None)]
+    assert grouped("def f(value): return 'x'", ('"r"', "1"), groups=RAW) == [("eA==", None)]
+
+
+def test_without_a_function_every_row_is_a_group_of_its_own() -> None:
+    assert grouped(None, ('"r"', "1")) == [('"r"', None)]
+    assert grouped(None, ("a2V5", "1"), table=RAW) == [('"key"', None)]
+
+
+def test_what_is_false_is_a_group_and_none_is_not() -> None:
+    assert [group for group, _ in grouped("def f(value): return value", ("1", "0"), ("2", '""'), ("3", "false"))] == [
+        "0",
+        '""',
+        "false",
+    ]
+    assert grouped("def f(value): return None", ("1", "0")) == [(None, None)]
+
+
+def test_a_row_that_is_gone_belongs_to_none() -> None:
+    assert grouped("def f(value): return 1 / 0", ('"r"', None)) == [(None, None)]
+
+
+def test_a_failing_function_leaves_its_row_without_a_group_and_the_others_alone() -> None:
+    failed, sound = grouped("def f(value): return value['c']", ("1", "{}"), ("2", '{"c":1}'))
+    assert sound == ("1", None)
+    assert failed[0] is None
+    assert failed[1] is not None
+    assert (failed[1]["reason"], failed[1]["value"]) == ("groupBy failed", "{}")
+
+
+def test_a_value_that_is_no_json_and_a_group_that_is_no_key_are_problems() -> None:
+    for found in (
+        grouped("def f(value): return 1", ("1", "no JSON")),
+        grouped("def f(value): return object()", ("1", "1")),
+    ):
+        ((group, problem),) = found
+        assert group is None
+        assert problem is not None
+        assert problem["reason"] == "group cannot be used"
+
+
+def test_of_several_rows_of_one_key_one_belongs_and_all_are_told() -> None:
+    ((group, problem),) = grouped("def f(value): return value", ("1", "7"), copies=2)
+    assert group == "7"
+    assert problem is not None
+    assert problem["reason"] == "duplicate key"

@@ -1,0 +1,84 @@
+"""Aggregates of a stream by its keys, without Spark, against what Kafka Streams did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kaspr_delta.engine.agent.event import EPOCH
+from kaspr_delta.engine.aggregation.fold_groups import Change, Folded, FoldGroups
+from tests.oracle.case import Case, Emission, Event, load, text
+from tests.oracle.compare import Outcome, at_the_end, event_by_event
+from tests.oracle.families import family_of
+from tests.unit.engine.aggregation.test_fold_groups import at, fold, groups
+
+RECORDED = Path(__file__).parents[3] / "oracle" / "visible"
+TYPES = ("count", "sum", "reduce-max")
+CASES = [case for name in TYPES for file in sorted(RECORDED.glob(f"*-aggregate-{name}.json")) for case in load(file)]
+
+recorded = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.type}-{case.name}")
+
+
+def folding(case: Case) -> FoldGroups:
+    field = case.params.get("field")
+    if case.type == "count":
+        return groups("count")
+    if case.type == "sum":
+        adder = f"def add(total, value): return total + value.get({field!r}, 0)"
+        return groups("aggregate", initializer="def zero(): return 0", adder=adder)
+    return groups(
+        "reduce", adder=f"def f(old, new): return new if new.get({field!r}, 0) > old.get({field!r}, 0) else old"
+    )
+
+
+def run(case: Case, held: dict[str, Folded], events: Sequence[Event]) -> list[Emission]:
+    """The rows that a batch leaves otherwise than it found them; ``held`` is the table."""
+    changes = [
+        Change(of.key or "", None, "held", of.value, of.timestamp, None, None, None, None) for of in held.values()
+    ]
+    changes += [
+        Change(text(event.key), None, "add", text(event.value), at(event.ts), None, None, None, last=False)
+        for event in events
+        if event.key is not None and event.value is not None
+    ]
+    emitted = []
+    # The held row first, then the records in their order: sorting keeps the order of equals.
+    for row in fold(folding(case), *sorted(changes, key=lambda change: change.grp)):
+        assert (row.kind, row.timestamp is None) == ("write", False)
+        key, before = str(row.key), held.get(str(row.key))
+        held[key] = row  # its time as well, where its value is the same
+        if (before.value if before else None) != row.value:
+            emitted.append(Emission(key, shown(case, row), milliseconds(row)))
+    return emitted
+
+
+def shown(case: Case, row: Folded) -> str:
+    """A row's value as it was recorded."""
+    value = json.loads(row.value or "null")
+    return text(value if case.type == "reduce-max" else {case.type: value})
+
+
+def milliseconds(row: Folded) -> int:
+    return ((row.timestamp or EPOCH) - EPOCH) // timedelta(milliseconds=1)
+
+
+def outcome(case: Case, batches: Sequence[Sequence[Event]]) -> Outcome:
+    held: dict[str, Folded] = {}
+    emitted = [run(case, held, events) for events in batches]
+    return Outcome(emitted, {key: shown(case, row) for key, row in held.items()})
+
+
+@recorded
+def test_one_record_a_batch_gives_what_kafka_streams_gave(case: Case) -> None:
+    difference = event_by_event(case, outcome(case, [[event] for event in case.events]), family_of(case).rule)
+    assert difference is None, str(difference)
+
+
+@recorded
+def test_all_records_in_one_batch_come_to_the_same(case: Case) -> None:
+    difference = at_the_end(case, outcome(case, [case.events]), family_of(case).rule)
+    assert difference is None, str(difference)

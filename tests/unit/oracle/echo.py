@@ -1,0 +1,184 @@
+"""An application that answers what was recorded: it shows whether events reach it, and whether its answers are read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from kaspr_delta.api.table import Windowed
+from kaspr_delta.engine.sequence import end_of
+from tests.oracle.case import Case, Emission
+from tests.oracle.families import family_of
+from tests.oracle.family import Lane, lanes
+from tests.oracle.outputs import JoinOutput
+from tests.oracle.wrapping import owner, wrapped
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+Spoil = Callable[[Emission], Sequence[Emission]]
+
+
+class Emitted(NamedTuple):
+    version: int
+    number: int
+    emission: Emission
+
+    @property
+    def place(self) -> tuple[int, str]:
+        return self.number, self.emission.key
+
+
+def as_it_is(emission: Emission) -> Sequence[Emission]:
+    return [emission]
+
+
+@dataclass
+class Echo:
+    """Stands for the application of a laboratory. ``spoil`` may change what is emitted."""
+
+    cases: Sequence[Case]
+    spoil: Spoil = as_it_is
+    runs: list[set[str]] = field(default_factory=list)
+    most_at_once: int = 0
+    lanes: Mapping[str, Lane] = field(init=False)
+    # By lane the events that were put in and not run yet: number of the case, place of the event.
+    waiting: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    # By number of the case the place of the event that comes next.
+    next: Counter[int] = field(default_factory=Counter)
+    versions: Counter[str] = field(default_factory=Counter)
+    emitted: dict[str, list[Emitted]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lanes = {lane.name: lane for lane in lanes(self.cases, [family_of(case) for case in self.cases])}
+        self.spark = SimpleNamespace(createDataFrame=lambda rows, _: SimpleNamespace(coalesce=lambda _: rows))
+        self.delta = SimpleNamespace(upsert=self.upsert, newest=lambda _, log: self.newest(log))
+        self.plan = SimpleNamespace(join=lambda name: SimpleNamespace(log=name))
+
+    # -- what is put in -----------------------------------------------------------------------------------------------
+
+    def topic(self, name: str) -> Any:
+        def produce(records: Sequence[Mapping[str, Any]]) -> None:
+            numbers = self.lanes[name.split("-of-", 1)[1]].numbers
+            for record in records:
+                number = numbers[record["partition"]]
+                self.take(name, number, record["key"], record["value"], record["timestamp"])
+
+        return SimpleNamespace(produce=produce)
+
+    def upsert(self, rows: Sequence[tuple[Any, Any, datetime, bool]], name: str, **_: Any) -> None:
+        keys = [key for key, *_ in rows if key is not None]
+        assert len(keys) == len(set(keys)), "a MERGE cannot write a key twice"
+        for *texts, moment, keep in rows:
+            key, value = (None if text is None else json.loads(text) for text in texts)
+            assert keep == (value is not None)
+            if key is not None or value is not None:
+                number, _ = owner(key, value)
+                self.take(name, number, key, value, (moment - EPOCH) // timedelta(milliseconds=1))
+
+    def take(self, name: str, number: int, key: Any, value: Any, ts: int) -> None:
+        side, lane = name.split("-of-", 1)
+        case, place = self.cases[number], self.next[number]
+        # A row with neither key nor value cannot be told from another case's: it was not taken.
+        while key is not None and case.events[place].key is None and case.events[place].value is None:
+            place += 1
+        event = case.events[place]
+        assert (side, ts) == (event.side, event.ts)
+        assert key == (None if event.key is None else [number, event.key])
+        assert value == wrapped(number, case, event.value)
+        self.next[number] = place + 1
+        self.waiting.setdefault(lane, []).append((number, place))
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    def run(self, only: Sequence[str]) -> None:
+        assert only, "all resources would run"
+        names = {resource.split("/", 1)[1] for resource in only}
+        assert {self.lanes[name].resource for name in names} == set(only)
+        self.runs.append(names)
+        for name in names:
+            waiting = self.waiting.pop(name, [])
+            self.most_at_once = max([self.most_at_once, *Counter(number for number, _ in waiting).values()])
+            for number, place in waiting:
+                self.versions[name] += 1
+                found = self.emitted.setdefault(name, [])
+                for emission in self.cases[number].expected.emitted[place]:
+                    found += [Emitted(self.versions[name], number, spoilt) for spoilt in self.spoil(emission)]
+
+    def newest(self, name: str) -> Any:
+        return SimpleNamespace(version=self.versions[name])
+
+    # -- what comes out -----------------------------------------------------------------------------------------------
+
+    def channel(self, name: str) -> Any:
+        return SimpleNamespace(records=lambda: list(self.records(name.removesuffix("-channel"))))
+
+    def records(self, name: str) -> Iterator[dict[str, Any]]:
+        output = self.lanes[name].family.output
+        tables = isinstance(output, JoinOutput) and output.has_result
+        holds: dict[tuple[int, str], str | None] = {}
+        for one in self.emitted.get(name, []):
+            if not tables or one.emission.value != holds.get(one.place):
+                yield {
+                    "key": decoded_key(*one.place),
+                    "value": None if one.emission.value is None else self.joined(one.number, one.emission.value),
+                    "timestamp": one.emission.ts,
+                    "offset": end_of(one.version),
+                }
+            holds[one.place] = one.emission.value
+
+    def join(self, name: str) -> Any:
+        rows = [(decoded_key(*place), self.joined(place[0], value)) for place, value in self.held(name)]
+        return SimpleNamespace(rows=lambda: rows)
+
+    def table(self, name: str) -> Any:
+        table = SimpleNamespace(plan=SimpleNamespace(delta_name=name), newest=lambda _: self.newest(name))
+        return SimpleNamespace(table=table, rows=lambda: list(self.rows(name)))
+
+    def rows(self, name: str) -> Iterator[tuple[Any, Any]]:
+        for (number, text), value in self.held(name):
+            key = json.loads(text)
+            if isinstance(key, dict):
+                yield Windowed((number, key["key"]), at(key["start"]), at(key["end"])), self.made(number, value)
+            else:
+                yield (number, key), self.made(number, value)
+
+    def changes(self, name: str) -> list[dict[str, Any]]:
+        """The change feed of a table whose rows are all rewritten, also with the value they have."""
+        found = []
+        for version, number, emission in self.emitted.get(name, []):
+            key = json.loads(emission.key)
+            window = {f"window_{end}": at(key[end]) for end in ("start", "end")} if isinstance(key, dict) else {}
+            own = key["key"] if isinstance(key, dict) else key
+            row = {"key": json.dumps([number, own]), **window, "_commit_version": version, "timestamp": at(emission.ts)}
+            found.append({**row, "value": "0", "_change_type": "delete"})
+            if emission.value is not None:
+                value = json.dumps(self.made(number, emission.value))
+                found.append({**row, "value": value, "_change_type": "insert"})
+        return found
+
+    def held(self, name: str) -> list[tuple[tuple[int, str], str]]:
+        last = {one.place: one.emission.value for one in self.emitted.get(name, [])}
+        return [(place, value) for place, value in last.items() if value is not None]
+
+    def joined(self, number: int, text: str) -> dict[str, Any]:
+        return {side: wrapped(number, self.cases[number], row) for side, row in json.loads(text).items()}
+
+    def made(self, number: int, text: str) -> Any:
+        """The value of a table that is made from something: numbers bare, the rest wrapped."""
+        value = json.loads(text)
+        bare = [value[name] for name in ("count", "sum") if name in value]
+        return bare[0] if bare else wrapped(number, self.cases[number], value)
+
+
+def decoded_key(number: int, text: str) -> Any:
+    key = json.loads(text)
+    return None if key is None else (number, key)
+
+
+def at(milliseconds: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=milliseconds)

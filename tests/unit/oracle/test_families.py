@@ -1,0 +1,141 @@
+"""Which cases go through which resources, and that of every family a wrong outcome is told from the recorded one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.names import default_channel
+from kaspr_delta.spec.diagnostics import Severity
+from kaspr_delta.spec.loader import load_path
+from tests.oracle.__main__ import VISIBLE
+from tests.oracle.aggregate import empty_groups
+from tests.oracle.case import Case, Emission, Event, Expected, load
+from tests.oracle.compare import Outcome, without_superfluous
+from tests.oracle.families import FAMILIES, family_of
+from tests.oracle.family import lanes, write_manifests
+from tests.oracle.known import reason_to_differ
+from tests.oracle.modes import MODES
+from tests.oracle.runner import DRIVERS
+
+CASES = [case for file in sorted(VISIBLE.glob("*.json")) for case in load(file)]
+KINDS = sorted({(case.shape, case.type) for case in CASES})
+LANES = lanes(CASES, [family_of(case) for case in CASES])
+COMPARE_EVENTS, COMPARE_ENDS = (compare for _, compare in MODES.values())
+
+
+def recorded(case: Case) -> Outcome:
+    """What an engine puts out that does as Kafka Streams did and says nothing superfluous."""
+    stream = family_of(case).rule.stream
+    emitted = case.expected.emitted if stream else without_superfluous(case.expected.emitted)
+    return Outcome([list(emissions) for emissions in emitted], {} if stream else case.expected.final or {})
+
+
+def altered(outcome: Outcome, change: Callable[[Emission], Sequence[Emission]]) -> Iterator[Outcome]:
+    """The outcome with one emission changed, for each of its emissions."""
+    for run, emissions in enumerate(outcome.emitted):
+        for place, emission in enumerate(emissions):
+            emitted = [list(of_run) for of_run in outcome.emitted]
+            emitted[run][place : place + 1] = change(emission)
+            yield Outcome(emitted, outcome.result)
+
+
+def test_every_recorded_shape_and_type_has_a_family_and_a_driver() -> None:
+    assert set(KINDS) == FAMILIES.keys() == DRIVERS.keys()
+
+
+@pytest.mark.parametrize(("shape", "kind"), KINDS)
+def test_what_was_recorded_passes_in_both_modes(shape: str, kind: str) -> None:
+    for case in (case for case in CASES if (case.shape, case.type) == (shape, kind)):
+        assert COMPARE_EVENTS(case, recorded(case)) is None, case.name
+        assert COMPARE_ENDS(case, recorded(case)) is None, case.name
+
+
+WRONG: dict[str, Callable[[Emission], Sequence[Emission]]] = {
+    "missing": lambda emission: [],  # noqa: ARG005
+    "twice": lambda emission: [emission, emission],
+    "another key": lambda emission: [replace(emission, key='"other"')],
+    "another value": lambda emission: [replace(emission, value='{"other":1}')],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("shape", "kind"), KINDS)
+def test_no_emission_may_be_wrong(shape: str, kind: str, wrong: Callable[[Emission], Sequence[Emission]]) -> None:
+    tried = 0
+    for case in (case for case in CASES if (case.shape, case.type) == (shape, kind)):
+        for outcome in altered(recorded(case), wrong):
+            assert COMPARE_EVENTS(case, outcome) is not None, case.name
+            tried += 1
+    assert tried
+
+
+@pytest.mark.parametrize(("shape", "kind"), KINDS)
+def test_most_timestamps_are_compared(shape: str, kind: str) -> None:
+    cases = [case for case in CASES if (case.shape, case.type) == (shape, kind)]
+    late = [
+        COMPARE_EVENTS(case, outcome) is not None
+        for case in cases
+        for outcome in altered(recorded(case), lambda emission: [replace(emission, ts=emission.ts + 1)])
+    ]
+    always = family_of(cases[0]).rule.times == "always"
+    assert all(late) if always else sum(late) > len(late) / 3
+
+
+@pytest.mark.parametrize(("shape", "kind"), KINDS)
+def test_the_end_must_be_the_recorded_one(shape: str, kind: str) -> None:
+    for case in (case for case in CASES if (case.shape, case.type) == (shape, kind)):
+        outcome = recorded(case)
+        if family_of(case).rule.stream:
+            wrong = list(altered(outcome, lambda emission: []))  # noqa: ARG005
+        else:
+            wrong = [Outcome(outcome.emitted, {**outcome.result, key: "another"}) for key in outcome.result]
+        assert all(COMPARE_ENDS(case, one) is not None for one in wrong), case.name
+
+
+def test_cases_with_the_same_manifest_share_a_resource_and_have_a_partition_each() -> None:
+    assert sorted(number for lane in LANES for number in lane.numbers) == list(range(len(CASES)))
+    for lane in LANES:
+        of_lane = [CASES[number] for number in lane.numbers]
+        assert {(case.shape, case.type) for case in of_lane} == {(lane.family.shape, lane.type)}
+        for name, usual in lane.family.parameters.items():
+            assert len({case.params.get(name, usual) for case in of_lane}) == 1
+    assert len({lane.name for lane in LANES}) == len(LANES)
+
+
+def test_all_resources_fit_into_one_application(tmp_path: Path) -> None:
+    write_manifests(tmp_path / "manifests", LANES)
+    manifests = load_path(tmp_path / "manifests")
+    plans, findings = build_plans(manifests)
+    wrong = [finding for finding in (*manifests.findings, *findings) if finding.severity != Severity.NOTE]
+    assert not wrong, "\n".join(map(str, wrong))
+    (plan,) = plans
+    assert {str(ref) for ref in plan.runs} == {lane.resource for lane in LANES}
+    assert not plan.waiting
+    for lane in LANES:
+        for side, source in lane.family.inputs.items():
+            assert (plan.topic if source == "topic" else plan.table)(lane.input(side)) is not None
+        assert lane.family.output.kind == "table" or plan.channel(default_channel(lane.name)) is not None
+    assert plan.default_partitions == max(len(lane.numbers) for lane in LANES if lane.family.shape.startswith("stream"))
+
+
+def test_only_quirks_may_differ() -> None:
+    assert {case.name for case in CASES if reason_to_differ(case)} == {
+        f"quirk-emit on close with the default retention forgets windows ({kind})" for kind in ("hopping", "tumbling")
+    }
+
+
+def test_a_group_is_empty_when_its_last_row_has_left_it() -> None:
+    rows = [("a", {"g": "x"}), ("b", {"g": "x"}), (None, {"g": "z"}), ("a", {"g": "y"}), ("b", None), ("c", {})]
+    events = tuple(Event("left", key, value, 0) for key, value in rows)
+    final = {json.dumps(group): "0" for group in ("x", "y")}
+    expected = Expected(((),) * len(events), final)
+    case = Case("a case", "aggregate", "groupby-count", {"group_field": "g"}, (), events, expected)
+    assert empty_groups(case) == {'"x"'}
+    assert family_of(case).rule.fleeting(case) == {'"x"'}
+    assert family_of(replace(case, type="count")).rule.fleeting(case) == frozenset()

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.oracle.case import Case, Event, Expected, Side
+from tests.oracle.turns import Turn, cut_anywhere, cut_between_sides, one_by_one, together
+
+SIDES: st.SearchStrategy[list[Side]] = st.lists(st.sampled_from(["left", "right"]), min_size=1, max_size=15)
+CASES = st.dictionaries(st.integers(0, 20), SIDES, max_size=8).map(
+    lambda found: {number: case(sides) for number, sides in found.items()}
+)
+
+
+def case(sides: Sequence[Side]) -> Case:
+    events = tuple(Event(side, "k", place, place) for place, side in enumerate(sides))
+    return Case("a case", "table-table", "inner", {}, (), events, Expected(((),) * len(events)))
+
+
+def dice(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311  no secret
+
+
+def put_in(turns: Sequence[Turn], number: int) -> list[Event]:
+    return [event for turn in turns for event in turn.get(number, ())]
+
+
+def all_schedules(cases: Mapping[int, Case], seed: int) -> list[list[Turn]]:
+    return [
+        one_by_one(cases),
+        cut_anywhere(cases, dice(seed)),
+        cut_between_sides(cases, dice(seed)),
+        together(cut_anywhere(cases, dice(seed)), []),
+    ]
+
+
+@given(cases=CASES, seed=st.integers())
+def test_every_event_is_put_in_once_and_in_its_order(cases: Mapping[int, Case], seed: int) -> None:
+    for turns in all_schedules(cases, seed):
+        assert {number: put_in(turns, number) for number in cases} == {n: list(c.events) for n, c in cases.items()}
+
+
+@given(cases=CASES, seed=st.integers())
+def test_no_turn_is_empty(cases: Mapping[int, Case], seed: int) -> None:
+    for turns in all_schedules(cases, seed):
+        assert all(turn and all(turn.values()) for turn in turns)
+
+
+@given(cases=CASES)
+def test_one_by_one_the_place_of_an_event_is_its_turn(cases: Mapping[int, Case]) -> None:
+    for place, turn in enumerate(one_by_one(cases)):
+        assert all(list(events) == [cases[number].events[place]] for number, events in turn.items())
+
+
+@given(cases=CASES, seed=st.integers())
+def test_where_sides_have_an_order_a_turn_has_one_side_of_a_case(cases: Mapping[int, Case], seed: int) -> None:
+    for turn in cut_between_sides(cases, dice(seed)):
+        assert all(len({event.side for event in events}) == 1 for events in turn.values())
+
+
+@pytest.mark.parametrize("schedule", [cut_anywhere, cut_between_sides])
+def test_batches_are_cut_and_not_all(schedule: object) -> None:
+    cases = {number: case(["left"] * 12) for number in range(4)}
+    assert callable(schedule)
+    turns = schedule(cases, dice(0))
+    assert 1 < len(turns) < 12
+    assert any(len(events) > 1 for turn in turns for events in turn.values())
+
+
+def test_the_same_seed_cuts_the_same() -> None:
+    cases = {number: case(["left", "right"] * 5) for number in range(4)}
+    assert all_schedules(cases, 7) == all_schedules(cases, 7)
+
+
+def test_schedules_of_different_cases_run_at_the_same_time() -> None:
+    first, second = one_by_one({0: case(["left"])}), one_by_one({1: case(["left", "right"])})
+    assert [set(turn) for turn in together(first, second)] == [{0, 1}, {1}]

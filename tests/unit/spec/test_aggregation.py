@@ -1,0 +1,74 @@
+"""All ways in which a table may say what it is made from."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from kaspr_delta.spec.aggregation import stream_origin_problems, table_origin_problems
+from kaspr_delta.spec.streams import Origin
+from kaspr_delta.spec.table import TableSpec
+
+CODE = {"python": "f = lambda *values: values"}
+AGGREGATE = {"initializer": CODE, "adder": CODE}
+OPERATIONS: dict[str, Any] = {
+    "toTable": {},
+    "count": {},
+    "reduce": CODE,
+    "aggregate": AGGREGATE,
+    "aggregate and subtract": AGGREGATE | {"subtractor": CODE},
+}
+WINDOW = {"tumbling": {"size": "1m"}}
+STREAM = {"toTable", "count", "reduce", "aggregate"}
+TABLE = {"count", "aggregate and subtract"}
+
+
+def problems(written: dict[str, Any]) -> list[str]:
+    return [problem.message for problem in TableSpec.combination_problems(written)]
+
+
+@pytest.mark.parametrize("origin", ["table", "topic", "channel", "join"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("windowed", [False, True])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_may_be_done_with_an_origin(origin: str, operation: str, *, windowed: bool, grouped: bool) -> None:
+    written = {"from": {origin: "x"}, operation.split(maxsplit=1)[0]: OPERATIONS[operation]}
+    written |= {"window": WINDOW} if windowed else {}
+    written |= {"groupBy": CODE} if grouped else {}
+    over_a_stream = operation in STREAM
+    over_a_table = operation in TABLE and not windowed
+    place = ("from", origin)
+    assert (list(stream_origin_problems(written, place)) == []) == over_a_stream
+    assert (list(table_origin_problems(written, place)) == []) == over_a_table
+    # Which of the two a join gives, its own manifest says.
+    accepted = {"table": over_a_table, "topic": over_a_stream, "channel": over_a_stream, "join": True}[origin]
+    assert (problems(written) == []) == accepted
+    if accepted:
+        spec = TableSpec.model_validate(written)
+        assert spec.from_ is not None
+        assert getattr(spec.from_, origin) == "x"
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(["toTable", "count", "reduce", "aggregate"], 2)))
+def test_two_ways_exclude_each_other(pair: tuple[str, str]) -> None:
+    written: dict[str, Any] = {"from": {"topic": "x"}} | {name: OPERATIONS[name] for name in pair}
+    assert problems(written) == [f"a table is made in one way: '{pair[1]}' excludes '{pair[0]}' (at {{other}})"]
+
+
+def test_an_origin_needs_a_way_and_a_way_an_origin() -> None:
+    assert problems({"from": {"topic": "x"}}) == ["'from' needs one of 'toTable', 'count', 'reduce' and 'aggregate'"]
+    for way in ("count", "groupBy", "reduce"):
+        (message,) = problems({way: CODE})
+        assert "required field 'from' is missing" in message
+
+
+def test_a_table_that_functions_write_has_none_of_it() -> None:
+    assert problems({"window": WINDOW, "partitions": 3}) == []
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(["table", "topic", "channel", "join"], 2)))
+def test_two_origins_exclude_each_other(pair: tuple[str, str]) -> None:
+    (message,) = (problem.message for problem in Origin.combination_problems(dict.fromkeys(pair, "x")))
+    assert f"'{pair[1]}' excludes '{pair[0]}'" in message
