@@ -16,7 +16,9 @@ SLOW = [pytest.mark.slow, pytest.mark.timeout(7_200)]
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("changes", "batches"), [(5_000, 2), pytest.param(200_000, 40, marks=SLOW)])
+@pytest.mark.parametrize(
+    ("changes", "batches"), [pytest.param(5_000, 2, marks=pytest.mark.slow), pytest.param(200_000, 40, marks=SLOW)]
+)
 def test_after_a_storm_results_and_channels_are_what_spark_joins(
     spark: SparkSession, tmp_path: Path, changes: int, batches: int
 ) -> None:

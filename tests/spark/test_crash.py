@@ -208,6 +208,7 @@ class Shape:
             assert done[place] == rows, place
 
 
+@pytest.mark.slow  # one kill is enough in the tests that always run
 def test_a_record_whose_batch_is_replayed_meets_the_rows_of_its_own_time(spark: SparkSession, tmp_path: Path) -> None:
     """It dies before its commit; when its records are joined after all, the rows that refer to them are others."""
     shape = Shape(spark, tmp_path, "join/view-details")

@@ -116,6 +116,7 @@ def test_every_recorded_case_of_every_other_shape_passes(
     assert (code, printed.splitlines()[-1]) == (0, f"{PASSED[shape]} passed, 0 failed"), printed
 
 
+@pytest.mark.slow  # the state machine, the storm and the known holes go further
 def test_every_short_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = copied(tmp_path, HAND, lambda case: len(case["events"]) <= 3)  # events cost time, cases hardly any
     assert main([short]) == 0, capsys.readouterr().out

@@ -191,6 +191,7 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
         Application.open(warehouse=warehouse.folder / "wh", spark=warehouse.spark)
 
 
+@pytest.mark.slow
 def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import seq_of_rows
 from kaspr_delta.engine.stream_side import reached
 from kaspr_delta.engine.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.table_versions import by_key, changed_rows, newest_rows, place_in, seen_at
+from kaspr_delta.engine.table_versions import by_key, changed_rows, event_time, newest_rows, place_in, seen_at
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.positional import call_with
@@ -165,7 +165,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         stored = newest_rows(self.right, index.sparkSession, version, indexed if records.few else None)
         versions = stored.join(indexed, "key").unionByName(changed.df.drop("problem"))
         if before.fresh:
-            versions = versions.withColumn("since", F.coalesce("since", "timestamp"))
+            versions = versions.withColumn("since", F.coalesce("since", event_time(F.col("timestamp"))))
         rows = by_key(versions, "fk")
         referred = rows.withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
         row = F.struct("key", "versions")

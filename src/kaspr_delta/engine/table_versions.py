@@ -32,7 +32,7 @@ def newest_rows(table: LiveTable, spark: SparkSession, version: int, keys: DataF
 
 def rows_by_their_time(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
     """Every row as it is, from its event's time on: those of a table of which nothing was seen before."""
-    return _versions(table.live_rows(spark, version, keys), _event_time(F.col("timestamp")))
+    return _versions(table.live_rows(spark, version, keys), event_time(F.col("timestamp")))
 
 
 def versions(table: LiveTable, spark: SparkSession, after: int, upto: int, keys: DataFrame | None) -> DataFrame:
@@ -98,13 +98,13 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
     timed = commits.withColumns(
         {
             "partition": partition,
-            "timestamp": _event_time(F.col("became.timestamp")),
+            "timestamp": event_time(F.col("became.timestamp")),
         }
     )
     return timed.withColumn("since", place_in(("partition",), "version", "timestamp", "key"))
 
 
-def _event_time(timestamp: Column) -> Column:
+def event_time(timestamp: Column) -> Column:
     """The time of the event that wrote a row; NULL where none did."""
     return F.when(F.unix_micros(timestamp) % 1_000 == 0, timestamp)
 
