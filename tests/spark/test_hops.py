@@ -15,6 +15,7 @@ from kaspr_delta.engine.foreign_key_join.response import respond
 from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import KNOWN, Extract, send
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selector
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.plan.join_plans import JoinType
@@ -35,7 +36,7 @@ def known(spark: SparkSession, **columns: Any) -> Rows:
 
 
 def sent(rows: Rows, extractor: Snippet = PRODUCT) -> dict[str, Any]:
-    row = send(rows, "inner", Extract(extractor, JSON, JSON)).df.first()
+    row = send(rows, "inner", Extract(Selector(extractor, JSON, "extractor", "foreign key"), JSON)).df.first()
     assert row is not None
     return row.asDict(recursive=True)
 

@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.foreign_key_join.touched import NOT_CANONICAL, NULL_KEY
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selected, Selector, problem, with_selected
 from kaspr_delta.engine.sequence import seq_of_rows
 from kaspr_delta.engine.stream_side import reached
 from kaspr_delta.engine.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.table_versions import by_key, changed_rows, event_time, newest_rows, place_in, seen_at
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
-from kaspr_delta.functions.positional import call_with
-from kaspr_delta.functions.snippet import Snippet, in_empty_scope
-from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
@@ -48,36 +44,25 @@ _OF_EITHER = (
 class ReferTo:
     """Adds to rows of a table what they refer to: ``fk``, as the stream spells its keys, and ``problem``."""
 
-    extractor: Snippet
+    extractor: Selector
     table: TableText
-    stream: TableText
-    timeout: float
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
             found = [self._refers_to(key, value) for key, value in zip(keys, values, strict=True)]
-            added = [
-                pa.array([fk for fk, _ in found], pa.string()),
-                pa.array([problem for _, problem in found], ARROW_PROBLEM),
-            ]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *added], [*batch.schema.names, "fk", "problem"])
+            yield with_selected(batch, "fk", found)
 
-    def _refers_to(self, key: str | None, value: str | None) -> tuple[str | None, dict[str, str | None] | None]:
+    def _refers_to(self, key: str | None, value: str | None) -> Selected:
         if value is None:
-            return None, None
+            return Selected(None)
         if key is None or not self.table.is_key(key):
-            reason = NULL_KEY if key is None else NOT_CANONICAL
-            return None, {"reason": reason, "detail": _KEYS, "value": value}
+            return Selected(None, problem(NULL_KEY if key is None else NOT_CANONICAL, _KEYS, value))
         try:
             row, row_key = self.table.value_object(value), self.table.event_key(key)
-            with at_most(self.timeout):
-                referred = call_with(in_empty_scope(self.extractor), row, row_key)
-            return None if referred is None else self.stream.foreign_key(referred), None
         except SerializationError as error:
-            return None, {"reason": "foreign key cannot be used", "detail": str(error), "value": value}
-        except AUTHORS_CODE_FAILED:
-            return None, {"reason": "rightExtractor failed", "detail": account_of_failure(frames=3), "value": value}
+            return Selected(None, problem("value cannot be read", str(error), value))
+        return self.extractor(row, row_key, value)
 
 
 class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
@@ -114,7 +99,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         spark, before = batch.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
         arrived = Rows.of(batch.where(F.col("source").isNotNull()))
-        records = self.left.read(arrived, None, self.event_timeout)
+        records = self.left.read(arrived)
         # Step 2: pinned.
         version = self.right.newest(spark).version
         after = replace(before, read={**before.read, **reached(arrived)}, table=version)
@@ -151,8 +136,8 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         return self._referring(changed_rows(self.right, spark, before.table, version))
 
     def _referring(self, versions: DataFrame) -> Rows:
-        refer = ReferTo(self.plan.extractor, self.right.text, self.left.text, self.event_timeout)
-        return Rows.of(versions.select(*_COLUMNS)).map_arrow(refer, _REFERRING)
+        extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)
+        return Rows.of(versions.select(*_COLUMNS)).map_arrow(ReferTo(extractor, self.right.text), _REFERRING)
 
     def _rows_met(
         self, records: Rows, changed: Rows, index: DataFrame, before: StreamTableState, version: int

@@ -17,12 +17,9 @@ from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.stateless import records_of
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selector, problem
 from kaspr_delta.engine.sequence import end_of
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
-from kaspr_delta.functions.positional import call_with
-from kaspr_delta.functions.snippet import Snippet, in_empty_scope
-from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ChannelInput
 from kaspr_delta.plan.join_plans import StreamPlan
@@ -69,20 +66,6 @@ class _Read(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Selector:
-    """A function ``(value)`` or ``(value, key)`` that gives the key to look a record up by, as a table spells it."""
-
-    function: Snippet
-    table: TableText
-    what: str
-
-    def __call__(self, value: Any, key: Any) -> str | None:
-        """The key's text. Raises SerializationError for what is no key, and what the function raises."""
-        selected = call_with(in_empty_scope(self.function), value, key)
-        return None if selected is None else self.table.foreign_key(selected)
-
-
-@dataclass(frozen=True, slots=True)
 class ReadRecords:
     """Rows of InputRecord to rows of RECORD. Without a selector a record is looked up by its own key.
 
@@ -94,7 +77,6 @@ class ReadRecords:
     text: TableText
     selector: Selector | None
     partitions: int | None
-    timeout: float
     keys: TableText | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,20 +96,15 @@ class ReadRecords:
             value = self.text.value(_plain(event.value))
             own = key if key is None or self.keys is None or self.selector else self.keys.key(event.key)
         except SerializationError as error:
-            problem = _problem("record cannot be read", str(error), _readable(record.value))
-            return _Read(*place, _readable(record.key), None, None, problem, unreadable=True)
+            unreadable = problem("record cannot be read", str(error), _readable(record.value))
+            return _Read(*place, _readable(record.key), None, None, unreadable, unreadable=True)
         if self.selector is None:
             return _Read(*self._placed(place, key, self.text), key, value, own)
         if value is None:  # there is nothing to select from
             return _Read(*place, key, None, None)
-        try:
-            with at_most(self.timeout):
-                look_up = self.selector(event.value, event.key)
-        except SerializationError as error:
-            return _Read(*place, key, value, None, _problem(f"{self.selector.what} cannot be used", str(error), value))
-        except AUTHORS_CODE_FAILED:
-            account = account_of_failure(frames=3)
-            return _Read(*place, key, value, None, _problem(f"{self.selector.what} failed", account, value))
+        look_up, failure = self.selector(event.value, event.key, value)
+        if failure is not None:
+            return _Read(*place, key, value, None, failure)
         return _Read(*self._placed(place, look_up, self.selector.table), key, value, look_up)
 
     def _placed(
@@ -180,15 +157,15 @@ class StreamSide:
             return False
         return not self.source.between(spark, {self.plan.name: position}, {self.plan.name: upto}).isEmpty()
 
-    def reading(self, selector: Selector | None, timeout: float, keys: TableText | None = None) -> ReadRecords:
+    def reading(self, selector: Selector | None = None, keys: TableText | None = None) -> ReadRecords:
         """What makes rows of RECORD of rows of InputRecord. A channel has as many partitions as its reader says."""
         spread = self.plan.repartitioned or isinstance(self.plan.input, ChannelInput)
         partitions = self.plan.partitions if spread else None
-        return ReadRecords(self.source.decoder(), self.text, selector, partitions, timeout, keys)
+        return ReadRecords(self.source.decoder(), self.text, selector, partitions, keys)
 
-    def read(self, records: Rows, selector: Selector | None, timeout: float, keys: TableText | None = None) -> Rows:
+    def read(self, records: Rows, selector: Selector | None = None, keys: TableText | None = None) -> Rows:
         """Rows of InputRecord as rows of RECORD."""
-        return records.map_arrow(self.reading(selector, timeout, keys), RECORD)
+        return records.map_arrow(self.reading(selector, keys), RECORD)
 
 
 def reached(records: Rows) -> dict[str, int]:
@@ -204,10 +181,6 @@ def letters(rows: DataFrame) -> DataFrame:
     """Failed rows of a join's log as dead letters; ``source`` is where the record came from."""
     value = F.col("problem.value").alias("value")
     return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
-
-
-def _problem(reason: str, detail: str, value: str | None) -> dict[str, str | None]:
-    return {"reason": reason, "detail": detail, "value": value}
 
 
 def _plain(value: Any) -> Any:

@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import seq_of_rows
-from kaspr_delta.engine.stream_side import Selector, reached
+from kaspr_delta.engine.stream_side import reached
 from kaspr_delta.engine.stream_table import StreamTable, StreamTableState, readable, unreadable
 from kaspr_delta.engine.table_versions import by_key, newest_rows, place_in, seen_at
 from kaspr_delta.plan.join_plans import StreamTableJoinPlan
@@ -63,7 +64,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         spark, before = batch.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
         arrived = Rows.of(batch.where(F.col("source").isNotNull()))
-        records = self.left.read(arrived, self._selector, self.event_timeout)
+        records = self.left.read(arrived, self._selector)
         # Step 2: pinned.
         version = self.right.newest(spark).version
         after = replace(before, read={**before.read, **reached(arrived)}, table=version)
@@ -93,7 +94,9 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
 
     @property
     def _selector(self) -> Selector | None:
-        return None if self.plan.mapper is None else Selector(self.plan.mapper, self.right.text, "extractor")
+        if self.plan.mapper is None:
+            return None
+        return Selector(self.plan.mapper, self.right.text, "extractor", "key", self.event_timeout)
 
     def _decision(
         self, spark: SparkSession, parts: list[DataFrame], rows_in: int, after: StreamTableState, *, few: bool

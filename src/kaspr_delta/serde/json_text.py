@@ -52,14 +52,16 @@ def parse(text: str | bytes) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode()
-        if text.isdecimal() and text.isascii() and (len(text) == 1 or text[0] != "0"):
-            return int(text)
-        if len(text) > 1 and text[0] == text[-1] == '"' and _is_plain(inner := text[1:-1]):
-            return inner
-        if text[:1] in _BEGINNINGS:
+        first = text[:1]
+        if first in _BEGINNINGS:
             value, end = _decoder.raw_decode(text)
             if end == len(text):
                 return value
+        elif first == '"':
+            if len(text) > 1 and text[-1] == '"' and _is_plain(inner := text[1:-1]):
+                return inner
+        elif text.isdecimal() and text.isascii() and (first != "0" or len(text) == 1):
+            return int(text)
         return _decoder.decode(text)
     except (ValueError, RecursionError) as error:
         shown = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")

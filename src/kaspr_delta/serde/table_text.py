@@ -38,9 +38,9 @@ class TableText:
         return text
 
     def foreign_key(self, key: Any) -> str:
-        """The text under which an extractor's key is looked up: as ``key``, but a table of bytes wants bytes."""
+        """The text of a key that a function made: as ``key``, but where keys are bytes it has to make bytes."""
         if self.serializers.key == "raw" and not isinstance(key, bytes):
-            msg = f"the right table has raw keys, which are bytes, and the extractor gave {type(key).__name__}"
+            msg = f"the table has raw keys, which are bytes, and the function gave {type(key).__name__}"
             raise SerializationError(msg)
         return self.key(key)
 

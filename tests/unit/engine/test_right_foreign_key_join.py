@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.right_foreign_key_join import ReferTo
+from kaspr_delta.engine.selector import Selector
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, code
@@ -18,7 +19,7 @@ RAW = Serializers("raw", "json")
 def referred(
     extractor: str, *rows: tuple[str | None, str | None], table: Serializers = JSON, stream: Serializers = JSON
 ) -> list[tuple[str | None, dict[str, Any] | None]]:
-    refer = ReferTo(code(extractor), TableText(table), TableText(stream), 60)
+    refer = ReferTo(Selector(code(extractor), TableText(stream), "rightExtractor", "foreign key"), TableText(table))
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     batch = pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string())})
     (found,) = refer([batch])
@@ -69,7 +70,7 @@ def test_a_failing_function_leaves_its_row_out_and_the_others_alone() -> None:
     [
         pytest.param((None, "1"), "null key", id="no key"),
         pytest.param(("P100", "1"), "key is not canonical JSON text", id="a key of SQL's"),
-        pytest.param(('"r"', "no JSON"), "foreign key cannot be used", id="a value of SQL's"),
+        pytest.param(('"r"', "no JSON"), "value cannot be read", id="a value of SQL's"),
     ],
 )
 def test_rows_that_sql_wrote_badly_are_told(row: tuple[str | None, str | None], why: str) -> None:

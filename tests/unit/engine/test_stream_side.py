@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.agent.event import ChannelDecoder, InputRecord, TopicDecoder
-from kaspr_delta.engine.stream_side import SCHEMA, ReadRecords, Selector
-from kaspr_delta.errors import SerializationError
+from kaspr_delta.engine.selector import Selector
+from kaspr_delta.engine.stream_side import SCHEMA, ReadRecords
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, NOON, code, record
@@ -32,8 +32,8 @@ COLUMNS = pa.schema(
 )
 
 
-def selector(source: str, table: Serializers = JSON) -> Selector:
-    return Selector(code(source), TableText(table), "extractor")
+def selector(source: str, table: Serializers = JSON, timeout: float = 60) -> Selector:
+    return Selector(code(source), TableText(table), "extractor", "key", timeout)
 
 
 def reading(
@@ -41,9 +41,8 @@ def reading(
     serializers: Serializers = JSON,
     partitions: int | None = None,
     keys: TableText | None = None,
-    timeout: float = 60,
 ) -> ReadRecords:
-    return ReadRecords(TopicDecoder(serializers), TableText(serializers), selects, partitions, timeout, keys)
+    return ReadRecords(TopicDecoder(serializers), TableText(serializers), selects, partitions, keys)
 
 
 def read(how: ReadRecords, *records: InputRecord) -> list[dict[str, Any]]:
@@ -106,7 +105,7 @@ class TestRecords:
 class TestChannels:
     def pair(self, left: str | None, right: str | None, value: str) -> dict[str, Any]:
         text = TableText(Serializers("json", "json" if value == "json" else "raw"))
-        how = ReadRecords(ChannelDecoder(text, text), TableText(JSON), None, None, 60)
+        how = ReadRecords(ChannelDecoder(text, text), TableText(JSON), None, None)
         data = json.dumps({"left": left, "right": right}).encode()
         (row,) = read(how, record(data, key="a"))
         return row
@@ -124,15 +123,16 @@ class TestSelectors:
         assert (row["key"], row["look_up"]) == ('"k"', '["v","k"]')
 
     def test_what_it_gives_is_a_key_of_the_table(self) -> None:
-        assert selector("def f(value): return value")({"b": 1, "a": 2}, None) == '{"a":2,"b":1}'
-        assert selector("def f(value): return b'k'", RAW)({}, None) == "aw=="
-        with pytest.raises(SerializationError, match="raw keys"):
-            selector("def f(value): return 'k'", RAW)({}, None)
+        assert selector("def f(value): return value")({"b": 1, "a": 2}, None, "").key == '{"a":2,"b":1}'
+        assert selector("def f(value): return b'k'", RAW)({}, None, "").key == "aw=="
+        refused = selector("def f(value): return 'k'", RAW)({}, None, "").problem
+        assert refused is not None
+        assert "raw keys" in str(refused["detail"])
 
     @pytest.mark.parametrize("key", [0, "", False])
     def test_what_is_false_is_a_key_and_none_is_not(self, key: Any) -> None:
-        assert selector("def f(value): return value")(key, None) == json.dumps(key)
-        assert selector("def f(value): return None")(key, None) is None
+        assert selector("def f(value): return value")(key, None, "").key == json.dumps(key)
+        assert selector("def f(value): return None")(key, None, "") == (None, None)
 
     def test_a_failing_one_leaves_the_record_without_a_key_and_a_problem(self) -> None:
         failing, sound = read(
@@ -147,11 +147,11 @@ class TestSelectors:
 
     def test_what_is_no_key_is_a_problem(self) -> None:
         (row,) = read(reading(selector("def f(value): return object()")), record({}, key="a"))
-        assert (row["look_up"], row["problem"]["reason"]) == (None, "extractor cannot be used")
+        assert (row["look_up"], row["problem"]["reason"]) == (None, "key cannot be used")
 
     def test_one_that_never_ends_is_stopped(self) -> None:
         endless = "def f(value):\n    while True:\n        pass"
-        (row,) = read(reading(selector(endless), timeout=0.1), record({}, key="a"))
+        (row,) = read(reading(selector(endless, timeout=0.1)), record({}, key="a"))
         assert row["problem"]["reason"] == "extractor failed"
 
     def test_a_record_without_a_value_is_not_asked(self) -> None:

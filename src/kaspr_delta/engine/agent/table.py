@@ -31,7 +31,9 @@ class Table(MutableMapping[Any, Any]):
         self._default = default
 
     def __getitem__(self, key: Any) -> Any:
-        text = self._retrieve(key)
+        state = self._state
+        state.counts["keys_retrieved"] += 1
+        text = None if key is None else state.get(self._text.key(key))
         if text is not None:
             return self._text.value_object(text)
         if self._default is not None:
@@ -48,7 +50,10 @@ class Table(MutableMapping[Any, Any]):
         return None if self._default is None else self._default()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._write(key, self._text.value(value))
+        if self._read_only:
+            raise TypeError(NOT_WRITABLE.format(self._state.plan.name))
+        text = self._text
+        self._state.put(text.key(key), text.value(value))
 
     def __delitem__(self, key: Any) -> None:
         self._write(key, None)

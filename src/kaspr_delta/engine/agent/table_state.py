@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.table_text import TableText
@@ -45,6 +45,10 @@ class Written(NamedTuple):
     stream: str | None = None
 
 
+# No value, not even a deletion: the current event has not written the place.
+_UNTOUCHED: Any = object()
+
+
 @dataclass
 class TableState(Generic[Place]):
     """One table during a batch.
@@ -69,10 +73,12 @@ class TableState(Generic[Place]):
 
     def get(self, place: Place) -> str | None:
         """The current value of a place; None when there is none."""
-        if place in self.pending:
-            return self.pending[place]
-        if place in self.written:
-            return self.written[place].value
+        value: str | None = self.pending.get(place, _UNTOUCHED)
+        if value is not _UNTOUCHED:
+            return value
+        written = self.written.get(place)
+        if written is not None:
+            return written.value
         if place not in self._read and _start(place) not in self._scanned:
             self._fetch(place)
         return self._read.get(place)

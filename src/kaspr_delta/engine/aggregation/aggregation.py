@@ -16,6 +16,7 @@ from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.windows import PASSED, pass_window
 from kaspr_delta.plan.aggregation_plans import AggregationPlan
 from kaspr_delta.plan.application_plan import Plan
@@ -62,6 +63,13 @@ class Aggregation:
     def event_timeout(self) -> float:
         """How many seconds a function may take for one value."""
         return self.application.event_timeout / 1_000
+
+    @property
+    def grouping(self) -> Selector | None:
+        """What tells the group of a value, where a function does."""
+        if self.plan.group is None:
+            return None
+        return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         return None

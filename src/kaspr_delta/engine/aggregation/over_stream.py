@@ -19,7 +19,7 @@ from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of
-from kaspr_delta.engine.stream_side import Selector, StreamSide, reached
+from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import place_in
 from kaspr_delta.plan.join_plans import StreamPlan
 from kaspr_delta.plan.window import WindowPlan
@@ -90,8 +90,7 @@ class StreamAggregation(Aggregation):
         arrived = Rows.of(batch)
         if arrived.empty:
             return Decision(Rows.of(arrived.df.select("source")), 0, state)
-        group = None if self.plan.group is None else Selector(self.plan.group, self.table.text, "groupBy")
-        records = self.stream.read(arrived, group, self.event_timeout, self.table.text)
+        records = self.stream.read(arrived, self.grouping, self.table.text)
         read = {**state.get("read", {}), **reached(arrived)}
         # Step 2: pinned. Step 3: recompute.
         window = self.table.plan.window

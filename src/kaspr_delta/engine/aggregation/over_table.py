@@ -15,18 +15,14 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
-from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.foreign_key_join.touched import checked
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Problem, Selected, Selector, problem, with_selected
 from kaspr_delta.engine.table_join import identity, refused
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
-from kaspr_delta.functions.positional import call_with
-from kaspr_delta.functions.snippet import Snippet, in_empty_scope
-from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 
@@ -45,44 +41,31 @@ _GROUPED = (
 class GroupRows:
     """Adds to rows of a table the group that each belongs to (``grp``; NULL: to none) and ``problem``."""
 
-    function: Snippet | None
+    function: Selector | None
     table: TableText
     groups: TableText
-    timeout: float
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = zip(*(batch.column(name).to_pylist() for name in ("key", "value", "copies")), strict=True)
-            found = [self._group(*row) for row in rows]
-            added = [
-                pa.array([group for group, _ in found], pa.string()),
-                pa.array([problem for _, problem in found], ARROW_PROBLEM),
-            ]
-            yield pa.RecordBatch.from_arrays([*batch.columns, *added], [*batch.schema.names, "grp", "problem"])
+            yield with_selected(batch, "grp", [self._group(*row) for row in rows])
 
-    def _group(
-        self, key: str, value: str | None, copies: int | None
-    ) -> tuple[str | None, dict[str, str | None] | None]:
+    def _group(self, key: str, value: str | None, copies: int | None) -> Selected:
         if value is None:
-            return None, None
+            return Selected(None)
         try:
             row, row_key = self.table.value_object(value), self.table.event_key(key)
-            if self.function is None:
-                return self.groups.key(row_key), _duplicates(copies, value)
-            with at_most(self.timeout):
-                group = call_with(in_empty_scope(self.function), row, row_key)
-            return None if group is None else self.groups.key(group), _duplicates(copies, value)
+            own = self.groups.key(row_key) if self.function is None else None
         except SerializationError as error:
-            return None, {"reason": "group cannot be used", "detail": str(error), "value": value}
-        except AUTHORS_CODE_FAILED:
-            return None, {"reason": "groupBy failed", "detail": account_of_failure(frames=3), "value": value}
+            return Selected(None, problem("value cannot be read", str(error), value))
+        group, failure = Selected(own) if self.function is None else self.function(row, row_key, value)
+        return Selected(group, failure or _duplicates(copies, value))
 
 
-def _duplicates(copies: int | None, value: str) -> dict[str, str | None] | None:
+def _duplicates(copies: int | None, value: str) -> Problem | None:
     if copies is None or copies == 1:
         return None
-    detail = f"{copies} rows have this key; the newest one is used: delete the others"
-    return {"reason": "duplicate key", "detail": detail, "value": value}
+    return problem("duplicate key", f"{copies} rows have this key; the newest one is used: delete the others", value)
 
 
 class TableAggregation(Aggregation):
@@ -167,7 +150,7 @@ class TableAggregation(Aggregation):
         )
         found = keys.groupBy("key").agg(F.max("changed_at").alias("changed_at"))
         found = found.join(rows, "key", "left").join(known, "key", "left").select(*_COLUMNS)
-        group = GroupRows(self.plan.group, self.origin.text, self.table.text, self.event_timeout)
+        group = GroupRows(self.grouping, self.origin.text, self.table.text)
         return (Rows.of(found) if touched.few else Rows(found)).map_arrow(group, _GROUPED)
 
     def _emptied(self, folded: DataFrame) -> DataFrame:

@@ -19,6 +19,7 @@ from kaspr_delta.engine.join import RECORDS
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.storage.delta import Commit
@@ -73,7 +74,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         touched = checked(keys, self.left.text, self.right.text)
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = self._known(state, touched, pinned.left)
-        extract = Extract(self.plan.extractor, self.left.text, self.right.text, self.event_timeout)
+        extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
+        extract = Extract(extractor, self.left.text)
         subscriptions = send(known, self.plan.type, extract)
         answered = receive(subscriptions, self.right, pinned.right.version)
         rows = emit(respond(answered, self.plan.type)).unionByName(refused(touched.df), allowMissingColumns=True)

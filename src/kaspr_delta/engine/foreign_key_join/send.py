@@ -15,11 +15,8 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selector, problem
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
-from kaspr_delta.functions.positional import call_with
-from kaspr_delta.functions.snippet import Snippet, in_empty_scope
-from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.join_plans import JoinType
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
@@ -56,10 +53,8 @@ class Extract:
     a problem.
     """
 
-    extractor: Snippet
+    extractor: Selector
     left: TableText
-    right: TableText
-    timeout: float = 300.0
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -97,27 +92,16 @@ class Extract:
         try:
             value, left_key = self.left.value_object(left), self.left.event_key(key)
         except SerializationError as error:
-            return LeftRow(None, None, None, _problem("value cannot be read", str(error), left))
-        try:
-            with at_most(self.timeout):
-                found = call_with(in_empty_scope(self.extractor), value, left_key)
-            fk = None if found is None else self.right.foreign_key(found)
-        except SerializationError as error:
-            return LeftRow(left, left_hash, None, _problem("foreign key cannot be used", str(error), left))
-        except AUTHORS_CODE_FAILED:
-            return LeftRow(left, left_hash, None, _problem("extractor failed", account_of_failure(frames=3), left))
-        return LeftRow(left, left_hash, fk, duplicates)
+            return LeftRow(None, None, None, problem("value cannot be read", str(error), left))
+        fk, failure = self.extractor(value, left_key, left)
+        return LeftRow(left, left_hash, fk, failure or duplicates)
 
 
 def _duplicates(copies: int | None, left: str | None) -> dict[str, str | None] | None:
     if copies is None or copies == 1:
         return None
     detail = f"{copies} rows have this key; the newest one is used: delete the others"
-    return _problem("duplicate key", detail, left)
-
-
-def _problem(reason: str, detail: str, value: str | None) -> dict[str, str | None]:
-    return {"reason": reason, "detail": detail, "value": value}
+    return problem("duplicate key", detail, left)
 
 
 def send(known: Rows, join_type: JoinType, extract: Extract) -> Rows:

@@ -146,7 +146,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
             mine = rows.filter(pc.equal(rows["side"], side))
             if mine.num_rows == 0:
                 continue
-            records = pa.Table.from_batches(of.reading(None, self.event_timeout)(mine.to_batches()), SCHEMA)
+            records = pa.Table.from_batches(of.reading()(mine.to_batches()), SCHEMA)
             read[side] = {of.plan.name: pc.max(mine["offset"]).as_py()}
             arrived += [_arrived(side, row) for row in records.filter(pc.invert(records["unreadable"])).to_pylist()]
             failed.append(_letters(records.filter(records["unreadable"])))

@@ -9,6 +9,7 @@ import pytest
 from kaspr_delta.engine.agent.event import TopicDecoder
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.foreign_key_join.send import Extract
+from kaspr_delta.engine.selector import Selector
 from kaspr_delta.plan.definition import SerializerName, Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import FakeReader, code, executor, mapped, record, table_plan
@@ -35,7 +36,6 @@ def test_s0_11_a_join_finds_what_was_written_with_the_tables_own_key_serializer(
     ingest.decoder = TopicDecoder(Serializers(topic, "json"))
     assert [effect.kind for effect in ingest.process(record({"name": "Widget"})._replace(key=on_the_topic))] == ["send"]
     orders = TableText(Serializers(table, "json"))
-    extracted = Extract(code(extractor), orders, TableText(products.serializers))._extract(
-        orders.key("O1"), '{"product_id":"P100"}', "hash", None
-    )
+    selector = Selector(code(extractor), TableText(products.serializers), "extractor", "foreign key")
+    extracted = Extract(selector, orders)._extract(orders.key("O1"), '{"product_id":"P100"}', "hash", None)
     assert (extracted.fk in state.written) is joins

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from kaspr_delta.engine.aggregation.over_table import GroupRows
+from kaspr_delta.engine.selector import Selector
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, code
@@ -21,7 +23,12 @@ def grouped(
     table: Serializers = JSON,
     groups: Serializers = JSON,
 ) -> list[tuple[str | None, dict[str, Any] | None]]:
-    how = GroupRows(None if function is None else code(function), TableText(table), TableText(groups), 60)
+    grouping = (
+        Selector(code(function), TableText(groups), "groupBy", "group", looks_up=False)
+        if function is not None
+        else None
+    )
+    how = GroupRows(grouping, TableText(table), TableText(groups))
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     batch = pa.RecordBatch.from_pydict(
         {"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string()), "copies": [copies] * len(rows)}
@@ -63,15 +70,17 @@ def test_a_failing_function_leaves_its_row_without_a_group_and_the_others_alone(
     assert (failed[1]["reason"], failed[1]["value"]) == ("groupBy failed", "{}")
 
 
-def test_a_value_that_is_no_json_and_a_group_that_is_no_key_are_problems() -> None:
-    for found in (
-        grouped("def f(value): return 1", ("1", "no JSON")),
-        grouped("def f(value): return object()", ("1", "1")),
-    ):
-        ((group, problem),) = found
-        assert group is None
-        assert problem is not None
-        assert problem["reason"] == "group cannot be used"
+@pytest.mark.parametrize(
+    ("function", "value", "reason"),
+    [("return 1", "no JSON", "value cannot be read"), ("return object()", "1", "group cannot be used")],
+)
+def test_a_value_that_is_no_json_and_a_group_that_is_no_key_are_problems(
+    function: str, value: str, reason: str
+) -> None:
+    ((group, problem),) = grouped(f"def f(value): {function}", ("1", value))
+    assert group is None
+    assert problem is not None
+    assert problem["reason"] == reason
 
 
 def test_of_several_rows_of_one_key_one_belongs_and_all_are_told() -> None:

@@ -1,0 +1,67 @@
+"""A key that an author's function makes of a value: what it is looked up by, refers to or is grouped by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.positional import call_with
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
+from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.serde.table_text import TableText
+
+Problem = dict[str, str | None]
+"""What is wrong with a row: reason, detail and the value in question (see ``dead_letters.ARROW_PROBLEM``)."""
+
+
+class Selected(NamedTuple):
+    """A key as text, None where there is none; and what went wrong, if anything did."""
+
+    key: str | None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A function ``(value)`` or ``(value, key)`` that returns a key, which ``table`` spells.
+
+    ``name`` is the function's in a manifest, ``what`` the key is: both are told when something goes wrong. A key that
+    ``looks_up`` what others wrote must be of their type; one that makes rows may be text where keys are bytes.
+    """
+
+    function: Snippet
+    table: TableText
+    name: str
+    what: str
+    timeout: float = 300.0
+    looks_up: bool = True
+
+    def __call__(self, value: Any, key: Any, stored: str) -> Selected:
+        """The key of a value. ``stored`` is the value as text, for the problem."""
+        try:
+            with at_most(self.timeout):
+                selected = call_with(in_empty_scope(self.function), value, key)
+            spelled = self.table.foreign_key if self.looks_up else self.table.key
+            return Selected(None if selected is None else spelled(selected))
+        except SerializationError as error:
+            return Selected(None, problem(f"{self.what} cannot be used", str(error), stored))
+        except AUTHORS_CODE_FAILED:
+            return Selected(None, problem(f"{self.name} failed", account_of_failure(frames=3), stored))
+
+
+def problem(reason: str, detail: str, value: str | None) -> Problem:
+    """What is wrong with a row."""
+    return {"reason": reason, "detail": detail, "value": value}
+
+
+def with_selected(rows: pa.RecordBatch, name: str, selected: Sequence[Selected]) -> pa.RecordBatch:
+    """The rows with two more columns: the keys, under a name, and ``problem``."""
+    keys = pa.array([one.key for one in selected], pa.string())
+    problems = pa.array([one.problem for one in selected], ARROW_PROBLEM)
+    return pa.RecordBatch.from_arrays([*rows.columns, keys, problems], [*rows.schema.names, name, "problem"])
