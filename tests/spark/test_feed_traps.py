@@ -104,6 +104,7 @@ def test_a_first_load_from_many_files_is_one_change(spark: SparkSession, tmp_pat
 
 
 @pytest.mark.usefixtures("tables_of_their_own")
+@pytest.mark.slow
 def test_a_table_that_was_deleted_and_made_again_is_refused(app: Application) -> None:
     location = app.delta.namespace.location("orders")
     assert location is not None

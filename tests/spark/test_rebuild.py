@@ -155,6 +155,7 @@ def test_only_joins_that_run_can_be_rebuilt(warehouse: Warehouse) -> None:
         app.rebuild(INNER)
 
 
+@pytest.mark.slow
 def test_what_is_deleted_finds_its_data_again_unless_purged(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)

@@ -20,7 +20,7 @@ from kaspr_delta.engine.selector import Selected, Selector, problem, with_select
 from kaspr_delta.engine.sequence import seq_of_rows
 from kaspr_delta.engine.stream_side import reached
 from kaspr_delta.engine.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.table_versions import by_key, changed_rows, event_time, newest_rows, place_in, seen_at
+from kaspr_delta.engine.table_versions import by_key, changed_rows, in_their_own_time, newest_rows, place_in, seen
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan
 from kaspr_delta.serde.table_text import TableText
@@ -30,9 +30,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _KEYS = 'write keys as canonical JSON text: text in quotes ("P100"), objects sorted'
-_COLUMNS = ("key", "order", "since", "value", "timestamp")
+_COLUMNS = ("key", "order", "since", "committed", "value", "timestamp")
 _REFERRING = (
-    f"key STRING, `order` BIGINT, since TIMESTAMP, value STRING, timestamp TIMESTAMP, fk STRING, problem {PROBLEM}"
+    "key STRING, `order` BIGINT, since TIMESTAMP, committed TIMESTAMP, value STRING, timestamp TIMESTAMP,"
+    f" fk STRING, problem {PROBLEM}"
 )
 # What results have and rows of the index have not, and the other way round: a batch may hold only one of the two.
 _OF_EITHER = (
@@ -150,7 +151,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         stored = newest_rows(self.right, index.sparkSession, version, indexed if records.few else None)
         versions = stored.join(indexed, "key").unionByName(changed.df.drop("problem"))
         if before.fresh:
-            versions = versions.withColumn("since", F.coalesce("since", event_time(F.col("timestamp"))))
+            versions = in_their_own_time(versions)
         rows = by_key(versions, "fk")
         referred = rows.withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
         row = F.struct("key", "versions")
@@ -160,11 +161,11 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         """Rows of RECORD with the rows that refer to them, as rows of the log."""
         placed = records.df.withColumn("place", place_in(("source", "partition"), "offset"))
         met = placed.join(rows, "look_up", "left")
-        seen = F.transform(
+        met_rows = F.transform(
             "rows",
-            lambda row: F.struct(row["key"].alias("key"), seen_at(F.col("place"), row["versions"]).alias("seen")),
+            lambda row: F.struct(row["key"].alias("key"), seen(row["versions"]).alias("seen")),
         )
-        holding = F.filter(seen, lambda row: row["seen"]["fk"] == F.col("look_up"))
+        holding = F.filter(met_rows, lambda row: row["seen"]["fk"] == F.col("look_up"))
         shown = ~F.col("unreadable")
         return (
             met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())

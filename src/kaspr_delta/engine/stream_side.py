@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # out but for their dead letter, the others are joined without a key to look up.
 RECORD = (
     "source STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key STRING, value STRING, look_up STRING,"
-    f" problem {PROBLEM}, unreadable BOOLEAN"
+    f" problem {PROBLEM}, unreadable BOOLEAN, arrived TIMESTAMP"
 )
 SCHEMA = pa.schema(
     [
@@ -47,6 +47,7 @@ SCHEMA = pa.schema(
         ("look_up", pa.string()),
         ("problem", ARROW_PROBLEM),
         ("unreadable", pa.bool_()),
+        ("arrived", pa.timestamp("us", "UTC")),
     ]
 )
 
@@ -82,9 +83,11 @@ class ReadRecords:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             rows = [self._read(record) for record in records_of(batch)]
-            columns = zip(*rows, strict=True) if rows else [()] * len(SCHEMA)
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+            columns = zip(*rows, strict=True) if rows else [()] * len(_Read._fields)
+            fields = [SCHEMA.field(name) for name in _Read._fields]
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+            arrived = batch.column("arrived").cast(SCHEMA.field("arrived").type)
+            yield pa.RecordBatch.from_arrays([*arrays, arrived], schema=SCHEMA)
 
     def _read(self, record: InputRecord) -> _Read:
         # SQL may have written a record without a partition or time.

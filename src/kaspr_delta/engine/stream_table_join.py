@@ -20,7 +20,7 @@ from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import seq_of_rows
 from kaspr_delta.engine.stream_side import reached
 from kaspr_delta.engine.stream_table import StreamTable, StreamTableState, readable, unreadable
-from kaspr_delta.engine.table_versions import by_key, newest_rows, place_in, seen_at
+from kaspr_delta.engine.table_versions import by_key, newest_rows, place_in, seen
 from kaspr_delta.plan.join_plans import StreamTableJoinPlan
 from kaspr_delta.storage.layout import PROBLEM
 
@@ -113,7 +113,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         """Rows of RECORD with the rows they meet, as rows of the log."""
         placed = records.withColumn("place", place_in(("source", "partition"), "offset"))
         rows = by_key(versions).withColumnRenamed("key", "look_up")
-        stored = seen_at(F.col("place"), F.col("versions"))["value"]
+        stored = seen(F.col("versions"))["value"]
         if self.plan.pending is not None:  # the row that a record would wait for may have come in the same batch
             newest = F.try_element_at("versions", F.lit(-1))["value"]
             stored = F.coalesce(stored, F.when(readable(self.right, newest), newest))

@@ -6,7 +6,7 @@ Streams chooses between the buffers of its inputs. With the greatest time so far
 comes after every change whose place is not greater.
 
 A row that somebody wrote, and no event, has the time of its writing: no whole millisecond, as the times of events are.
-A deletion has no time at all. Both stand where they arrived, right behind the event before them.
+A deletion has no time at all. Both stand where they arrived: a record sees them if it was committed after them.
 """
 
 from __future__ import annotations
@@ -23,23 +23,26 @@ if TYPE_CHECKING:
 
 # The order of what a row was before the batch: it comes before all changes.
 _BEFORE = -1
+_NEVER = "CAST(NULL AS TIMESTAMP)"
 
 
 def newest_rows(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
     """Every row as it is, as if it had always been so. Columns as those of ``versions``."""
-    return _versions(table.live_rows(spark, version, keys), F.lit(None).cast("timestamp"))
+    return table.live_rows(spark, version, keys).select("key", *_before(_NEVER, _NEVER))
 
 
 def rows_by_their_time(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
     """Every row as it is, from its event's time on: those of a table of which nothing was seen before."""
-    return _versions(table.live_rows(spark, version, keys), event_time(F.col("timestamp")))
+    rows = newest_rows(table, spark, version, keys)
+    return in_their_own_time(rows)
 
 
 def versions(table: LiveTable, spark: SparkSession, after: int, upto: int, keys: DataFrame | None) -> DataFrame:
     """What rows were after one version of the table and became up to another.
 
-    Columns key, order, since, value, timestamp: the value (NULL: no row) a key has from a place on (NULL: from before),
-    the later in ``order`` counting. ``keys`` restricts them to those in its column ``key``.
+    Columns key, order, since, committed, value, timestamp: the value (NULL: no row) a key has from a place on, or from
+    the time of a commit (both NULL: from before), the later in ``order`` counting. ``keys`` restricts them to those in
+    its column ``key``.
     """
     unchanged = newest_rows(table, spark, upto, keys)
     if upto <= after:
@@ -53,21 +56,27 @@ def changed_rows(table: LiveTable, spark: SparkSession, after: int, upto: int) -
     """The versions of those rows that changed."""
     changed = _changed(table, spark, after, upto)
     were = changed.groupBy("key").agg(F.min_by("was", "version").alias("was"))
-    were = were.select("key", *_before(F.lit(None).cast("timestamp"), F.col("was.value"), F.col("was.timestamp")))
-    became = changed.select("key", F.col("version").alias("order"), "since", "became.value", "became.timestamp")
+    were = were.select("key", "was.*").select("key", *_before(_NEVER, _NEVER))
+    became = changed.select(
+        "key", F.col("version").alias("order"), "since", "committed", "became.value", "became.timestamp"
+    )
     return were.unionByName(became)
 
 
 def by_key(rows: DataFrame, *also: str) -> DataFrame:
     """All versions of a key in one row: columns key, versions, an array of structs; ``also`` names further fields."""
-    version = F.struct("order", "since", "value", "timestamp", *also)
+    version = F.struct("order", "since", "committed", "value", "timestamp", *also)
     return rows.groupBy("key").agg(F.sort_array(F.collect_list(version)).alias("versions"))
 
 
-def seen_at(place: Column, among: Column) -> Column:
-    """Of some versions the one that counts at a place: a struct, NULL where there is none."""
-    seen = F.filter(among, lambda version: version["since"].isNull() | (version["since"] <= place))
-    return F.try_element_at(seen, F.lit(-1))
+def seen(among: Column) -> Column:
+    """Of some versions the one that a record sees (columns place, arrived): a struct, NULL where there is none."""
+
+    def is_seen(version: Column) -> Column:
+        in_time = version["since"].isNull() | (version["since"] <= F.col("place"))
+        return in_time & (version["committed"].isNull() | (version["committed"] <= F.col("arrived")))
+
+    return F.try_element_at(F.filter(among, is_seen), F.lit(-1))
 
 
 def place_in(partition: tuple[str, ...], *order: str | Column) -> Column:
@@ -85,6 +94,7 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
         "timestamp",
         F.col("_change_type").isin("insert", "update_postimage").alias("is_new"),
         F.col("_commit_version").alias("version"),
+        F.col("_commit_timestamp").alias("at"),
     )
     if table.plan.serializers.value == "json":  # as among live rows, JSON's null is no value
         rows = rows.withColumn("value", F.nullif(F.col("value"), F.lit("null")))
@@ -93,6 +103,7 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
     commits = rows.groupBy("key", "version").agg(
         F.max(F.when(~F.col("is_new"), F.col("row"))).alias("was"),
         F.max(F.when(F.col("is_new"), F.col("row"))).alias("became"),
+        F.max("at").alias("at"),
     )
     partition = F.pmod(F.crc32(F.col("key").cast("binary")), F.lit(table.plan.partitions))
     timed = commits.withColumns(
@@ -101,7 +112,18 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
             "timestamp": event_time(F.col("became.timestamp")),
         }
     )
-    return timed.withColumn("since", place_in(("partition",), "version", "timestamp", "key"))
+    by_event = F.col("timestamp").isNotNull()
+    place = place_in(("partition",), "version", "timestamp", "key")
+    return timed.withColumns({"since": F.when(by_event, place), "committed": F.when(~by_event, F.col("at"))})
+
+
+def in_their_own_time(rows: DataFrame) -> DataFrame:
+    """Versions that come from before, from the time of their events or their writing on."""
+    own, event = F.col("timestamp"), event_time(F.col("timestamp"))
+    times = {"since": F.coalesce("since", event), "committed": F.coalesce("committed", F.when(event.isNull(), own))}
+    return rows.withColumns(
+        {name: F.when(F.col("order") == _BEFORE, time).otherwise(F.col(name)) for name, time in times.items()}
+    )
 
 
 def event_time(timestamp: Column) -> Column:
@@ -109,10 +131,7 @@ def event_time(timestamp: Column) -> Column:
     return F.when(F.unix_micros(timestamp) % 1_000 == 0, timestamp)
 
 
-def _versions(rows: DataFrame, since: Column) -> DataFrame:
-    return rows.select("key", *_before(since, F.col("value"), F.col("timestamp")))
-
-
-def _before(since: Column, value: Column, timestamp: Column) -> tuple[Column, ...]:
+def _before(since: str, committed: str) -> tuple[Column, ...]:
+    """What makes rows, which have a value and a timestamp, versions that come before those of a batch."""
     order = F.lit(_BEFORE).cast("bigint").alias("order")
-    return order, since.alias("since"), value.alias("value"), timestamp.alias("timestamp")
+    return order, F.expr(since).alias("since"), F.expr(committed).alias("committed"), F.col("value"), F.col("timestamp")

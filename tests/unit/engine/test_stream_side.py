@@ -28,6 +28,7 @@ COLUMNS = pa.schema(
         ("timestamp", pa.timestamp("us", "UTC")),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
+        ("arrived", pa.timestamp("us", "UTC")),
     ]
 )
 

@@ -120,9 +120,10 @@ class Source:
 
 
 def topic_records(feed: DataFrame, topic: str) -> DataFrame:
-    """A topic's change feed as rows of InputRecord."""
+    """A topic's change feed as rows of InputRecord, and in ``arrived`` when each was committed."""
     appended = feed.where(F.col("_change_type") == "insert")  # retention deletes; that is no record
-    return appended.select(F.lit(topic).alias("source"), "key", "value", "headers", "timestamp", "partition", offset())
+    columns = ("key", "value", "headers", "timestamp", "partition")
+    return appended.select(F.lit(topic).alias("source"), *columns, offset(), _arrived())
 
 
 def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> DataFrame:
@@ -138,6 +139,7 @@ def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> 
         "timestamp",
         _partition(_bytes(F.col("key")), partitions),
         offset(),
+        _arrived(),
     )
 
 
@@ -158,7 +160,12 @@ def changelog_records(feed: DataFrame, table: TablePlan) -> DataFrame:
         F.when(deleted, F.col("_commit_timestamp")).otherwise(F.col("timestamp")).alias("timestamp"),
         _partition(key, table.partitions),
         offset(),
+        _arrived(),
     )
+
+
+def _arrived() -> Column:
+    return F.col("_commit_timestamp").alias("arrived")
 
 
 def _no_headers() -> Column:
