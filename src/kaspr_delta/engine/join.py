@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.join_plans import (
     ForeignKeyJoinPlan,
     RightForeignKeyJoinPlan,
@@ -23,7 +21,6 @@ from kaspr_delta.plan.join_plans import (
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
-from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,34 +38,10 @@ JoinPlanT = TypeVar(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Join(Generic[JoinPlanT]):
+class Join(Planned[JoinPlanT]):
     """A resource whose log is a channel."""
 
-    delta: Delta
-    plan: JoinPlanT
-    application: Plan
-
-    @property
-    def ref(self) -> ResourceRef:
-        return self.plan.ref
-
-    @property
-    def log_table(self) -> str:
-        return self.plan.log
-
-    @property
-    def turn(self) -> str:
-        return str(self.ref)
-
-    @property
-    def timed(self) -> bool:
-        return False
-
-    @property
-    def event_timeout(self) -> float:
-        """How many seconds a function may take for one row."""
-        return self.application.event_timeout / 1_000
+    __slots__ = ()
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         """What brings the join's own tables up to a batch that has rows of these kinds; may run side by side."""
@@ -76,7 +49,8 @@ class Join(Generic[JoinPlanT]):
 
     def letters(self, rows: DataFrame) -> DataFrame:
         """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
-        raise NotImplementedError
+        value = F.col("problem.value").alias("value")
+        return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
         counts: dict[tuple[str, ...], int] = rows.count_by("kind", "failed")

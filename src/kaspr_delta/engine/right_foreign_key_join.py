@@ -114,7 +114,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         if not records.empty:
             after = replace(after, fresh=False)
             parts.append(self._joined(records, self._rows_met(records, changed, index, before, version)))
-        rows_in = arrived.table.num_rows if arrived.table is not None else arrived.df.count()
+        rows_in = arrived.count()
         if not parts:
             return Decision(Rows.none(spark), rows_in, after.plain)
         blank = spark.createDataFrame([], _OF_EITHER)
@@ -124,16 +124,13 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")
         return Decision(Rows.of(rows) if few else Rows(rows), rows_in, after.plain)
 
-    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
-        return None
-
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         return [partial(self._fold_index, rows.df)] if "state" in kinds else []
 
     def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:
         """The versions of rows that changed since the batch before, with what they refer to."""
         if version <= before.table:
-            return Rows.of(spark.createDataFrame([], _REFERRING))
+            return Rows.none(spark, _REFERRING)
         return self._referring(changed_rows(self.right, spark, before.table, version))
 
     def _referring(self, versions: DataFrame) -> Rows:

@@ -36,9 +36,9 @@ class Rows:
         return cls(spark.createDataFrame(table).coalesce(1), table)
 
     @classmethod
-    def none(cls, spark: SparkSession) -> Rows:
-        """No rows, of whatever kind."""
-        return cls.held(spark, pa.table({"key": pa.array([], pa.string())}))
+    def none(cls, spark: SparkSession, columns: str = "key STRING") -> Rows:
+        """No rows, with these columns; no Spark action."""
+        return cls(spark.createDataFrame([], columns), pa.table({}))
 
     @classmethod
     def of(cls, df: DataFrame, limit: int = FEW_ROWS) -> Rows:
@@ -57,6 +57,10 @@ class Rows:
     def empty(self) -> bool:
         """Whether there is certainly no row; False also means "not known"."""
         return self.table is not None and self.table.num_rows == 0
+
+    def count(self) -> int:
+        """How many rows there are; no Spark action when they are few."""
+        return self.df.count() if self.table is None else self.table.num_rows
 
     def has(self, column: str, value: str) -> bool:
         """Whether rows that are few hold a value."""

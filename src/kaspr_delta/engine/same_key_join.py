@@ -77,7 +77,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         rows = _emit(held, _shown(self.plan.type), emit_all=emit_all)
         rows = rows.unionByName(refused(touched.df), allowMissingColumns=True)
         effects = Rows.of(in_order(rows.coalesce(1))) if touched.few else Rows(in_order(rows))
-        return Decision(effects, touched.table.num_rows if touched.table is not None else touched.df.count())
+        return Decision(effects, touched.count())
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         return [partial(self.fold_result, rows.df, self.plan.result)] if kinds.intersection(RECORDS) else []

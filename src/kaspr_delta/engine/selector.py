@@ -60,6 +60,13 @@ def problem(reason: str, detail: str, value: str | None) -> Problem:
     return {"reason": reason, "detail": detail, "value": value}
 
 
+def duplicates(copies: int | None, value: str | None) -> Problem | None:
+    """What is wrong where a table has several rows of one key: one is used, always the same."""
+    if copies is None or copies == 1:
+        return None
+    return problem("duplicate key", f"{copies} rows have this key; the newest one is used: delete the others", value)
+
+
 def with_selected(rows: pa.RecordBatch, name: str, selected: Sequence[Selected]) -> pa.RecordBatch:
     """The rows with two more columns: the keys, under a name, and ``problem``."""
     keys = pa.array([one.key for one in selected], pa.string())

@@ -180,12 +180,6 @@ def reached(records: Rows) -> dict[str, int]:
     return {row["source"]: row["last"] for row in rows}
 
 
-def letters(rows: DataFrame) -> DataFrame:
-    """Failed rows of a join's log as dead letters; ``source`` is where the record came from."""
-    value = F.col("problem.value").alias("value")
-    return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
-
-
 def _plain(value: Any) -> Any:
     """A value as JSON has it: of a channel's pairs, bytes are in base64, as in a join's result (see ``LiveTable``)."""
     if not isinstance(value, JoinedValue):

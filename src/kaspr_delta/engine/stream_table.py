@@ -17,7 +17,7 @@ from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.sequence import version_of
-from kaspr_delta.engine.stream_side import StreamSide, letters
+from kaspr_delta.engine.stream_side import StreamSide
 from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan
 
@@ -123,9 +123,6 @@ class StreamTable(Join[StreamTablePlanT]):
     def follows_changes(self) -> bool:
         """Whether records meet the table as it was at their time; a global table is met as it is."""
         return True
-
-    def letters(self, rows: DataFrame) -> DataFrame:
-        return letters(rows)
 
 
 def readable(table: LiveTable, value: Column) -> Column:

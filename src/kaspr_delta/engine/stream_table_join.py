@@ -76,7 +76,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
             after = replace(after, fresh=False)
             keys = records.df.select(F.col("look_up").alias("key")).distinct() if records.few else None
             parts.append(self._joined(records.df, self.rows_seen(spark, before, version, keys)))
-        rows_in = arrived.table.num_rows if arrived.table is not None else arrived.df.count()
+        rows_in = arrived.count()
         return self._decision(spark, parts, rows_in, after, few=records.few)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:

@@ -13,7 +13,6 @@ from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.query import side_by_side
-from kaspr_delta.engine.resource import Decision
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.storage.delta import Commit
@@ -62,22 +61,12 @@ class TableJoin(Join[TableJoinPlanT]):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return ("left", "right")
 
-    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
-        return None
-
     def pinned(self, spark: SparkSession) -> Pinned:
         """The newest versions, which a batch is to see from now on."""
         return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
 
     def letters(self, rows: DataFrame) -> DataFrame:
-        return rows.where("failed").select(
-            F.lit(f"{self.plan.left},{self.plan.right}").alias("source"),
-            "key",
-            F.col("problem.value").alias("value"),
-            "problem",
-            "timestamp",
-            "batch",
-        )
+        return super().letters(rows.withColumn("source", F.lit(f"{self.plan.left},{self.plan.right}")))
 
 
 def identity(table: TablePlan) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
+
+from kaspr_delta.functions.call import awaited
 
 
 def call_with(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -14,8 +15,7 @@ def call_with(function: Callable[..., Any], *arguments: Any) -> Any:
 
     A parameter with a default does not ask, unless it is called ``key``.
     """
-    result = function(*arguments[: _places(function, len(arguments))])
-    return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+    return awaited(function(*arguments[: _places(function, len(arguments))]))
 
 
 @lru_cache(maxsize=1024)
@@ -29,7 +29,3 @@ def _places(function: Callable[..., Any], most: int) -> int:
     by_position = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     asking = (p for p in parameters if p.kind in by_position and (p.default is p.empty or p.name == "key"))
     return min(most, sum(1 for _ in asking))
-
-
-async def _awaited(awaitable: Any) -> Any:
-    return await awaitable

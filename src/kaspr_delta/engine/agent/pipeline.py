@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.event import App, Decoder
@@ -13,12 +12,11 @@ from kaspr_delta.engine.agent.fold import EffectFold
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.topics import known_topics
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TaskPlan, names_topics
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.plan.definition import AgentPlan, TaskPlan, names_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,21 +24,10 @@ if TYPE_CHECKING:
 PlanT = TypeVar("PlanT", AgentPlan, TaskPlan)
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline(Generic[PlanT]):
+class Pipeline(Planned[PlanT]):
     """A resource whose log holds effects. Changed code goes on from where it is: what was done is done."""
 
-    delta: Delta
-    plan: PlanT
-    application: Plan
-
-    @property
-    def ref(self) -> ResourceRef:
-        return self.plan.ref
-
-    @property
-    def log_table(self) -> str:
-        return self.plan.log
+    __slots__ = ()
 
     @property
     def definition(self) -> Mapping[str, str]:
@@ -69,5 +56,5 @@ class Pipeline(Generic[PlanT]):
             tables,
             clocks,
             read_only=read_only,
-            timeout=self.application.event_timeout / 1_000,
+            timeout=self.event_timeout,
         )

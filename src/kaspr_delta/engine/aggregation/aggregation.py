@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
@@ -13,16 +12,14 @@ from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, FoldGrou
 from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.live_table import LiveTable, state_of
 from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.query import side_by_side
-from kaspr_delta.engine.resource import Decision, Folded
+from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.windows import PASSED, pass_window
 from kaspr_delta.plan.aggregation_plans import AggregationPlan
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,29 +27,10 @@ if TYPE_CHECKING:
 _CHANGE = [column.split()[0] for column in CHANGES.split(", ")]
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregation:
+class Aggregation(Planned[AggregationPlan]):
     """A table as a resource."""
 
-    delta: Delta
-    plan: AggregationPlan
-    application: Plan
-
-    @property
-    def ref(self) -> ResourceRef:
-        return self.plan.ref
-
-    @property
-    def log_table(self) -> str:
-        return self.plan.log
-
-    @property
-    def turn(self) -> str:
-        return str(self.ref)
-
-    @property
-    def timed(self) -> bool:
-        return False
+    __slots__ = ()
 
     @property
     def table(self) -> LiveTable:
@@ -60,19 +38,11 @@ class Aggregation:
         return state_of(self.delta, self.application.known_table(self.plan.name))
 
     @property
-    def event_timeout(self) -> float:
-        """How many seconds a function may take for one value."""
-        return self.application.event_timeout / 1_000
-
-    @property
     def grouping(self) -> Selector | None:
         """What tells the group of a value, where a function does."""
         if self.plan.group is None:
             return None
         return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
-
-    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
-        return None
 
     def state_folds(self, rows: DataFrame, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
         """What brings tables of its own up to rows of the log that are of these kinds."""

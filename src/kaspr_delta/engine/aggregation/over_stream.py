@@ -82,14 +82,13 @@ class StreamAggregation(Aggregation):
         """Nothing is decided: the stream is read from where the checkpoint before had come to."""
         name = self.stream.plan.name
         positions = {name: self.stream.first_position(spark, state.get("read", {}))}
-        nothing = Rows.none(spark)
-        return Decision(nothing, 0, {**state, "read": positions}), positions
+        return Decision(Rows.none(spark), 0, {**state, "read": positions}), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.
         arrived = Rows.of(batch)
         if arrived.empty:
-            return Decision(Rows.of(arrived.df.select("source")), 0, state)
+            return Decision(Rows.none(batch.sparkSession), 0, state)
         records = self.stream.read(arrived, self.grouping, self.table.text)
         read = {**state.get("read", {}), **reached(arrived)}
         # Step 2: pinned. Step 3: recompute.
@@ -105,7 +104,7 @@ class StreamAggregation(Aggregation):
             after = _times(records.df, times)
             rows = rows.unionByName(self._passed(batch.sparkSession, window, times, after), allowMissingColumns=True)
             times = after
-        count = arrived.table.num_rows if arrived.table is not None else arrived.df.count()
+        count = arrived.count()
         effects = Rows.of(rows.coalesce(1)) if records.few else Rows(rows)
         return Decision(effects, count, {"read": read, "times": times})
 

@@ -20,7 +20,7 @@ from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import Problem, Selected, Selector, problem, with_selected
+from kaspr_delta.engine.selector import Selected, Selector, duplicates, problem, with_selected
 from kaspr_delta.engine.table_join import identity, refused
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.table_text import TableText
@@ -59,13 +59,7 @@ class GroupRows:
         except SerializationError as error:
             return Selected(None, problem("value cannot be read", str(error), value))
         group, failure = Selected(own) if self.function is None else self.function(row, row_key, value)
-        return Selected(group, failure or _duplicates(copies, value))
-
-
-def _duplicates(copies: int | None, value: str) -> Problem | None:
-    if copies is None or copies == 1:
-        return None
-    return problem("duplicate key", f"{copies} rows have this key; the newest one is used: delete the others", value)
+        return Selected(group, failure or duplicates(copies, value))
 
 
 class TableAggregation(Aggregation):
@@ -122,7 +116,7 @@ class TableAggregation(Aggregation):
         keys = Rows.of(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
         again = anew and not log_is_new
         if keys.empty and not again:
-            return Decision(Rows.of(keys.df.select("key")), 0)
+            return Decision(Rows.none(changes.sparkSession), 0)
         touched = checked(keys, self.origin.text, self.origin.text)
         # Step 2: pinned. Step 3: recompute.
         grouped = self._grouped(touched, version, anew=anew)
@@ -133,7 +127,7 @@ class TableAggregation(Aggregation):
         if again:
             parts += [self._emptied(folded.df), _gone(grouped.df)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-        count = touched.table.num_rows if touched.table is not None else touched.df.count()
+        count = touched.count()
         effects = Rows.of(rows) if grouped.few else Rows(rows)
         # A first batch that was given nothing would never be folded again.
         return Decision(effects, count or int(not effects.empty))

@@ -80,7 +80,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         answered = receive(subscriptions, self.right, pinned.right.version)
         rows = emit(respond(answered, self.plan.type)).unionByName(refused(touched.df), allowMissingColumns=True)
         effects = Rows.of(in_order(rows.coalesce(1))) if subscriptions.few else Rows(in_order(rows))
-        return Decision(effects, touched.table.num_rows if touched.table is not None else touched.df.count())
+        return Decision(effects, touched.count())
 
     def _known(self, state: DataFrame, touched: Rows, left: Commit) -> Rows:
         """All left keys to recompute, with their subscriptions as they were and their rows as they are."""

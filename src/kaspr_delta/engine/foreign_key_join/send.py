@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import Selector, problem
+from kaspr_delta.engine.selector import Selector, duplicates, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.join_plans import JoinType
 from kaspr_delta.serde.table_text import TableText
@@ -83,10 +83,10 @@ class Extract:
         copies: int | None,
     ) -> LeftRow:
         if woken and old_hash == left_hash:
-            return LeftRow(left, left_hash, old_fk, _duplicates(copies, left))
+            return LeftRow(left, left_hash, old_fk, duplicates(copies, left))
         if left is None:
             return LeftRow(None, None, stale=woken)
-        return self._extract(key, left, left_hash, _duplicates(copies, left))._replace(stale=woken)
+        return self._extract(key, left, left_hash, duplicates(copies, left))._replace(stale=woken)
 
     def _extract(self, key: str, left: str, left_hash: str | None, duplicates: dict[str, str | None] | None) -> LeftRow:
         try:
@@ -95,13 +95,6 @@ class Extract:
             return LeftRow(None, None, None, problem("value cannot be read", str(error), left))
         fk, failure = self.extractor(value, left_key, left)
         return LeftRow(left, left_hash, fk, failure or duplicates)
-
-
-def _duplicates(copies: int | None, left: str | None) -> dict[str, str | None] | None:
-    if copies is None or copies == 1:
-        return None
-    detail = f"{copies} rows have this key; the newest one is used: delete the others"
-    return problem("duplicate key", detail, left)
 
 
 def send(known: Rows, join_type: JoinType, extract: Extract) -> Rows:

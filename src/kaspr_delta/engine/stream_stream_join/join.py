@@ -24,7 +24,7 @@ from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of
-from kaspr_delta.engine.stream_side import SCHEMA, StreamSide, letters
+from kaspr_delta.engine.stream_side import SCHEMA, StreamSide
 from kaspr_delta.engine.stream_stream_join.batch import SIDES, Arrived, StreamStreamBatch
 from kaspr_delta.engine.stream_stream_join.buffered import Buffered, JoinWindow, Side
 from kaspr_delta.engine.stream_stream_join.window_join import StreamRecord, Times
@@ -104,9 +104,6 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
             reached[side] = {of.plan.name: positions[side]}
         return Decision(Rows.none(spark), 0, {**state, "read": reached}), positions
 
-    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
-        return None
-
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamStreamState.of(state)
         # Step 1: touched.
@@ -133,9 +130,6 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         return [partial(self._fold_buffer, rows.df, expire="expire" in kinds)] if kinds - {"value"} else []
-
-    def letters(self, rows: DataFrame) -> DataFrame:
-        return letters(rows)
 
     def _read(self, rows: pa.Table) -> tuple[dict[str, dict[str, int]], list[Arrived], list[pa.Table]]:
         """The last offsets by side, the records, and what cannot be read as rows of the log."""
