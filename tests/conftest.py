@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -34,6 +35,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     from kaspr_delta.runtime.session import spark_session
 
     return spark_session(tmp_path_factory.mktemp("spark") / "spark.log")
+
+
+@pytest.fixture(autouse=True)
+def what_delta_remembers_is_forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delta remembers tables for an hour: those of all tests together would not fit the driver's memory."""
+    yield
+    if "spark" in request.fixturenames:
+        gc.collect()  # data frames that are garbage hold plans in the JVM
+        jvm: Any = request.getfixturevalue("spark")._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 @pytest.fixture(autouse=True, scope="session")

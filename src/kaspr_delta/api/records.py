@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import EPOCH
+from kaspr_delta.engine.agent.event import EPOCH, microseconds
 from kaspr_delta.engine.agent.output import MOST_PARTITIONS, Topics, headers
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import Serializers
@@ -54,22 +54,17 @@ def milliseconds(moment: datetime | None) -> int | None:
     return (aware - EPOCH) // timedelta(milliseconds=1)
 
 
-def _moment(record: Mapping[str, Any]) -> datetime:
+def _moment(record: Mapping[str, Any]) -> int:
     given = record.get("timestamp")
     if given is None:
-        return _whole_milliseconds(datetime.now(timezone.utc))
+        return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000  # as Kafka knows times
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise _refused(record, f"timestamp is milliseconds since 1970, not {given!r}")
     try:
-        return EPOCH + timedelta(milliseconds=given)
+        return microseconds(EPOCH + timedelta(milliseconds=given))
     except (OverflowError, ValueError):  # ValueError: not a number
         what = f"timestamp {given} is not between the years 1 and 9999 (milliseconds since 1970)"
         raise _refused(record, what) from None
-
-
-def _whole_milliseconds(moment: datetime) -> datetime:
-    """As Kafka knows times."""
-    return moment.replace(microsecond=moment.microsecond // 1_000 * 1_000)
 
 
 def _partition(record: Mapping[str, Any]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ from kaspr_delta.api.joined_text import JoinedText
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.changelog import table_write
-from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, to_arrow
+from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, Effect, to_arrow
+from kaspr_delta.engine.agent.event import moment_of
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.source import changelog_records, topic_records
 from kaspr_delta.engine.live_table import LiveTable
@@ -76,9 +78,9 @@ class ChangelogHandle:
         refuse_made(plan.name, self.made_from)
         topics = Topics({plan.changelog: plan.partitions}, plan.partitions)
         effects = [to_effect(record, plan.changelog, plan.serializers, topics) for record in records]
-        rows = {key: (value, e.timestamp) for e in effects for key, value in [table_write(e, plan)]}
+        rows = {key: (key, value, _moment(e)) for e in effects for key, value in [table_write(e, plan)]}
         if rows:
-            self.table.put(self.spark, [(key, value, timestamp) for key, (value, timestamp) in rows.items()])
+            self.table.put(self.spark, list(rows.values()))
         return len(effects)
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -128,3 +130,7 @@ def _in_order(records: DataFrame, limit: int | None) -> list[dict[str, Any]]:
     """The rows by their offset, at most so many."""
     rows = records.orderBy("offset")
     return [row.asDict() for row in (rows if limit is None else rows.limit(limit)).collect()]
+
+
+def _moment(effect: Effect) -> datetime | None:
+    return None if effect.timestamp is None else moment_of(effect.timestamp)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.event import Decoder, InputRecord, JoinedValue
+from kaspr_delta.engine.agent.event import Decoder, InputRecord, JoinedValue, microseconds
 from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.stateless import records_of
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
@@ -58,7 +58,7 @@ class _Read(NamedTuple):
     source: str
     partition: int
     offset: int
-    timestamp: datetime
+    timestamp: int
     key: str | None
     value: str | None
     look_up: str | None
@@ -91,13 +91,13 @@ class ReadRecords:
 
     def _read(self, record: InputRecord) -> _Read:
         # SQL may have written a record without a partition or time.
-        at = record.timestamp or datetime.now(timezone.utc)
+        at = microseconds(datetime.now(timezone.utc)) if record.timestamp is None else record.timestamp
         place = record.source, record.partition or 0, record.offset, at
         try:
-            event = self.decoder(record)
-            key = None if event.key is None else self.text.key(event.key)
-            value = self.text.value(_plain(event.value))
-            own = key if key is None or self.keys is None or self.selector else self.keys.key(event.key)
+            event_key, event_value = self.decoder(record)
+            key = None if event_key is None else self.text.key(event_key)
+            value = self.text.value(_plain(event_value))
+            own = key if key is None or self.keys is None or self.selector else self.keys.key(event_key)
         except SerializationError as error:
             unreadable = problem("record cannot be read", str(error), _readable(record.value))
             return _Read(*place, _readable(record.key), None, None, unreadable, unreadable=True)
@@ -105,14 +105,14 @@ class ReadRecords:
             return _Read(*self._placed(place, key, self.text), key, value, own)
         if value is None:  # there is nothing to select from
             return _Read(*place, key, None, None)
-        look_up, failure = self.selector(event.value, event.key, value)
+        look_up, failure = self.selector(event_value, event_key, value)
         if failure is not None:
             return _Read(*place, key, value, None, failure)
         return _Read(*self._placed(place, look_up, self.selector.table), key, value, look_up)
 
     def _placed(
-        self, place: tuple[str, int, int, datetime], key: str | None, spelled: TableText
-    ) -> tuple[str, int, int, datetime]:
+        self, place: tuple[str, int, int, int], key: str | None, spelled: TableText
+    ) -> tuple[str, int, int, int]:
         """Where a record is among so many partitions: where a topic has records with the bytes of that key."""
         if self.partitions is None:
             return place

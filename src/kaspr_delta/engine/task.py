@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.agent.effect import to_rows
+from kaspr_delta.engine.agent.event import microseconds
 from kaspr_delta.engine.agent.ordered import opened
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState
@@ -46,7 +47,7 @@ class Task(Pipeline[TaskPlan]):
         now = datetime.now(timezone.utc)
         tables, clocks = opened(spark, self.delta, self.application, self.plan, AgentState())
         executor = self.executor(spark, _no_record, tables, clocks, read_only=True)
-        effects = executor.fire(str(self.ref), now)
+        effects = executor.fire(str(self.ref), microseconds(now))
         for effect in effects:
             if effect.kind == "dead-letter" and effect.problem is not None:
                 _log.error("%s failed:\n%s", self.ref, effect.problem["detail"])

@@ -9,8 +9,8 @@ from functools import lru_cache, partial
 from types import AsyncGeneratorType, CodeType, GeneratorType
 from typing import Any, NamedTuple
 
-# What most functions return: certainly nothing to await.
-_PLAIN = frozenset({dict, list, tuple, str, bytes, int, float, bool, type(None)})
+PLAIN = frozenset({dict, list, tuple, str, bytes, int, float, bool, type(None)})
+"""What most functions return: certainly nothing to await, and nothing that fans out."""
 
 
 def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -> Any:
@@ -34,7 +34,7 @@ def bind(function: Callable[..., Any], offered: Mapping[str, Any]) -> Callable[[
 
 def awaited(result: Any) -> Any:
     """What a function returned; of a coroutine, what it returns in the end."""
-    if type(result) in _PLAIN:
+    if type(result) in PLAIN:
         return result
     return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
 

@@ -40,6 +40,10 @@ class Snippet:
         """
         return _remembers_nothing(self.source, self.entrypoint)
 
+    def may_use(self, name: str) -> bool:
+        """Whether the source may look at a global name; only where it certainly does not, the answer is no."""
+        return name in self.source or not self.remembers_nothing
+
     @property
     def fingerprint(self) -> str:
         """What the source does: a hash that neither comments nor blanks change."""

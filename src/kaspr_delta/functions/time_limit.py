@@ -43,8 +43,7 @@ class at_most:  # noqa: N801  reads as a statement; a class, for it is entered o
         _deadlines[get_ident()] = monotonic() + self._seconds
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        in_time = _deadlines.pop(get_ident(), None) is not None
-        if not in_time and kind is not EventTimeoutError:
+        if _deadlines.pop(get_ident(), None) is None and kind is not EventTimeoutError:
             # The watch was faster by a hair: its exception is still on its way, and must arrive here.
             for _ in range(100):
                 time.sleep(0.001)

@@ -9,6 +9,7 @@ import base64
 import binascii
 import pickle
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
 from kaspr_delta.errors import SerializationError
@@ -45,7 +46,8 @@ class Serializer(Protocol):
 class _Json:
     """JSON text in UTF-8; bytes pass through unencoded, as in Kaspr."""
 
-    decode = staticmethod(json_text.parse)
+    def decode(self, data: bytes) -> Any:
+        return json_text.parse(data)
 
     def encode(self, value: Any) -> bytes:
         return value if isinstance(value, bytes) else json_text.value_text(value).encode()
@@ -54,8 +56,15 @@ class _Json:
 class _JsonKey(_Json):
     """JSON keys are canonical, so that equal keys are equal bytes and reach the same partition."""
 
+    def decode(self, data: bytes) -> Any:
+        return _parse_text(data) if data[:1] == b'"' else json_text.parse(data)
+
     def encode(self, value: Any) -> bytes:
         return value if isinstance(value, bytes) else json_text.canonical_key(value).encode()
+
+
+# The same few keys come again and again; text is the kind of object that nobody can change.
+_parse_text = lru_cache(maxsize=100_000)(json_text.parse)
 
 
 class _Raw:
@@ -115,8 +124,13 @@ def encode_value(name: SerializerName, value: Any) -> bytes | None:
 
 
 def decoder(name: SerializerName) -> Callable[[bytes], Any]:
-    """What makes a function's keys or values of bytes. Raises SerializationError."""
+    """What makes a function's values of bytes. Raises SerializationError."""
     return _VALUES[name].decode
+
+
+def key_decoder(name: SerializerName) -> Callable[[bytes], Any]:
+    """What makes a function's keys of bytes. Raises SerializationError."""
+    return _KEYS[name].decode
 
 
 def decode(name: SerializerName, data: bytes | None) -> Any:

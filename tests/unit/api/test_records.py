@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.engine.agent.effect import Effect, to_arrow
+from kaspr_delta.engine.agent.event import moment_of
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.plan.definition import Serializers
@@ -49,8 +50,8 @@ def test_only_a_value_is_needed() -> None:
     assert (given.key, given.value, given.headers, given.partition) == (None, b"1", None, 0)
     assert given.timestamp is not None
     # Whole milliseconds, as on a Kafka topic.
-    assert before - timedelta(milliseconds=1) < given.timestamp <= datetime.now(timezone.utc)
-    assert given.timestamp.microsecond % 1_000 == 0
+    assert before - timedelta(milliseconds=1) < moment_of(given.timestamp) <= datetime.now(timezone.utc)
+    assert given.timestamp % 1_000 == 0
 
 
 def test_a_value_of_none_is_a_tombstone() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.agent.event import ChannelDecoder, InputRecord, TopicDecoder
+from kaspr_delta.engine.agent.event import ChannelDecoder, InputRecord, TopicDecoder, moment_of
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.stream_side import SCHEMA, ReadRecords
 from kaspr_delta.plan.definition import Serializers
@@ -59,7 +59,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
 class TestRecords:
     def test_without_a_function_a_record_is_looked_up_by_its_own_key(self) -> None:
         (row,) = read(reading(), record({"n": 1}, key="a", offset=7))
-        assert (row["source"], row["partition"], row["offset"], row["timestamp"]) == ("in", 0, 7, NOON)
+        assert (row["source"], row["partition"], row["offset"], row["timestamp"]) == ("in", 0, 7, moment_of(NOON))
         assert (row["key"], row["value"], row["look_up"]) == ('"a"', '{"n":1}', '"a"')
         assert (row["problem"], row["unreadable"]) == (None, False)
 

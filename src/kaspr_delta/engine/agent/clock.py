@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from kaspr_delta.engine.agent.event import Event, InputRecord
+from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.plan.window import WindowPlan
@@ -52,26 +52,26 @@ class Clock:
         self.times = dict(self.before)
         self._tick()
 
-    def arrive(self, events: Sequence[tuple[InputRecord, Event]]) -> None:
-        """An event begins; of several taken at once the newest counts. Raises what the author's selector raises."""
+    def arrive(self, events: Sequence[tuple[InputRecord, Any]]) -> None:
+        """An event begins, records with their values; the newest counts. Raises what the author's selector raises."""
         self._tick()
         self.at = self.event = self.current()
         newest: int | None = None
-        for record, event in events:
+        for record, value in events:
             moment = self._moment(record)
-            at = self.time_of(record, event)
+            at = self.time_of(record, value)
             stream = NOW if self.window.relative_to == "now" else f"{self.agent}:{record.source}/{record.partition}"
             self._pending[stream] = max(at, self._pending.get(stream, self.times.get(stream, at)))
             if newest is None or at >= newest:
                 newest, self.at, self.event, self.stream = at, at, moment, stream
 
-    def time_of(self, record: InputRecord, event: Event) -> int:
+    def time_of(self, record: InputRecord, value: Any) -> int:
         """The time that places an event in windows. Raises what the author's selector raises."""
         if self.window.relative_to == "now":
             return self.current()
         if self.window.selector is None:
             return self._moment(record)
-        return instant(call(in_empty_scope(self.window.selector), event.value, {}))
+        return instant(call(in_empty_scope(self.window.selector), value, {}))
 
     def is_open(self, start: int) -> bool:
         """Whether a window still takes the current event."""
@@ -111,7 +111,7 @@ class Clock:
 
     def _moment(self, record: InputRecord) -> int:
         """The record's own time; one without has the time at which it is processed."""
-        return self.current() if record.timestamp is None else _milliseconds(record.timestamp.timestamp())
+        return self.current() if record.timestamp is None else record.timestamp // 1_000
 
 
 def instant(selected: Any) -> int:

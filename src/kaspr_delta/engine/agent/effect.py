@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -38,17 +37,17 @@ RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
 
 
 class Effect(NamedTuple):
-    """One effect, in the order of the log's columns but for ``seq``, which is its place."""
+    """One effect, in the order of the log's columns but for ``seq``, which is its place. Times are in microseconds."""
 
     kind: str
     target: str
     key: bytes | None
     value: bytes | None
     headers: list[dict[str, Any]] | None = None
-    timestamp: datetime | None = None
+    timestamp: int | None = None
     partition: int | None = None
     problem: dict[str, str | None] | None = None
-    window_start: datetime | None = None
+    window_start: int | None = None
     stream: str | None = None
 
 

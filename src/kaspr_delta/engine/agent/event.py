@@ -5,25 +5,38 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.serde.serializers import decode, decoder
+from kaspr_delta.serde.serializers import decode, decoder, key_decoder
 from kaspr_delta.serde.table_text import TableText
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """What times are counted from."""
 
 
+def microseconds(moment: datetime) -> int:
+    """A time as records have it."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(microseconds: int) -> datetime:
+    """A time of a record as Spark takes it."""
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
 class InputRecord(NamedTuple):
-    """A record as it is read: of a topic, or of a join's channel (whose value is ``{"left": …, "right": …}``)."""
+    """A record as it is read: of a topic, or of a join's channel (whose value is ``{"left": …, "right": …}``).
+
+    ``timestamp`` is in microseconds since 1970, as Delta has it.
+    """
 
     source: str
     key: bytes | None
     value: bytes | None
     headers: list[dict[str, Any]] | None
-    timestamp: datetime | None
+    timestamp: int | None
     partition: int
     offset: int
 
@@ -63,7 +76,7 @@ class Event:
     def message(self) -> Message:
         """The record as it is on its topic."""
         source, key, value, _, moment, partition, offset = self._record
-        timestamp = None if moment is None else moment.timestamp()
+        timestamp = None if moment is None else moment / 1_000_000
         return Message(key, value, source, partition, offset, timestamp, self.headers)
 
 
@@ -107,43 +120,44 @@ class App:
         return True
 
 
-Decoder = Callable[[InputRecord], Event]
+Decoder = Callable[[InputRecord], tuple[Any, Any]]
+"""A record to its key and value, as functions see them. Raises SerializationError."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDecoder:
-    """Records of a topic to events. Raises SerializationError."""
+    """Decodes records of a topic."""
 
     serializers: Serializers
     _key: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
     _value: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_key", decoder(self.serializers.key))
+        object.__setattr__(self, "_key", key_decoder(self.serializers.key))
         object.__setattr__(self, "_value", decoder(self.serializers.value))
 
-    def __call__(self, record: InputRecord) -> Event:
-        """The event of a record."""
-        _, key, value, *_ = record
-        return Event(record, None if key is None else self._key(key), None if value is None else self._value(value))
+    def __call__(self, record: InputRecord) -> tuple[Any, Any]:
+        """The key and value of a record."""
+        key, value = record[1], record[2]
+        return None if key is None else self._key(key), None if value is None else self._value(value)
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelDecoder:
-    """Records of a join's channel to events with a JoinedValue. Raises SerializationError."""
+    """Decodes records of a join's channel; values are JoinedValues."""
 
     left: TableText
     right: TableText
 
-    def __call__(self, record: InputRecord) -> Event:
-        """The event of a record."""
+    def __call__(self, record: InputRecord) -> tuple[Any, Any]:
+        """The key and value of a record."""
         key = None if record.key is None else self.left.event_key(record.key.decode())
         if record.value is None:
-            return Event(record, key, None)
+            return key, None
         texts: dict[str, str | None] = decode("json", record.value)
         left, right = texts["left"], texts["right"]
         value = JoinedValue(
             left=None if left is None else self.left.value_object(left),
             right=None if right is None else self.right.value_object(right),
         )
-        return Event(record, key, value)
+        return key, value

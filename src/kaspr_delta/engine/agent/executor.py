@@ -6,9 +6,8 @@ tables).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Protocol
 
 from kaspr_delta.engine.agent.clock import Clock
@@ -74,33 +73,55 @@ class Executor:
     read_only: bool = False
     timeout: float = 300.0
     _limit: at_most = field(init=False, repr=False)
+    _step: Step = field(init=False, repr=False)
+    _asks_for_context: bool = field(init=False, repr=False)
     _operations: list[Operation] = field(default_factory=list, init=False, repr=False)
     _objects: dict[str, Table | WindowedTable] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._limit = at_most(self.timeout)
+        self._step = Step(self.topics, self.tables)
+        snippets = [operation.function for operation in self.plan.pipeline if operation.function is not None]
+        self._asks_for_context = any(snippet.may_use("context") for snippet in snippets)
 
     def __getstate__(self) -> dict[str, Any]:
         """Functions of manifests cannot be pickled: a worker makes its own."""
         return {**self.__dict__, "_operations": [], "_objects": {}}
 
-    def process(self, *records: InputRecord) -> list[Effect]:
-        """The sends of one event, which with ``take`` is several records; its table writes are kept in ``tables``.
+    def process(self, record: InputRecord) -> list[Effect]:
+        """The sends of one event; its table writes are kept in ``tables``.
 
-        An event that fails leaves neither: its effects are dead letters, one a record. ``init`` then runs anew for the
-        next event. Of several records, those that cannot be decoded are dead letters by themselves.
+        An event that fails leaves neither: its effect is a dead letter. ``init`` then runs anew for the next event.
         """
-        if self.plan.take is None:
-            (record,) = records
-            try:
-                event = self.decoder(record)
-            except SerializationError:
-                return [_dead_letter(record, account_of_failure(frames=4))]
-            return self._attempt(event.value, {"app": self.app, "event": event}, record.timestamp, ((record, event),))
-        return self._together(records)
+        try:
+            key, value = self.decoder(record)
+        except SerializationError:
+            return [_dead_letter(record, account_of_failure(frames=4))]
+        context = {"app": self.app, "event": Event(record, key, value)} if self._asks_for_context else {}
+        return self._attempt(value, context, record.timestamp, ((record, value),))
 
-    def fire(self, source: str, at: datetime) -> list[Effect]:
-        """The sends of one run without an event, a task's: its first operation is given None."""
+    def process_together(self, records: Sequence[InputRecord]) -> list[Effect]:
+        """The same for several records that are one event (see ``take``): if it fails, each is a dead letter.
+
+        Those that cannot be decoded are dead letters by themselves.
+        """
+        letters, decoded, events = [], [], []
+        for record in records:
+            try:
+                key, value = self.decoder(record)
+            except SerializationError:
+                letters.append(_dead_letter(record, account_of_failure(frames=4)))
+            else:
+                decoded.append((record, value))
+                events.append(Event(record, key, value))
+        if not events:
+            return letters
+        newest = max((record.timestamp for record, _ in decoded if record.timestamp is not None), default=None)
+        context = {"app": self.app, "event": events}
+        return [*letters, *self._attempt([value for _, value in decoded], context, newest, decoded)]
+
+    def fire(self, source: str, at: int) -> list[Effect]:
+        """The sends of one run without an event, a task's, at a time: its first operation is given None."""
         return self._attempt(None, {"app": self.app}, at, (), source)
 
     @property
@@ -112,38 +133,27 @@ class Executor:
             for operation, times in state.counts.items()
         }
 
-    def _together(self, records: Sequence[InputRecord]) -> list[Effect]:
-        letters, events = [], []
-        for record in records:
-            try:
-                events.append((record, self.decoder(record)))
-            except SerializationError:
-                letters.append(_dead_letter(record, account_of_failure(frames=4)))
-        if not events:
-            return letters
-        context = {"app": self.app, "event": [event for _, event in events]}
-        timestamp = max((record.timestamp for record, _ in events if record.timestamp), default=None)
-        return [*letters, *self._attempt([event.value for _, event in events], context, timestamp, events)]
-
     def _attempt(
         self,
         value: Any,
         context: dict[str, Any],
-        timestamp: datetime | None,
-        events: Sequence[tuple[InputRecord, Event]],
+        timestamp: int | None,
+        records: Sequence[tuple[InputRecord, Any]],
         source: str = "",
     ) -> list[Effect]:
         """Run the pipeline; what it did stands, or else nothing of it does and there are dead letters instead.
 
-        ``source`` is where it comes from when no event brought it.
+        ``records``, with their values, are the event; ``source`` is where it comes from when no record brought it.
         """
-        effects: list[Effect] = []
+        step, operations = self._step, self._operations
+        effects = step.begin(context, timestamp)
         try:
             with self._limit:
-                for clock in self.clocks.values():
-                    clock.arrive(events)
-                step = Step(self, context, timestamp, effects)
-                for final in self._final_values(step, value):
+                if self.clocks:
+                    for clock in self.clocks.values():
+                        clock.arrive(records)
+                finals = operations[0].apply(step, value) if len(operations) == 1 else self._finals(step, value)
+                for final in finals:
                     for output in self.plan.outputs:
                         step.send(output, final, {})
         except AUTHORS_CODE_FAILED:
@@ -152,7 +162,7 @@ class Executor:
             for part in (*self.tables.values(), *self.clocks.values()):
                 part.drop()
             account = account_of_failure(frames=4)
-            letters = [_dead_letter(record, account) for record, _ in events]
+            letters = [_dead_letter(record, account) for record, _ in records]
             return letters or [_letter(source, None, None, timestamp, account)]
         for name, state in self.tables.items():
             state.keep(timestamp, self.clocks[name].stream if name in self.clocks else None)
@@ -160,22 +170,15 @@ class Executor:
             clock.keep()
         return effects
 
-    def _final_values(self, step: Step, value: Any) -> Iterable[Any]:
+    def _finals(self, step: Step, value: Any) -> Iterator[Any]:
         """What comes out of the pipeline: depth-first by the values of its first operation, then level by level."""
-        if not self._operations:
-            self._operations.extend(map(self._operation, self.plan.pipeline))
-        if not self._operations:
-            return (value,)
-        first, *rest = self._operations
-        results = step.apply(first, value)
-        return self._levels(step, results, rest) if rest else results
-
-    @staticmethod
-    def _levels(step: Step, results: Iterable[Any], operations: Sequence[Operation]) -> Iterator[Any]:
-        for result in results:
+        operations = self._operations
+        if not operations:
+            operations.extend(map(self._operation, self.plan.pipeline))
+        for result in operations[0].apply(step, value) if operations else (value,):
             level = [result]
-            for operation in operations:
-                level = [later for item in level for later in step.apply(operation, item)]
+            for operation in operations[1:]:
+                level = [later for item in level for later in operation.apply(step, item)]
             yield from level
 
     def _operation(self, plan: OperationPlan) -> Operation:
@@ -210,6 +213,6 @@ def _dead_letter(record: InputRecord, detail: str) -> Effect:
     return _letter(record.source, record.key, record.value, record.timestamp, detail)
 
 
-def _letter(source: str, key: bytes | None, value: bytes | None, at: datetime | None, detail: str) -> Effect:
+def _letter(source: str, key: bytes | None, value: bytes | None, at: int | None, detail: str) -> Effect:
     problem = {"reason": "event failed", "detail": detail, "value": None}
     return Effect("dead-letter", source, key, value, None, at, None, problem)

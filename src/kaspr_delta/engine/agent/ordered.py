@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import EPOCH, Decoder, Event, InputRecord
+from kaspr_delta.engine.agent.event import Decoder, InputRecord, moment_of
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
@@ -62,14 +61,14 @@ class SparkWindowReader:
 
     def fetch(self, places: Collection[Cell]) -> dict[Cell, str]:
         """The values of those of the cells that are filled."""
-        cells = [(cell.key, instant_of(cell.start)) for cell in places]
+        cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in places]
         wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
         return self._rows(self.table.live_rows(self.spark, self.version, wanted))
 
     def scan(self, start: int | None) -> dict[Cell, str]:
         """All rows of one window."""
         rows = self.table.live_rows(self.spark, self.version)
-        return self._rows(rows.where(F.col("window_start") == instant_of(start or 0)))
+        return self._rows(rows.where(F.col("window_start") == moment_of((start or 0) * 1_000)))
 
     @staticmethod
     def _rows(rows: DataFrame) -> dict[Cell, str]:
@@ -123,21 +122,23 @@ class LikelyKeys:
 
     def of(self, text: TableText) -> Callable[[], Collection[str]]:
         """A function that gives the likely keys of the events from the current one on, once per stretch of events."""
-        return self._once_per_stretch(lambda _, event: _keys(text, event))
+        return self._once_per_stretch(lambda _, key, value: _keys(text, key, value))
 
     def cells_of(self, text: TableText, clock: Clock) -> Callable[[], Collection[Cell]]:
         """The same for a table with windows: those keys in the windows of their event's time."""
 
-        def cells(record: InputRecord, event: Event) -> Iterator[Cell]:
+        def cells(record: InputRecord, key: Any, value: Any) -> Iterator[Cell]:
             try:
-                starts = clock.window.starts(clock.time_of(record, event))
+                starts = clock.window.starts(clock.time_of(record, value))
             except Exception:  # noqa: BLE001  the author's selector; it becomes a dead letter when its turn comes
                 return
-            yield from (Cell(key, start) for key in _keys(text, event) for start in starts)
+            yield from (Cell(place, start) for place in _keys(text, key, value) for start in starts)
 
         return self._once_per_stretch(cells)
 
-    def _once_per_stretch(self, places: Callable[[InputRecord, Event], Iterable[Any]]) -> Callable[[], Collection[Any]]:
+    def _once_per_stretch(
+        self, places: Callable[[InputRecord, Any, Any], Iterable[Any]]
+    ) -> Callable[[], Collection[Any]]:
         done = 0
 
         def likely() -> Collection[Any]:
@@ -145,18 +146,15 @@ class LikelyKeys:
             if self.at < done:
                 return ()
             first, done = self.at, self.at + _AHEAD
-            return {
-                place for record, event in self._events(self.records[first:done]) for place in places(record, event)
-            }
+            return {place for record in self.records[first:done] for place in self._of(record, places)}
 
         return likely
 
-    def _events(self, records: list[InputRecord]) -> Iterator[tuple[InputRecord, Event]]:
-        for record in records:
-            try:
-                yield record, self.decoder(record)
-            except SerializationError:
-                continue  # it becomes a dead letter when its turn comes
+    def _of(self, record: InputRecord, places: Callable[[InputRecord, Any, Any], Iterable[Any]]) -> Iterable[Any]:
+        try:
+            return places(record, *self.decoder(record))
+        except SerializationError:
+            return ()  # it becomes a dead letter when its turn comes
 
 
 def run_in_order(executor: Executor, groups: Iterable[Sequence[InputRecord]], likely: LikelyKeys) -> Iterator[Effect]:
@@ -166,7 +164,7 @@ def run_in_order(executor: Executor, groups: Iterable[Sequence[InputRecord]], li
     """
     likely.at = 0
     for group in groups:
-        yield from executor.process(*group)
+        yield from executor.process(group[0]) if executor.plan.take is None else executor.process_together(group)
         likely.at += len(group)
     for state in executor.tables.values():
         yield from _writes(state)
@@ -179,26 +177,13 @@ def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
     closing = clock.closed() if clock.window.emit == "close" else ()
     for kind, windows in (("close", closing), ("expire", clock.expired())):
         for passed in windows:
-            after = None if passed.after is None else instant_of(passed.after)
-            yield Effect(
-                kind,
-                table,
-                None,
-                None,
-                timestamp=instant_of(passed.upto),
-                window_start=after,
-                stream=passed.stream,
-            )
-
-
-def instant_of(milliseconds: int) -> datetime:
-    """A time in milliseconds since 1970 as Spark takes it."""
-    return EPOCH + timedelta(milliseconds=milliseconds)
+            upto, after = passed.upto * 1_000, None if passed.after is None else passed.after * 1_000
+            yield Effect(kind, table, None, None, timestamp=upto, window_start=after, stream=passed.stream)
 
 
 def _writes(state: AnyState) -> Iterator[Effect]:
     for place, written in state.written.items():
-        key, start = (place.key, instant_of(place.start)) if isinstance(place, Cell) else (place, None)
+        key, start = (place.key, place.start * 1_000) if isinstance(place, Cell) else (place, None)
         data = None if written.value is None else written.value.encode()
         yield Effect(
             "write",
@@ -211,8 +196,8 @@ def _writes(state: AnyState) -> Iterator[Effect]:
         )
 
 
-def _keys(text: TableText, event: Event) -> Iterator[str]:
-    for candidate in (event.key, *_leaves(event.value)):
+def _keys(text: TableText, key: Any, value: Any) -> Iterator[str]:
+    for candidate in (key, *_leaves(value)):
         try:
             yield text.key(candidate)
         except SerializationError:

@@ -7,7 +7,6 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
@@ -56,7 +55,7 @@ class Topics:
 
 
 def send(
-    plan: SendPlan, value: Any, offered: Mapping[str, Any], topics: Topics, timestamp: datetime | None
+    plan: SendPlan, value: Any, offered: Mapping[str, Any], topics: Topics, timestamp: int | None
 ) -> Effect | None:
     """The record to append to a topic, or None when the predicate declines.
 

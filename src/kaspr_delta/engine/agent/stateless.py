@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kaspr_delta.engine.agent.effect import to_arrow
-from kaspr_delta.engine.agent.event import EPOCH, InputRecord
+from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.sequence import first_seq
 
@@ -44,12 +43,13 @@ def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
-    """The values of a column as Python has them; the slow ones of pyarrow's own conversion made faster."""
+    """The values of a column as InputRecord has them; most columns of text and headers have one value only."""
     if column.null_count == len(column):
         return repeat(None, len(column))
     if pa.types.is_timestamp(column.type):
-        moments = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
-        return (None if moment is None else EPOCH + timedelta(microseconds=moment) for moment in moments)
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    elif pa.types.is_string(column.type) and len(found := column.unique()) == 1:
+        return repeat(found[0].as_py(), len(column))
     values: list[Any] = column.to_pylist()
     return values
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from kaspr_delta.engine.agent.changelog import table_write
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.output import Topics, send
 from kaspr_delta.engine.agent.table_state import AnyState
-from kaspr_delta.functions.call import GENERATORS, awaited, bind, fan_out
+from kaspr_delta.functions.call import GENERATORS, PLAIN, awaited, bind, fan_out
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import OperationPlan, SendPlan, TablePlan
-
-
-class Around(Protocol):
-    """What operations need of the executor that runs them."""
-
-    topics: Topics
-    tables: Mapping[str, AnyState]
 
 
 class Operation:
@@ -30,52 +21,68 @@ class Operation:
     none is executed once, which nobody can tell. ``scope`` makes what functions see: names of ``init``.
     """
 
-    __slots__ = ("_bound", "_globals", "_scope", "plan", "tables")
+    __slots__ = ("_bound", "_globals", "_plan", "_scope", "_tables")
 
     def __init__(self, plan: OperationPlan, tables: Mapping[str, Any], scope: Callable[[], dict[str, Any]]) -> None:
-        self.plan = plan
-        self.tables = tables
+        self._plan = plan
+        self._tables = tables
         self._scope = scope
         self._bound: Callable[[Any], Any] | None = None
         self._globals: dict[str, Any] = {}
 
-    def function(self, snippet: Snippet, context: dict[str, Any]) -> Callable[[Any], Any]:
+    def apply(self, step: Step, value: Any) -> Iterable[Any]:
+        """The values that the operation hands on. What they are is told by the type alone: see ``fan_out``."""
+        plan = self._plan
+        if plan.function is None:
+            return () if plan.send is None else step.topic_send(plan.send, value, self._tables)
+        function = self._bound
+        if function is None:
+            function = self._execute(plan.function, step.context)
+        else:
+            self._globals["context"] = step.context
+        result = function(value)
+        if type(result) not in PLAIN:
+            result = awaited(result)
+            if type(result) in GENERATORS and plan.kind != "filter":
+                return fan_out(result)
+        if plan.kind == "filter":
+            return (value,) if result else ()
+        return (result,)
+
+    def _execute(self, snippet: Snippet, context: dict[str, Any]) -> Callable[[Any], Any]:
         """What is left to be given the value."""
-        if self._bound is not None:
-            self._globals["context"] = context
-            return self._bound
         function = snippet.function({**self._scope(), "context": context})
-        bound = bind(function, self.tables)
+        bound = bind(function, self._tables)
         if snippet.remembers_nothing:
             self._bound, self._globals = bound, function.__globals__
         return bound
 
 
-@dataclass(slots=True)
 class Step:
-    """Operations applied within one event. Its sends are added to ``effects``."""
+    """What operations of one event share. Its sends are added to ``effects``; ``timestamp`` is what they get."""
 
-    executor: Around
-    context: dict[str, Any]
-    timestamp: datetime | None
-    effects: list[Effect]
+    __slots__ = ("_changelogs", "_tables", "_topics", "context", "effects", "timestamp")
 
-    def apply(self, operation: Operation, value: Any) -> Iterable[Any]:
-        """The values an operation hands on."""
-        plan = operation.plan
-        if plan.function is None:
-            return () if plan.send is None else self._topic_send(plan.send, value, operation.tables)
-        result = awaited(operation.function(plan.function, self.context)(value))
-        if plan.kind == "filter":
-            return (value,) if result else ()
-        return fan_out(result) if type(result) in GENERATORS else (result,)
+    def __init__(self, topics: Topics, tables: Mapping[str, AnyState]) -> None:
+        self._topics = topics
+        self._tables = tables
+        self._changelogs = topics.changelogs
+        self.context: dict[str, Any] = {}
+        self.timestamp: int | None = None
+        self.effects: list[Effect] = []
+
+    def begin(self, context: dict[str, Any], timestamp: int | None) -> list[Effect]:
+        """The next event: what it is to send will be in the list."""
+        self.context, self.timestamp = context, timestamp
+        self.effects = []
+        return self.effects
 
     def send(self, plan: SendPlan, value: Any, offered: Mapping[str, Any]) -> Effect | None:
         """Put a value on a topic, unless its predicate declines."""
-        effect = send(plan, value, offered, self.executor.topics, self.timestamp)
+        effect = send(plan, value, offered, self._topics, self.timestamp)
         if effect is None:
             return None
-        table = self.executor.topics.changelogs.get(effect.target)
+        table = self._changelogs.get(effect.target)
         if table is None:
             self.effects.append(effect)
         else:
@@ -84,14 +91,15 @@ class Step:
 
     def _write(self, table: TablePlan, key: str, value: str | None) -> None:
         """What was sent to a changelog: in order with the agent's own writes, where it has the table."""
-        state: Any = self.executor.tables.get(table.name)
+        state: Any = self._tables.get(table.name)
         if state is not None:
             state.put(key, value)
             return
         data = None if value is None else value.encode()
         self.effects.append(Effect("write", table.name, key.encode(), data, None, self.timestamp))
 
-    def _topic_send(self, plan: SendPlan, value: Any, tables: Mapping[str, Any]) -> Iterator[Any]:
+    def topic_send(self, plan: SendPlan, value: Any, tables: Mapping[str, Any]) -> Iterator[Any]:
+        """The values that a ``topicSend`` hands on: the value, what Kafka tells of the record, both or nothing."""
         effect = self.send(plan, value, tables)
         if effect is None or not plan.ack:
             if plan.pass_through:
@@ -107,6 +115,6 @@ class Step:
             "partition": effect.partition,
             "topic_partition": (effect.target, effect.partition),
             "offset": -1,
-            "timestamp": None if effect.timestamp is None else effect.timestamp.timestamp(),
+            "timestamp": None if effect.timestamp is None else effect.timestamp / 1_000_000,
             "timestamp_type": 0,
         }

@@ -32,7 +32,7 @@ class Table(MutableMapping[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         state = self._state
-        state.counts["keys_retrieved"] += 1
+        state.retrieved += 1
         text = None if key is None else state.get(self._text.key(key))
         if text is not None:
             return self._text.value_object(text)
@@ -107,7 +107,7 @@ class Table(MutableMapping[Any, Any]):
         self._state.put(self._text.key(key), text)
 
     def _retrieve(self, key: Any) -> str | None:
-        self._state.counts["keys_retrieved"] += 1
+        self._state.retrieved += 1
         return self._find(key)
 
     def _find(self, key: Any) -> str | None:

@@ -5,10 +5,8 @@ A *place* is where a row is: the text of its key, or a Cell in a table with wind
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kaspr_delta.plan.definition import TablePlan
@@ -38,15 +36,18 @@ class TableReader(Protocol[Place]):
 
 
 class Written(NamedTuple):
-    """What became of a place: its value (None: deleted), the time of the event, and the stream that brought it."""
+    """What became of a place: its value (None: deleted), the time of the event, and the stream that brought it.
+
+    The time is in microseconds since 1970.
+    """
 
     value: str | None
-    timestamp: datetime | None
+    timestamp: int | None
     stream: str | None = None
 
 
-# No value, not even a deletion: the current event has not written the place.
-_UNTOUCHED: Any = object()
+# No value, not even None for "nothing there": the place was not read yet.
+_UNKNOWN: Any = object()
 
 
 @dataclass
@@ -54,34 +55,60 @@ class TableState(Generic[Place]):
     """One table during a batch.
 
     ``likely`` names places worth reading together with the first that is missed; one missed later is read on the spot.
+    What functions did is counted: keys they asked for, set and deleted, and writes that came too late for a window.
     """
 
     plan: TablePlan
     reader: TableReader[Place]
     likely: Callable[[], Collection[Place]] = tuple
-    written: dict[Place, Written] = field(default_factory=dict)
-    # How often functions did what, by the names that Kaspr's metrics have for it.
-    counts: Counter[str] = field(default_factory=Counter)
-    pending: dict[Place, str | None] = field(default_factory=dict)
-    _read: dict[Place, str | None] = field(default_factory=dict)
+    retrieved: int = 0
+    updated: int = 0
+    deleted: int = 0
+    late: int = 0
+    # Places as the current event sees them; None where nothing is.
+    _known: dict[Place, str | None] = field(default_factory=dict)
+    # What the current event has overwritten.
+    _replaced: dict[Place, str | None] = field(default_factory=dict)
+    # When, and by which stream, events before wrote a place.
+    _written: dict[Place, tuple[int | None, str | None]] = field(default_factory=dict)
     _scanned: set[int | None] = field(default_factory=set)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often functions did what, by the names that Kaspr's metrics have for it."""
+        counted = {
+            "keys_retrieved": self.retrieved,
+            "keys_updated": self.updated,
+            "keys_deleted": self.deleted,
+            "late_dropped": self.late,
+        }
+        return {name: times for name, times in counted.items() if times}
+
+    @property
+    def written(self) -> dict[Place, Written]:
+        """What events have written, the last of each place, in the order of the first. The current event has ended."""
+        known = self._known
+        return {place: Written(known[place], *by) for place, by in self._written.items()}
 
     def put(self, place: Place, value: str | None) -> None:
         """The current event writes a place; None deletes."""
-        self.counts["keys_deleted" if value is None else "keys_updated"] += 1
-        self.pending[place] = value
+        if value is None:
+            self.deleted += 1
+        else:
+            self.updated += 1
+        if place not in self._replaced:
+            self._replaced[place] = self._known.get(place, _UNKNOWN)
+        self._known[place] = value
 
     def get(self, place: Place) -> str | None:
         """The current value of a place; None when there is none."""
-        value: str | None = self.pending.get(place, _UNTOUCHED)
-        if value is not _UNTOUCHED:
+        value: str | None = self._known.get(place, _UNKNOWN)
+        if value is not _UNKNOWN:
             return value
-        written = self.written.get(place)
-        if written is not None:
-            return written.value
-        if place not in self._read and _start(place) not in self._scanned:
-            self._fetch(place)
-        return self._read.get(place)
+        if _start(place) in self._scanned:
+            return None
+        self._fetch(place)
+        return self._known[place]
 
     def all(self, start: int | None = None) -> dict[Place, str]:
         """All rows as they are now; of a table with windows those of the window that begins at ``start``."""
@@ -89,28 +116,37 @@ class TableState(Generic[Place]):
             # Sorted, so that a batch that runs again sees the same order. A key that is not canonical is no key.
             is_key = TableText(self.plan.serializers).is_key
             found = sorted(self.reader.scan(start).items())
-            elsewhere = {place: value for place, value in self._read.items() if _start(place) != start}
-            self._read = {**elsewhere, **{place: value for place, value in found if is_key(_key(place))}}
+            rows = {place: value for place, value in found if is_key(_key(place))}
+            for place, value in self._replaced.items():
+                if value is _UNKNOWN and _start(place) == start:
+                    self._replaced[place] = rows.get(place)
+            self._known = {**rows, **self._known}
             self._scanned.add(start)
-        rows = {**self._read, **{place: written.value for place, written in self.written.items()}, **self.pending}
-        return {place: value for place, value in rows.items() if value is not None and _start(place) == start}
+        return {place: value for place, value in self._known.items() if value is not None and _start(place) == start}
 
-    def keep(self, timestamp: datetime | None, stream: str | None = None) -> None:
+    def keep(self, timestamp: int | None, stream: str | None = None) -> None:
         """The current event succeeded: its writes stand."""
-        for place, value in self.pending.items():
-            self.written[place] = Written(value, timestamp, stream)
-        self.pending.clear()
+        if self._replaced:
+            by = timestamp, stream
+            for place in self._replaced:
+                self._written[place] = by
+            self._replaced.clear()
 
     def drop(self) -> None:
         """The current event failed: its writes never were."""
-        self.pending.clear()
+        for place, value in self._replaced.items():
+            if value is _UNKNOWN:
+                del self._known[place]
+            else:
+                self._known[place] = value
+        self._replaced.clear()
 
     def _fetch(self, place: Place) -> None:
         places = set(self.likely())
         places.add(place)
-        unknown = [wanted for wanted in places if wanted not in self._read]
+        unknown = [wanted for wanted in places if wanted not in self._known]
         found = self.reader.fetch(unknown)
-        self._read.update({wanted: found.get(wanted) for wanted in unknown})
+        self._known.update({wanted: found.get(wanted) for wanted in unknown})
 
 
 AnyState = TableState[str] | TableState[Cell]

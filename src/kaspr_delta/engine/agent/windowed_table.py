@@ -46,7 +46,7 @@ class WindowedTable(MutableMapping[Any, Any]):
 
     def get(self, key: Any, default: Any = _MISSING) -> Any:
         """The value in the newest window; without one ``default``, else a new instance of the table's class or None."""
-        self._state.counts["keys_retrieved"] += 1
+        self._state.retrieved += 1
         value = self.read(key, self._clock.at)
         if value is not _MISSING:
             return value
@@ -112,7 +112,7 @@ class WindowedTable(MutableMapping[Any, Any]):
 
     def known(self, key: Any, at: int) -> Any:
         """The same, where a missing key is a new instance of the table's class. Raises KeyError where it has none."""
-        self._state.counts["keys_retrieved"] += 1
+        self._state.retrieved += 1
         value = self.read(key, at)
         if value is not _MISSING:
             return value
@@ -127,7 +127,7 @@ class WindowedTable(MutableMapping[Any, Any]):
         text = self._text.key(key)
         for start in self._clock.window.starts(self._clock.at):
             if not self._clock.is_open(start):
-                self._state.counts["late_dropped"] += 1
+                self._state.late += 1
             else:
                 cell = Cell(text, start)
                 held = self._state.get(cell)

@@ -11,7 +11,7 @@ from textwrap import dedent
 from typing import Any
 
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import App, InputRecord, TopicDecoder
+from kaspr_delta.engine.agent.event import App, InputRecord, TopicDecoder, microseconds
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.table_state import TableState
@@ -33,7 +33,7 @@ from kaspr_delta.spec.diagnostics import Location
 
 JSON = Serializers("json", "json")
 HERE = Location("m.yaml", 1, 1)
-NOON = datetime(2024, 5, 1, 12, tzinfo=timezone.utc)
+NOON = microseconds(datetime(2024, 5, 1, 12, tzinfo=timezone.utc))
 _SELECTORS = (
     "name_selector",
     "key_selector",

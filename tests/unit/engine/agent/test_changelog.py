@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -29,8 +30,7 @@ CHANGELOG = "shop-app-counts-changelog"
 
 
 def with_changelog(agent: Executor) -> Executor:
-    agent.topics = Topics({}, 1, changelogs={CHANGELOG: table_plan()})
-    return agent
+    return replace(agent, topics=Topics({}, 1, changelogs={CHANGELOG: table_plan()}))
 
 
 def test_a_record_is_a_row_and_a_tombstone_a_deletion() -> None:

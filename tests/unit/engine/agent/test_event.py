@@ -20,31 +20,31 @@ def pair(left: str | None, right: str | None) -> bytes:
 
 
 def test_a_channel_delivers_the_values_of_both_sides() -> None:
-    event = ChannelDecoder(TEXT, TEXT)(record(pair('{"a":1}', '{"b":2}'), key="O1"))
-    assert event.key == "O1"
-    assert event.value == {"left": {"a": 1}, "right": {"b": 2}}
-    assert (event.value.left, event.value.right) == (event.value["left"], event.value["right"])
+    key, value = ChannelDecoder(TEXT, TEXT)(record(pair('{"a":1}', '{"b":2}'), key="O1"))
+    assert key == "O1"
+    assert value == {"left": {"a": 1}, "right": {"b": 2}}
+    assert (value.left, value.right) == (value["left"], value["right"])
 
 
 def test_right_is_none_without_a_match() -> None:
-    assert ChannelDecoder(TEXT, TEXT)(record(pair("1", None))).value == {"left": 1, "right": None}
+    assert ChannelDecoder(TEXT, TEXT)(record(pair("1", None))) == (None, {"left": 1, "right": None})
 
 
 def test_a_tombstone_of_a_channel_has_its_key() -> None:
-    event = ChannelDecoder(TEXT, TEXT)(record(0, key="O1")._replace(value=None))
-    assert (event.key, event.value) == ("O1", None)
+    key, value = ChannelDecoder(TEXT, TEXT)(record(0, key="O1")._replace(value=None))
+    assert (key, value) == ("O1", None)
 
 
 @pytest.mark.parametrize("key", [["eu", 1], {"b": [1]}, 1, "1"])
 def test_keys_of_a_channel_look_like_those_of_a_topic(key: Any) -> None:
     given = record(pair("1", None), key=key)
-    assert ChannelDecoder(TEXT, TEXT)(given).key == TopicDecoder(JSON)(given).key == key
+    assert ChannelDecoder(TEXT, TEXT)(given)[0] == TopicDecoder(JSON)(given)[0] == key
 
 
 def test_raw_tables_give_bytes() -> None:
     texts = [RAW.value(b"l"), RAW.value(b"r")]
-    event = ChannelDecoder(RAW, RAW)(record(pair(*texts))._replace(key=RAW.key(b"k").encode()))
-    assert (event.key, event.value) == (b"k", {"left": b"l", "right": b"r"})
+    key, value = ChannelDecoder(RAW, RAW)(record(pair(*texts))._replace(key=RAW.key(b"k").encode()))
+    assert (key, value) == (b"k", {"left": b"l", "right": b"r"})
 
 
 def test_a_joined_value_is_an_ordinary_dictionary_to_json_and_pickle() -> None:

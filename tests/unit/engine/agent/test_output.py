@@ -27,7 +27,7 @@ METADATA = {
     "partition": 0,
     "topic_partition": ["side", 0],
     "offset": -1,
-    "timestamp": NOON.timestamp(),
+    "timestamp": NOON / 1_000_000,
     "timestamp_type": 0,
 }
 

@@ -35,16 +35,17 @@ def test_a_function_gets_a_list_and_the_context_the_events_in_the_same_order() -
     agent = executor(
         mapped("def f(values): return [values, [event.key for event in context['event']]]"), take=TakePlan(3, 1)
     )
-    effects = agent.process(record("a", key="A"), record("b", key="B"))
+    effects = agent.process_together([record("a", key="A"), record("b", key="B")])
     assert sent(effects) == [[["a", "b"], ["A", "B"]]]
 
 
 def test_a_list_that_is_returned_is_one_record() -> None:
-    assert sent(executor(mapped("def f(values): return values"), take=TWO).process(record(1), record(2))) == [[1, 2]]
+    agent = executor(mapped("def f(values): return values"), take=TWO)
+    assert sent(agent.process_together([record(1), record(2)])) == [[1, 2]]
 
 
 def test_what_cannot_be_decoded_is_a_dead_letter_by_itself() -> None:
-    effects = executor(mapped("def f(values): return values"), take=TWO).process(record(b"{oops"), record(2))
+    effects = executor(mapped("def f(values): return values"), take=TWO).process_together([record(b"{oops"), record(2)])
     assert [effect.kind for effect in effects] == ["dead-letter", "send"]
     assert sent(effects) == [[2]]
 
@@ -53,7 +54,7 @@ def test_of_a_group_that_fails_every_record_is_a_dead_letter_and_nothing_else_re
     counts = table_state()
     source = "def f(values, counts):\n  counts['x'] = 1\n  return 1 / 0"
     agent = executor(mapped(source, ["counts"]), tables=[counts], take=TWO)
-    effects = agent.process(record(1, key="A"), record(2, key="B"))
+    effects = agent.process_together([record(1, key="A"), record(2, key="B")])
     assert [(effect.kind, effect.key) for effect in effects] == [("dead-letter", b'"A"'), ("dead-letter", b'"B"')]
     assert counts.written == {}
 

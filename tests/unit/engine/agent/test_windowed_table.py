@@ -42,7 +42,7 @@ class FakeWindowReader:
 
 
 def at(seconds: float, value: Any, partition: int = 0) -> InputRecord:
-    return record(value, timestamp=EPOCH + timedelta(seconds=seconds), partition=partition)
+    return record(value, timestamp=int(seconds * 1_000_000), partition=partition)
 
 
 def run(  # noqa: PLR0917
@@ -69,7 +69,7 @@ COUNT = "def f(v, counts):\n  counts[v] += 1\n  return counts[v].value()"
 
 def written(effects: list[Effect]) -> dict[tuple[str, int], str | None]:
     return {
-        (str(e.key, "utf-8"), int((e.window_start - EPOCH).total_seconds())): e.value.decode() if e.value else None
+        (str(e.key, "utf-8"), e.window_start // 1_000_000): e.value.decode() if e.value else None
         for e in effects
         if e.kind == "write" and e.key is not None and e.window_start is not None
     }
@@ -206,8 +206,8 @@ def test_a_function_changes_what_no_operator_does() -> None:
 
 
 def passed(effects: list[Effect], kind: str) -> list[tuple[str | None, float | None, float]]:
-    def seconds(moment: datetime | None) -> float | None:
-        return None if moment is None else (moment - EPOCH).total_seconds()
+    def seconds(moment: int | None) -> float | None:
+        return None if moment is None else moment / 1_000_000
 
     return [(e.stream, seconds(e.window_start), seconds(e.timestamp) or 0) for e in effects if e.kind == kind]
 
