@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.event import Decoder, InputRecord, JoinedValue, microseconds
+from kaspr_delta.engine.agent.input_rows import records_of
 from kaspr_delta.engine.agent.source import Source
-from kaspr_delta.engine.agent.stateless import records_of
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector, problem

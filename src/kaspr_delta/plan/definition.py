@@ -135,6 +135,12 @@ class SendPlan:
     ack: bool = False
     pass_through: bool = False
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every value goes to the same topic as it is; only keys may be made of it."""
+        others = (self.value_selector, self.partition_selector, self.headers_selector, self.predicate)
+        return self.topic is not None and not any(others)
+
 
 @dataclass(frozen=True, slots=True)
 class TableParameter:

@@ -123,6 +123,11 @@ def encode_value(name: SerializerName, value: Any) -> bytes | None:
     return None if value is None else _VALUES[name].encode(value)
 
 
+def encoder(name: SerializerName) -> Callable[[Any], bytes]:
+    """What makes bytes of a value that is not None. Raises SerializationError."""
+    return _VALUES[name].encode
+
+
 def decoder(name: SerializerName) -> Callable[[bytes], Any]:
     """What makes a function's values of bytes. Raises SerializationError."""
     return _VALUES[name].decode

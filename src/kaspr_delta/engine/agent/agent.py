@@ -13,11 +13,12 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
 from kaspr_delta.engine.agent.event import InputRecord
+from kaspr_delta.engine.agent.input_rows import in_partition_order, records_of
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.state import AgentState
-from kaspr_delta.engine.agent.stateless import RunAgent, in_partition_order, records_of
+from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.agent.take import taken
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.metrics import counter

@@ -129,17 +129,17 @@ class TopicDecoder:
     """Decodes records of a topic."""
 
     serializers: Serializers
-    _key: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
-    _value: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
+    key: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
+    value: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_key", key_decoder(self.serializers.key))
-        object.__setattr__(self, "_value", decoder(self.serializers.value))
+        object.__setattr__(self, "key", key_decoder(self.serializers.key))
+        object.__setattr__(self, "value", decoder(self.serializers.value))
 
     def __call__(self, record: InputRecord) -> tuple[Any, Any]:
         """The key and value of a record."""
         key, value = record[1], record[2]
-        return None if key is None else self._key(key), None if value is None else self._value(value)
+        return None if key is None else self.key(key), None if value is None else self.value(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,7 @@ class Executor:
             yield from level
 
     def _operation(self, plan: OperationPlan) -> Operation:
-        return Operation(plan, {p.parameter: self.table(p.table) for p in plan.tables}, self._init_scope)
+        return Operation(plan, {p.parameter: self.table(p.table) for p in plan.tables}, self.scope)
 
     def table(self, name: str) -> Table | WindowedTable:
         """A table as functions get it. Raises TypeError for a defaultSelector that returns no class."""
@@ -201,7 +201,8 @@ class Executor:
             return Table(state, default, read_only=self.read_only)
         return WindowedTable(state, clock, default, read_only=self.read_only)
 
-    def _init_scope(self) -> dict[str, Any]:
+    def scope(self) -> dict[str, Any]:
+        """What ``init`` made: the names that functions see."""
         known = (self.identity, self.plan.init)
         if known not in _init_scopes:
             scope: dict[str, Any] = {"context": {"app": self.app}}

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import repeat
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from kaspr_delta.engine.agent.by_column import ByColumn
 from kaspr_delta.engine.agent.effect import to_arrow
-from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.input_rows import records_of
 from kaspr_delta.engine.sequence import first_seq
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +26,11 @@ class RunAgent:
         context = TaskContext.get()
         # Each task numbers its effects from its own start, so that order inside a task is order by `seq`.
         seq = first_seq(context.partitionId() if context is not None else 0)
+        by_column = ByColumn.of(self.executor)
         for batch in batches:
-            effects = [effect for record in records_of(batch) for effect in self.executor.process(record)]
-            yield to_arrow(effects, seq)
-            seq += len(effects)
+            for effects in self._one_by_one(batch, seq) if by_column is None else by_column.effects(batch, seq):
+                yield effects
+                seq += effects.num_rows
 
-
-def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
-    """Rows with the columns of InputRecord, one by one."""
-    columns = [_values(rows.column(name)) for name in InputRecord._fields]
-    return map(InputRecord._make, zip(*columns, strict=True))
-
-
-def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
-    """The values of a column as InputRecord has them; most columns of text and headers have one value only."""
-    if column.null_count == len(column):
-        return repeat(None, len(column))
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-    elif pa.types.is_string(column.type) and len(found := column.unique()) == 1:
-        return repeat(found[0].as_py(), len(column))
-    values: list[Any] = column.to_pylist()
-    return values
-
-
-def in_partition_order(records: DataFrame) -> DataFrame:
-    """Records brought together by source and partition, each in the order in which it was written."""
-    return records.repartition("source", "partition").sortWithinPartitions("source", "partition", "offset")
+    def _one_by_one(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
+        yield to_arrow((effect for record in records_of(batch) for effect in self.executor.process(record)), seq)

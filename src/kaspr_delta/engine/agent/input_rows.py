@@ -1,0 +1,37 @@
+"""Input records as rows: as Spark hands them on, and one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kaspr_delta.engine.agent.event import InputRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
+    """Rows with the columns of InputRecord, one by one."""
+    columns = [_values(rows.column(name)) for name in InputRecord._fields]
+    return map(InputRecord._make, zip(*columns, strict=True))
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
+    """The values of a column as InputRecord has them; most columns of text and headers have one value only."""
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    elif pa.types.is_string(column.type) and len(found := column.unique()) == 1:
+        return repeat(found[0].as_py(), len(column))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def in_partition_order(records: DataFrame) -> DataFrame:
+    """Records brought together by source and partition, each in the order in which it was written."""
+    return records.repartition("source", "partition").sortWithinPartitions("source", "partition", "offset")

@@ -1,0 +1,148 @@
+"""The quick way gives what the executor gives event by event, and knows when it is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.engine.agent import by_column
+from kaspr_delta.engine.agent.by_column import ByColumn
+from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow
+from kaspr_delta.engine.agent.event import InputRecord
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.plan.definition import OperationPlan, TakePlan
+from tests.unit.engine.agent.agents import (
+    NOON,
+    executor,
+    filtered,
+    mapped,
+    record,
+    send_to,
+    sending,
+    table_plan,
+    table_state,
+)
+
+_INPUT = pa.schema(
+    [
+        ("source", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", SCHEMA.field("headers").type),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+DOUBLE = mapped("def f(v): return v * 2")
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_column, "_CHUNK", 3)
+
+
+def arrow(records: Sequence[InputRecord]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
+
+
+def quickly(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str, Any]]:
+    quick = ByColumn.of(agent)
+    assert quick is not None
+    return _plain(pa.Table.from_batches(quick.effects(arrow(records), 100), SCHEMA))
+
+
+def one_by_one(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str, Any]]:
+    effects = [effect for one in records for effect in agent.process(one)]
+    return _plain(pa.Table.from_batches([to_arrow(effects, 100)]))
+
+
+def _plain(rows: pa.Table) -> list[dict[str, Any]]:
+    plain: list[dict[str, Any]] = rows.to_pylist()
+    return plain
+
+
+def numbered(*values: Any) -> list[InputRecord]:
+    return [record(value, key=f"k{n}", offset=n, timestamp=NOON + n) for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "outputs"),
+    [
+        ((), [send_to()]),
+        ((DOUBLE,), [send_to()]),
+        ((DOUBLE, filtered("def f(v): return v % 4 == 0"), DOUBLE), [send_to()]),
+        ((filtered("def f(v): return []"),), [send_to()]),
+        ((mapped("def f(v): return None"),), [send_to()]),
+        ((mapped("def f(v): return {'n': v, 'all': [v]}"),), [send_to(), send_to("other", value="raw")]),
+        ((DOUBLE,), [send_to("a", key_selector="def k(v): return str(v)"), send_to("b")]),
+        ((DOUBLE,), [send_to(key_selector="async def k(v): return v")]),
+        ((mapped("def f(v):\n  if v == 4: raise ValueError(v)\n  return v"),), [send_to()]),
+        ((mapped("def f(v):\n  if v == 4: return (w for w in (v, v))\n  return v"),), [send_to()]),
+        ((mapped("def f(v):\n  yield v\n  yield v"),), [send_to()]),
+        ((mapped("async def f(v): return v + 1"),), [send_to()]),
+        ((DOUBLE,), []),
+    ],
+)
+def test_it_gives_what_one_event_after_another_gives(pipeline: tuple[OperationPlan, ...], outputs: list[Any]) -> None:
+    records = numbered(*range(8))
+    result = quickly(executor(*pipeline, outputs=outputs), records)
+    assert result == one_by_one(executor(*pipeline, outputs=outputs), records)
+
+
+def test_what_cannot_be_read_is_a_dead_letter_and_the_others_go_on() -> None:
+    records = numbered(1, 2, b"{oops", 4, 5)
+    records[3] = records[3]._replace(key=b"{no key")
+    records[4] = records[4]._replace(value=None, key=None, timestamp=None)
+    agent = executor(mapped("def f(v): return [v]"))
+    result = quickly(agent, records)
+    assert [row["kind"] for row in result] == ["send", "send", "dead-letter", "dead-letter", "send"]
+    assert [row["seq"] for row in result] == [100, 101, 102, 103, 104]
+    assert result == one_by_one(agent, records)
+
+
+def test_when_all_goes_well_functions_are_called_once_and_in_order() -> None:
+    init = "calls = []\ndef note(v):\n  calls.append(v)\n  return list(calls)"
+    agent = executor(mapped("def f(v): return note(v)"), init=init)
+    assert [row["value"] for row in quickly(agent, numbered(1, 2, 3, 4))] == [
+        b"[1]",
+        b"[1,2]",
+        b"[1,2,3]",
+        b"[1,2,3,4]",
+    ]
+
+
+def test_after_a_failure_init_runs_anew() -> None:
+    init = "calls = []\ndef note(v):\n  calls.append(1 / v)\n  return len(calls)"
+    agent = executor(mapped("def f(v): return note(v)"), init=init)
+    values = [row["value"] for row in quickly(agent, numbered(1, 1, 1, 0, 1, 1, 1)) if row["kind"] == "send"]
+    assert values == [b"1", b"2", b"3", b"1", b"2", b"3"]
+
+
+def test_an_event_that_never_ends_holds_up_only_itself() -> None:
+    agent = executor(mapped("def f(v):\n  while v == 2: pass\n  return v"))
+    agent = replace(agent, timeout=0.3)
+    assert [row["kind"] for row in quickly(agent, numbered(1, 2, 3, 4))] == ["send", "dead-letter", "send", "send"]
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        executor(mapped("def f(v): return context['event'].key")),
+        executor(mapped("x = []\ndef f(v):\n  x.append(v)\n  return x")),
+        executor(mapped("def f(v): return globals()['con' + 'text']")),
+        executor(mapped("def f(v, counts): return v", ["counts"]), tables=[table_state()]),
+        executor(sending(send_to())),
+        executor(outputs=[send_to(predicate="def p(v): return v")]),
+        executor(outputs=[send_to(None, name_selector="def n(v): return v")]),
+        executor(DOUBLE, take=TakePlan(2, 1_000)),
+        replace(executor(DOUBLE), topics=Topics({}, 1, changelogs={"out": table_plan()})),
+    ],
+)
+def test_agents_that_ask_for_more_than_the_value_go_event_by_event(agent: Executor) -> None:
+    assert ByColumn.of(agent) is None
