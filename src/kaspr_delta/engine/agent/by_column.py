@@ -1,14 +1,16 @@
 """The quick way through a pipeline, for agents whose functions ask for nothing but the value.
 
-Keys, values and times stay columns: no record, event or effect is made an object. Whatever is out of the ordinary (an
-exception, a result that fans out or is awaited, an event that takes too long) is left to the executor, which takes the
-events of its chunk one by one; functions are called once more for them.
+Keys, values and times stay columns: no record, event or effect is made an object. An event that is out of the ordinary
+(an exception, a result that fans out or is awaited, too much time) is left to the executor: its functions are called
+once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from types import CoroutineType
 from typing import Any, NamedTuple
 
@@ -24,9 +26,6 @@ from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition import OperationPlan, SendPlan
 from kaspr_delta.serde.serializers import encode_key, encoder
-
-# So many events are done once more when one of them is out of the ordinary.
-_CHUNK = 500
 
 
 class _Output(NamedTuple):
@@ -77,59 +76,64 @@ class ByColumn:
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``."""
         sends, keys, values = _Sends(), batch.column("key").to_pylist(), batch.column("value").to_pylist()
-        for first in range(0, batch.num_rows, _CHUNK):
-            before, last = len(sends.events), min(first + _CHUNK, batch.num_rows)
-            if self._runs(range(first, last), keys, values, sends):
-                continue
-            sends.cut(before)
-            yield from self._rows(sends, batch, seq)
-            seq += before
-            records = records_of(batch.slice(first, last - first))
-            effects = [effect for record in records for effect in self._executor.process(record)]
-            yield to_arrow(effects, seq)
-            seq += len(effects)
-            sends = _Sends()
+        event = 0
+        while event < batch.num_rows:
+            event, ordinary = self._run(event, keys, values, sends)
+            if not ordinary:
+                yield from self._rows(sends, batch, seq)
+                seq += len(sends.events)
+                sends = _Sends()
+                (record,) = records_of(batch.slice(event, 1))
+                effects = to_arrow(self._executor.process(record), seq)
+                yield effects
+                seq += effects.num_rows
+                event += 1
         yield from self._rows(sends, batch, seq)
 
-    def _runs(self, *chunk: Any) -> bool:
-        """Whether all goes well with a chunk; if not, ``init`` may have to run anew."""
+    def _run(
+        self, first: int, keys: Sequence[bytes | None], values: Sequence[bytes | None], sends: _Sends
+    ) -> tuple[int, bool]:
+        """Add what events send, from the first on, until one is out of the ordinary or much time has passed.
+
+        The next event, and whether it is an ordinary one as far as is known.
+        """
+        event, partition = first, self._executor.topics.partition
+        decode_key, decode = self._decoder.key, self._decoder.value
+        enough = monotonic() + self._executor.timeout / 2
         try:
             with self._limit:
-                self._run(*chunk)
+                steps = self._steps = self._steps or self._functions()
+                for event in range(first, len(values)):
+                    if monotonic() > enough:
+                        return event, True
+                    key, data = keys[event], values[event]
+                    if key is not None:
+                        decode_key(key)  # what nobody can read is a dead letter, whether or not a function asks for it
+                    value = None if data is None else decode(data)
+                    for filters, function in steps:
+                        result = function(value)
+                        if type(result) not in PLAIN:
+                            raise _more_than_a_value(result)
+                        if not filters:
+                            value = result
+                        elif not result:
+                            break
+                    else:
+                        for topic, encode, key_of in self._outputs:
+                            key = None if key_of is None else key_of(value)
+                            sends.values.append(None if value is None else encode(value))
+                            sends.keys.append(key)
+                            sends.topics.append(topic)
+                            sends.partitions.append(0 if key is None else partition(topic, key))
+                            sends.events.append(event)
         except AUTHORS_CODE_FAILED:
-            self._steps = None
-            return False
-        return True
+            sends.cut(bisect_left(sends.events, event))
+            self._steps = None  # `init` may have to run anew
+            return event, False
+        return len(values), True
 
-    def _run(
-        self, events: Iterable[int], keys: Sequence[bytes | None], values: Sequence[bytes | None], sends: _Sends
-    ) -> None:
-        """Add what events send. Raises what their functions raise, and _MoreThanAValueError."""
-        if self._steps is None:
-            self._steps = [(plan.kind == "filter", self._function(plan)) for plan in self._executor.plan.pipeline]
-        decode_key, decode, steps = self._decoder.key, self._decoder.value, self._steps
-        partition = self._executor.topics.partition
-        for event in events:
-            key, data = keys[event], values[event]
-            if key is not None:
-                decode_key(key)  # a record whose key nobody can read fails, whether or not a function asks for it
-            value = None if data is None else decode(data)
-            for filters, function in steps:
-                result = function(value)
-                if type(result) not in PLAIN:
-                    raise _more_than_a_value(result)
-                if not filters:
-                    value = result
-                elif not result:
-                    break
-            else:
-                for topic, encode, key_of in self._outputs:
-                    key = None if key_of is None else key_of(value)
-                    sends.values.append(None if value is None else encode(value))
-                    sends.keys.append(key)
-                    sends.topics.append(topic)
-                    sends.partitions.append(0 if key is None else partition(topic, key))
-                    sends.events.append(event)
+    def _functions(self) -> list[tuple[bool, Callable[[Any], Any]]]:
+        return [(plan.kind == "filter", self._function(plan)) for plan in self._executor.plan.pipeline]
 
     def _function(self, plan: OperationPlan) -> Callable[[Any], Any]:
         if plan.function is None:

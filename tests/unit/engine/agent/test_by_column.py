@@ -9,7 +9,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.agent import by_column
 from kaspr_delta.engine.agent.by_column import ByColumn
 from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow
 from kaspr_delta.engine.agent.event import InputRecord
@@ -42,11 +41,6 @@ _INPUT = pa.schema(
 DOUBLE = mapped("def f(v): return v * 2")
 
 
-@pytest.fixture(autouse=True)
-def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_column, "_CHUNK", 3)
-
-
 def arrow(records: Sequence[InputRecord]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
 
@@ -63,7 +57,11 @@ def one_by_one(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str
 
 
 def _plain(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows as dictionaries; of a traceback the last line, for what is around a function differs."""
     plain: list[dict[str, Any]] = rows.to_pylist()
+    for row in plain:
+        if row["problem"] is not None:
+            row["problem"]["detail"] = row["problem"]["detail"].splitlines()[-1]
     return plain
 
 
@@ -117,6 +115,13 @@ def test_when_all_goes_well_functions_are_called_once_and_in_order() -> None:
     ]
 
 
+def test_only_what_fails_is_called_once_more() -> None:
+    init = "from collections import Counter\ncalls = Counter()\ndef note(v):\n  calls[v] += 1\n  return calls[v]"
+    source = "def f(v):\n  if note(v) < 2 and v == 3: return (n for n in (v,))\n  return note(v)"
+    values = [row["value"] for row in quickly(executor(mapped(source), init=init), numbered(1, 3, 4))]
+    assert values == [b"2", b"3", b"2"]
+
+
 def test_after_a_failure_init_runs_anew() -> None:
     init = "calls = []\ndef note(v):\n  calls.append(1 / v)\n  return len(calls)"
     agent = executor(mapped("def f(v): return note(v)"), init=init)
@@ -128,6 +133,14 @@ def test_an_event_that_never_ends_holds_up_only_itself() -> None:
     agent = executor(mapped("def f(v):\n  while v == 2: pass\n  return v"))
     agent = replace(agent, timeout=0.3)
     assert [row["kind"] for row in quickly(agent, numbered(1, 2, 3, 4))] == ["send", "dead-letter", "send", "send"]
+
+
+def test_many_slow_events_are_no_event_that_takes_too_long() -> None:
+    init = "calls = []\nimport time"
+    agent = executor(mapped("def f(v):\n  calls.append(v)\n  time.sleep(0.03)\n  return len(calls)"), init=init)
+    assert [row["value"] for row in quickly(replace(agent, timeout=0.2), numbered(*range(12)))] == [
+        str(n).encode() for n in range(1, 13)
+    ]
 
 
 @pytest.mark.parametrize(
