@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Rows per second, of every stage and against peers.")
     parser.add_argument("--orders", type=int, default=100_000)
     parser.add_argument("--products", type=int, default=1_000)
-    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=3_000_000)
     parser.add_argument("--only", choices=("order-enrichment", "agents"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
