@@ -32,13 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """The session all tests share; the first test that needs it starts it."""
-    from kaspr_delta.runtime.session import spark_session
+    from tests.few_rows import session_for_few_rows
 
-    session = spark_session(tmp_path_factory.mktemp("spark") / "spark.log")
-    # A handful of rows is read faster than the code to read them is generated and compiled: a quarter of the time.
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-    return session
+    return session_for_few_rows(tmp_path_factory.mktemp("spark") / "spark.log")
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tests.few_rows import session_for_few_rows
 from tests.oracle.runner import run
 
 VISIBLE = Path(__file__).parent / "visible"
@@ -24,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen.directory.is_dir():
         parser.error(f"{chosen.directory} is no directory")
     with tempfile.TemporaryDirectory() as folder:
+        session_for_few_rows(Path(folder) / "spark.log")
         reports = run(chosen.directory, Path(folder), chosen.seed)
     screen = Console(markup=False, highlight=False, soft_wrap=True)
     for report in reports:
