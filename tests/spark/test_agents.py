@@ -67,7 +67,9 @@ def test_many_records_go_through_spark_workers_in_order(
 ) -> None:
     monkeypatch.setattr(agent_module, "_FEW_EVENTS", 3)
     app = open_app(spark, tmp_path)
-    app.topic("sentences").produce([{"key": f"k{n % 3}", "value": f"w{n} x{n}"} for n in range(50)])
+    app.topic("sentences").produce(
+        [{"key": f"k{n % 3}", "value": f"w{n} x{n}", "headers": {"number": f"n°{n}"}} for n in range(50)]
+    )
     report = app.run(only=["agent/split"])
     assert report.resources["agent/split"].rows_in == 50
     by_key: dict[str, list[str]] = {}
@@ -75,3 +77,5 @@ def test_many_records_go_through_spark_workers_in_order(
         by_key.setdefault(record["value"]["from"], []).append(record["key"])
     expected = {f"k{m}": [f"{c}{n}" for n in range(m, 50, 3) for c in "wx"] for m in range(3)}
     assert by_key == expected
+    told = {record["key"]: record["value"]["number"] for record in app.topic("words").records()}
+    assert told["w7"] == told["x7"] == "n°7"

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
 from kaspr_delta.engine.agent.event import InputRecord
-from kaspr_delta.engine.agent.input_rows import in_partition_order, records_of
+from kaspr_delta.engine.agent.input_rows import for_workers, in_partition_order, records_of
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.source import Source
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 _EFFECT_COLUMNS = EFFECTS.columns.removesuffix(f", {BATCH}")
 # Up to this many events are handled where the batch is, without Python workers.
 _FEW_EVENTS = 1_000
-# A backlog of an ordered agent is taken in pieces that fit the driver.
-_ORDERED_BATCH = "64m"
+# A backlog of an ordered agent is taken in pieces that fit the driver: what a file holds may be ten times its length.
+_ORDERED_BATCH = "8m"
 
 
 class Agent(Pipeline[AgentPlan]):
@@ -108,7 +108,7 @@ class Agent(Pipeline[AgentPlan]):
         records = Rows.of(batch, _FEW_EVENTS)
         run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
         if records.table is None:
-            effects = Rows(in_partition_order(batch).mapInArrow(run, _EFFECT_COLUMNS))
+            effects = Rows(in_partition_order(for_workers(batch)).mapInArrow(run, _EFFECT_COLUMNS))
             read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
         else:
             in_order = records.table.sort_by("offset")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.event import InputRecord
 
@@ -15,9 +18,28 @@ if TYPE_CHECKING:
 
 
 def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
-    """Rows with the columns of InputRecord, one by one."""
-    columns = [_values(rows.column(name)) for name in InputRecord._fields]
+    """Rows with the columns of InputRecord, one by one; headers may be text (see ``for_workers``)."""
+    columns = [(_headers if name == "headers" else _values)(rows.column(name)) for name in InputRecord._fields]
     return map(InputRecord._make, zip(*columns, strict=True))
+
+
+def for_workers(records: DataFrame) -> DataFrame:
+    """Records on their way to Python workers: headers as JSON text, their values as base64.
+
+    Arrays of structs cost more on that way than all other columns together, also where they are empty.
+    """
+    return records.drop("arrived").withColumn("headers", F.to_json("headers", {"ignoreNullFields": "false"}))
+
+
+def _headers(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
+    if not pa.types.is_string(column.type):
+        return _values(column)
+    return (None if text is None else list(map(_header, json.loads(text))) for text in column.to_pylist())
+
+
+def _header(encoded: dict[str, str | None]) -> dict[str, Any]:
+    value = encoded["value"]
+    return {"key": encoded["key"], "value": None if value is None else base64.b64decode(value)}
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
