@@ -48,10 +48,7 @@ def to_record(row: Mapping[str, Any], serializers: Serializers) -> dict[str, Any
 
 def milliseconds(moment: datetime | None) -> int | None:
     """A timestamp as Kafka writes it."""
-    if moment is None:
-        return None
-    aware = moment if moment.tzinfo is not None else moment.astimezone(timezone.utc)
-    return (aware - EPOCH) // timedelta(milliseconds=1)
+    return None if moment is None else microseconds(moment) // 1_000
 
 
 def _moment(record: Mapping[str, Any]) -> int:

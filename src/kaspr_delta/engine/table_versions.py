@@ -33,8 +33,7 @@ def newest_rows(table: LiveTable, spark: SparkSession, version: int, keys: DataF
 
 def rows_by_their_time(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
     """Every row as it is, from its event's time on: those of a table of which nothing was seen before."""
-    rows = newest_rows(table, spark, version, keys)
-    return in_their_own_time(rows)
+    return in_their_own_time(newest_rows(table, spark, version, keys))
 
 
 def versions(table: LiveTable, spark: SparkSession, after: int, upto: int, keys: DataFrame | None) -> DataFrame:

@@ -27,10 +27,6 @@ class Task(Pipeline[TaskPlan]):
     __slots__ = ()
 
     @property
-    def turn(self) -> str:
-        return str(self.ref)
-
-    @property
     def timed(self) -> bool:
         return True
 

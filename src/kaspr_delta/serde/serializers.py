@@ -43,11 +43,18 @@ class Serializer(Protocol):
         ...
 
 
+# The same few keys come again and again; text is the kind of object that nobody can change.
+_parse_text = lru_cache(maxsize=100_000)(json_text.parse)
+
+
+def _parse_key(text: str | bytes) -> Any:
+    return _parse_text(text) if text[:1] == b'"' else json_text.parse(text)
+
+
 class _Json:
     """JSON text in UTF-8; bytes pass through unencoded, as in Kaspr."""
 
-    def decode(self, data: bytes) -> Any:
-        return json_text.parse(data)
+    decode = staticmethod(json_text.parse)
 
     def encode(self, value: Any) -> bytes:
         return value if isinstance(value, bytes) else json_text.value_text(value).encode()
@@ -56,15 +63,10 @@ class _Json:
 class _JsonKey(_Json):
     """JSON keys are canonical, so that equal keys are equal bytes and reach the same partition."""
 
-    def decode(self, data: bytes) -> Any:
-        return _parse_text(data) if data[:1] == b'"' else json_text.parse(data)
+    decode = staticmethod(_parse_key)
 
     def encode(self, value: Any) -> bytes:
         return value if isinstance(value, bytes) else json_text.canonical_key(value).encode()
-
-
-# The same few keys come again and again; text is the kind of object that nobody can change.
-_parse_text = lru_cache(maxsize=100_000)(json_text.parse)
 
 
 class _Raw:

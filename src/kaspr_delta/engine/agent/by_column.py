@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow
+from kaspr_delta.engine.agent.effect import columns_to_arrow, to_arrow
 from kaspr_delta.engine.agent.event import TopicDecoder
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.input_rows import records_of
@@ -147,16 +147,14 @@ class ByColumn:
         if not count:
             return
         columns = {
-            "kind": pa.repeat(pa.scalar("send"), count),
-            "target": pa.array(sends.topics, pa.string()),
-            "key": pa.array(sends.keys, pa.binary()),
-            "value": pa.array(sends.values, pa.binary()),
-            "timestamp": batch.column("timestamp").cast(SCHEMA.field("timestamp").type).take(pa.array(sends.events)),
-            "partition": pa.array(sends.partitions, pa.int32()),
-            "seq": pa.array(range(seq, seq + count), pa.int64()),
+            "kind": pa.repeat("send", count),
+            "target": sends.topics,
+            "key": sends.keys,
+            "value": sends.values,
+            "timestamp": batch.column("timestamp").take(pa.array(sends.events)),
+            "partition": sends.partitions,
         }
-        arrays = [columns[of.name] if of.name in columns else pa.nulls(count, of.type) for of in SCHEMA]
-        yield pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        yield columns_to_arrow(columns, count, seq)
 
 
 class _MoreThanAValueError(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -60,7 +60,17 @@ def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:
     """Effects as rows of SCHEMA, numbered from ``first_seq``."""
     rows = list(effects)
     columns = dict(zip(Effect._fields, zip(*rows, strict=True), strict=True)) if rows else {}
-    columns["seq"] = range(first_seq, first_seq + len(rows))
-    return pa.RecordBatch.from_arrays(
-        [pa.array(columns.get(field.name, ()), field.type) for field in SCHEMA], schema=SCHEMA
-    )
+    return columns_to_arrow(columns, len(rows), first_seq)
+
+
+def columns_to_arrow(columns: Mapping[str, Any], count: int, first_seq: int) -> pa.RecordBatch:
+    """So many effects as rows of SCHEMA, column by column; those that are not given are empty."""
+    given = {**columns, "seq": range(first_seq, first_seq + count)}
+
+    def column(of: pa.Field) -> pa.Array:
+        values = given.get(of.name)
+        if values is None:
+            return pa.nulls(count, of.type)
+        return values.cast(of.type) if isinstance(values, pa.Array) else pa.array(values, of.type)
+
+    return pa.RecordBatch.from_arrays([column(of) for of in SCHEMA], schema=SCHEMA)

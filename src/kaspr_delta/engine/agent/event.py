@@ -17,8 +17,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def microseconds(moment: datetime) -> int:
-    """A time as records have it."""
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    """A time as records have it; one without a time zone, as Spark collects them, is this machine's."""
+    aware = moment if moment.tzinfo is not None else moment.astimezone(timezone.utc)
+    return (aware - EPOCH) // timedelta(microseconds=1)
 
 
 def moment_of(microseconds: int) -> datetime:

@@ -149,9 +149,8 @@ class Executor:
         effects = step.begin(context, timestamp)
         try:
             with self._limit:
-                if self.clocks:
-                    for clock in self.clocks.values():
-                        clock.arrive(records)
+                for clock in self.clocks.values():
+                    clock.arrive(records)
                 finals = operations[0].apply(step, value) if len(operations) == 1 else self._finals(step, value)
                 for final in finals:
                     for output in self.plan.outputs:

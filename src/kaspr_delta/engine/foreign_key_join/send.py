@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import Selector, duplicates, problem
+from kaspr_delta.engine.selector import Problem, Selector, duplicates, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.join_plans import JoinType
 from kaspr_delta.serde.table_text import TableText
@@ -88,13 +88,13 @@ class Extract:
             return LeftRow(None, None, stale=woken)
         return self._extract(key, left, left_hash, duplicates(copies, left))._replace(stale=woken)
 
-    def _extract(self, key: str, left: str, left_hash: str | None, duplicates: dict[str, str | None] | None) -> LeftRow:
+    def _extract(self, key: str, left: str, left_hash: str | None, doubled: Problem | None) -> LeftRow:
         try:
             value, left_key = self.left.value_object(left), self.left.event_key(key)
         except SerializationError as error:
             return LeftRow(None, None, None, problem("value cannot be read", str(error), left))
         fk, failure = self.extractor(value, left_key, left)
-        return LeftRow(left, left_hash, fk, failure or duplicates)
+        return LeftRow(left, left_hash, fk, failure or doubled)
 
 
 def send(known: Rows, join_type: JoinType, extract: Extract) -> Rows:

@@ -10,7 +10,6 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.event import EPOCH
+from kaspr_delta.engine.agent.event import microseconds
 from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
@@ -161,7 +160,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         unread: defaultdict[int, dict[Side, list[int]]] = defaultdict(lambda: {"left": [], "right": []})
         for row in found:
             side: Side = row["side"]
-            timestamp = _milliseconds(row["timestamp"])
+            timestamp = microseconds(row["timestamp"]) // 1_000
             if row["met"] or timestamp < self.window.closed(side, newest[row["partition"]]):
                 kept = Buffered(side, row["id"], row["key"], row["value"], timestamp, row["pending"], row["arrived"])
                 rows[row["partition"]].append(kept)
@@ -187,7 +186,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
 def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
     """A row of RECORD as the join takes it."""
     place = f"{side}:{row['source']}/{row['offset']}"
-    record = StreamRecord(side, place, row["key"], row["value"], _milliseconds(row["timestamp"]))
+    record = StreamRecord(side, place, row["key"], row["value"], microseconds(row["timestamp"]) // 1_000)
     return Arrived(row["partition"], row["offset"], record)
 
 
@@ -197,11 +196,6 @@ def _letters(unreadable: pa.Table) -> pa.Table:
     letters = unreadable.select(["key", "timestamp", "source", "partition", "problem"])
     letters = letters.append_column("kind", pa.array(["state"] * count, pa.string()))
     return letters.append_column("failed", pa.array([True] * count, pa.bool_()))
-
-
-def _milliseconds(moment: datetime) -> int:
-    aware = moment if moment.tzinfo is not None else moment.astimezone(timezone.utc)
-    return (aware - EPOCH) // timedelta(milliseconds=1)
 
 
 def _as_json(state: Mapping[str, Any]) -> dict[str, Any]:
