@@ -49,6 +49,7 @@ SAMPLE: Mapping[str, Mapping[str, Any]] = {
     "hand-table-table-outer.json": {},
     "hand-to-table-stream.json": {},
     "hand-windowed-count-hopping.json": {"grace_ms": 5, "emit": "update"},
+    "hand-windowed-count-tumbling.json": {"grace_ms": 0, "emit": "close", "retention_ms": 86_400_000},
 }
 # What each broken hop gets wrong in at least one of them.
 HANDFUL = [

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.clock import Clock
+from kaspr_delta.engine.agent.effect import to_rows
 from kaspr_delta.engine.agent.ordered import passed_windows
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.log import Start
@@ -114,9 +115,8 @@ class StreamAggregation(Aggregation):
         """Windows that have closed or expired, as rows of the log."""
         clock = Clock(window, self.plan.name, before)
         clock.times.update(after)
-        passed = [(e.kind, e.stream, e.window_start, e.timestamp) for e in passed_windows(self.plan.name, clock)]
-        columns = "kind STRING, stream STRING, window_start TIMESTAMP, timestamp TIMESTAMP"
-        return spark.createDataFrame(passed, columns)
+        effects = to_rows(spark, passed_windows(self.plan.name, clock))
+        return effects.df.select("kind", "stream", "window_start", "timestamp")
 
 
 def _grouped(records: DataFrame) -> DataFrame:
