@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
+from kaspr_delta.engine.agent.effect import SCHEMA, WORKERS_COLUMNS, from_workers, to_arrow, to_rows
 from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.engine.agent.input_rows import for_workers, in_partition_order, records_of
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
@@ -26,12 +26,10 @@ from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.plan.definition import AgentPlan
-from kaspr_delta.storage.layout import BATCH, EFFECTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_EFFECT_COLUMNS = EFFECTS.columns.removesuffix(f", {BATCH}")
 # Up to this many events are handled where the batch is, without Python workers.
 _FEW_EVENTS = 1_000
 # A backlog of an ordered agent is taken in pieces that fit the driver: what a file holds may be ten times its length.
@@ -108,7 +106,8 @@ class Agent(Pipeline[AgentPlan]):
         records = Rows.of(batch, _FEW_EVENTS)
         run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
         if records.table is None:
-            effects = Rows(in_partition_order(for_workers(batch)).mapInArrow(run, _EFFECT_COLUMNS))
+            records_in_order = in_partition_order(for_workers(batch))
+            effects = Rows(from_workers(records_in_order.mapInArrow(run.in_workers, WORKERS_COLUMNS)))
             read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
         else:
             in_order = records.table.sort_by("offset")

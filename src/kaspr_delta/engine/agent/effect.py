@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.storage.layout import BATCH, EFFECTS, HEADERS, PROBLEM
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -31,6 +35,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+# The same on the way out of Python workers (see ``as_text``).
+WORKERS_COLUMNS = EFFECTS.columns.removesuffix(f", {BATCH}").replace(HEADERS, "STRING").replace(PROBLEM, "STRING")
 
 # The columns that make a send a record of its topic.
 RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
@@ -74,3 +80,27 @@ def columns_to_arrow(columns: Mapping[str, Any], count: int, first_seq: int) -> 
         return values.cast(of.type) if isinstance(values, pa.Array) else pa.array(values, of.type)
 
     return pa.RecordBatch.from_arrays([column(of) for of in SCHEMA], schema=SCHEMA)
+
+
+def as_text(effects: pa.RecordBatch) -> pa.RecordBatch:
+    """Effects on their way out of Python workers: headers and problems as JSON text, bytes in it as base64.
+
+    Arrays and structs cost Spark more on that way than all other columns together, also where they are empty.
+    """
+    for place, of in enumerate(SCHEMA):
+        if pa.types.is_nested(of.type):
+            column = effects.column(place)
+            texts = pa.nulls(len(column), pa.string())
+            if column.null_count < len(column):
+                texts = pa.array([None if value is None else _text(value) for value in column.to_pylist()], pa.string())
+            effects = effects.set_column(place, of.name, texts)
+    return effects
+
+
+def from_workers(rows: DataFrame) -> DataFrame:
+    """Effects as they are in the log, from what ``as_text`` made of them."""
+    return rows.withColumns({"headers": F.from_json("headers", HEADERS), "problem": F.from_json("problem", PROBLEM)})
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=lambda data: base64.b64encode(data).decode())

@@ -56,4 +56,4 @@ def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
 
 def in_partition_order(records: DataFrame) -> DataFrame:
     """Records brought together by source and partition, each in the order in which it was written."""
-    return records.repartition("source", "partition").sortWithinPartitions("source", "partition", "offset")
+    return records.repartition("source", "partition").sortWithinPartitions("offset")
