@@ -1,6 +1,6 @@
 """Runs one resource of an application and kills itself, for good, around one of its writes.
 
-    python killed_run.py MANIFESTS WAREHOUSE KIND/NAME TABLE before|after
+    python -m tests.spark.killed_run MANIFESTS WAREHOUSE KIND/NAME TABLE before|after
 
 Nothing else runs, so that every write to TABLE is that resource's.
 """
@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
 from kaspr_delta import Application
 from kaspr_delta.storage.delta import Delta
+from tests.few_rows import session_for_few_rows
 
 
 def kill_around(method: str, victim_table: str, moment: str) -> None:
@@ -33,7 +35,7 @@ def kill_around(method: str, victim_table: str, moment: str) -> None:
 
 def main(manifests: str, warehouse: str, victim: str, table: str, moment: str) -> None:
     """Run until killed."""
-    app = Application.open(manifests, warehouse=warehouse)
+    app = Application.open(manifests, warehouse=warehouse, spark=session_for_few_rows(Path(warehouse, "killed.log")))
     for method in ("append", "upsert"):
         kill_around(method, table, moment)
     app.run(only=[victim])

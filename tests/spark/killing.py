@@ -12,6 +12,8 @@ import networkx as nx
 from kaspr_delta import Application
 from kaspr_delta.plan.application_plan import Plan
 
+_ROOT = Path(__file__).parents[2]
+
 Point = tuple[str, str]
 """A Delta table, and ``before`` or ``after`` it is written."""
 
@@ -38,6 +40,6 @@ def run_others(app: Application, victim: str) -> None:
 
 def killed(manifests: Path, warehouse: Path, victim: str, point: Point) -> None:
     """Run a resource in a process that is killed at the point."""
-    command = [sys.executable, str(Path(__file__).with_name("killed_run.py")), str(manifests), str(warehouse)]
-    done = subprocess.run([*command, victim, *point], capture_output=True, text=True, timeout=600, check=False)  # noqa: S603
+    command = [sys.executable, "-m", "tests.spark.killed_run", str(manifests), str(warehouse), victim, *point]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=600, check=False)  # noqa: S603
     assert done.returncode == -9, done.stdout + done.stderr
