@@ -11,7 +11,7 @@ from kaspr_delta.jobs import Deployment, application_resources
 def load_resources(bundle: Bundle) -> Resources:
     """The schema, the volume and the jobs of the application, for the selected target."""
     try:
-        return application_resources(Deployment.from_variables(bundle.variables), Path.cwd())
+        return application_resources(Deployment.from_variables(bundle.variables, bundle.target), Path.cwd())
     except UsageError as error:
         resources = Resources()
         resources.add_diagnostic_error(str(error))

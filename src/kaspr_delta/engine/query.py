@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Memo, Start
 from kaspr_delta.engine.progress import BatchReport, Progress, folded_batches
@@ -36,7 +36,11 @@ _SIDE_BY_SIDE = 4
 
 @dataclass
 class Query:
-    """A resource with its log and, once it has recovered, its checkpoint."""
+    """A resource with its log and, once it has recovered, its checkpoint.
+
+    Spark Connect ships it to a process of its server, which runs the batches of the stream; ticks stay where it was
+    made. From then on each of the two learns from the log what the other has committed.
+    """
 
     delta: Delta
     resource: Resource
@@ -52,10 +56,15 @@ class Query:
     # The tables it reads as they were before the last stream that ended by itself, or that runs now.
     _processed: Mapping[str, int] = field(default_factory=dict, init=False)
     _running: Mapping[str, int] = field(default_factory=dict, init=False)
+    _shipped: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.log = Log(self.delta, self.resource.log_table)
         self.progress = Progress(self.delta, str(self.resource.ref))
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._shipped = True
+        return self.__dict__
 
     def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Before the first batch: finish what a killed run had committed but not folded (see ``folded_batches``).
@@ -101,6 +110,8 @@ class Query:
         if self.failure is not None:  # it may have committed a batch that it did not fold
             self.failure = None
             self.recover(spark, folded_batches(self.delta, spark))
+        with self.delta.namespace.turn(self.resource.turn):
+            self._learn(spark)
         self._running = self._streamed().newest(spark, self._start.positions)
         if not self._running or (every is None and self._running == self._processed):
             return None
@@ -116,6 +127,8 @@ class Query:
         started = time.monotonic()
         spark = batch.sparkSession
         with self._turn(spark):
+            if self.resource.timed:  # otherwise nobody else commits while the stream runs
+                self._learn(spark)
             # A replay that finds its batch in the log computes nothing: `recover` has folded it.
             if batch_id <= self._memo.stream:
                 return
@@ -127,6 +140,7 @@ class Query:
         """A batch for what the clock has made due, outside the stream; the number of rows it took up."""
         started = time.monotonic()
         with self._turn(spark):
+            self._learn(spark)
             decision = self.resource.due(spark, self._memo.state, ending=ending)
             if decision is None:
                 return 0
@@ -153,6 +167,12 @@ class Query:
                 for companion in self.companions:
                     companion._finish(spark, folded)  # noqa: SLF001  under the turn that all share
             yield
+
+    def _learn(self, spark: SparkSession) -> None:
+        """Go on from what the log says, where another process commits to it too."""
+        if self._shipped:
+            tail = self._finish(spark, folded_batches(self.delta, spark))
+            self._last, self._memo = tail.last, tail.memo
 
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, started: float) -> None:
         if decision.effects.empty and decision.state == self._memo.state:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +34,8 @@ class Rows:
     @classmethod
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
         """Rows that are on the driver already."""
+        if table.num_rows == 0:  # of which Spark Connect has to be told the columns
+            return cls(spark.createDataFrame([], from_arrow_schema(table.schema, prefer_timestamp_ntz=False)), table)
         return cls(spark.createDataFrame(table).coalesce(1), table)
 
     @classmethod

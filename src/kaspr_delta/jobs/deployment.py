@@ -2,63 +2,82 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from kaspr_delta.errors import NotFoundError, UsageError
-from kaspr_delta.jobs.quartz import quartz_problem, timezone_problem
+from kaspr_delta.jobs.principal import Principal
+from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
 
 Mode = Literal["scheduled", "continuous"]
-Compute = Literal["default", "serverless", "cluster"]
+ComputeKind = Literal["default", "serverless", "cluster"]
+
+_LISTS = ("notify", "viewers", "operators")
+_NUMBERS = {"workers": 1, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
+_MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """One target's settings. Raises UsageError for those that a workspace would refuse or misunderstand.
 
-    ``application`` is a folder name in ``bundles/``. ``schema`` may be empty: then each application has the schema its
-    plan names. ``compute`` ``default`` is serverless for scheduled jobs and a job cluster for continuous ones;
-    ``spark_version``, ``node_type`` and ``workers`` describe that cluster.
+    ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. ``schedule`` and ``timezone``
+    may be empty: then the KasprApp's annotations count, or else every quarter of an hour, UTC. ``schema`` may be empty:
+    then each application has the schema its plan names. ``compute`` ``default`` is serverless for scheduled jobs and a
+    job cluster for continuous ones; ``spark_version``, ``node_type`` and ``workers`` describe that cluster.
+
+    A failed task of a scheduled job is tried ``retries`` times more, and none runs longer than ``timeout_minutes``.
+    ``notify`` are mail addresses, told of failures and of more than ``backlog_bytes`` of unread data (0: no limit).
+    ``sql_warehouse`` is the id of that from which a Databricks App reads the tables; empty: no App is deployed.
     """
 
     application: str = "order-system"
+    target: str = "dev"
     mode: Mode = "scheduled"
-    schedule: str = "0 0/15 * * * ?"
-    timezone: str = "UTC"
+    schedule: str = ""
+    timezone: str = ""
     catalog: str = "main"
     schema: str = ""
-    compute: Compute = "default"
+    compute: ComputeKind = "default"
     spark_version: str = "17.3.x-scala2.13"
     node_type: str = "i3.xlarge"
     workers: int = 1
     environment_version: str = "4"
+    retries: int = 2
+    timeout_minutes: int = 360
+    notify: tuple[str, ...] = ()
+    backlog_bytes: int = 1_000_000_000
+    viewers: tuple[Principal, ...] = ()
+    operators: tuple[Principal, ...] = ()
+    sql_warehouse: str = ""
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, get_args(Mode))
-        _one_of("compute", self.compute, get_args(Compute))
-        for name in ("application", "catalog", "spark_version", "node_type", "environment_version"):
+        _one_of("compute", self.compute, get_args(ComputeKind))
+        for name in ("application", "target", "catalog", "spark_version", "node_type", "environment_version"):
             if not getattr(self, name).strip():
                 msg = f"variable {name!r} is empty"
                 raise UsageError(msg)
-        if self.workers < 1:
-            msg = f"variable 'workers' is {self.workers}, expected 1 or more"
-            raise UsageError(msg)
+        for name, least in _NUMBERS.items():
+            if getattr(self, name) < least:
+                msg = f"variable {name!r} is {getattr(self, name)}, expected {least} or more"
+                raise UsageError(msg)
         if self.mode == "scheduled":
-            _refuse("schedule", quartz_problem(self.schedule))
-            _refuse("timezone", timezone_problem(self.timezone))
+            _refuse("schedule", quartz_problem(self.schedule) if self.schedule else None)
+            _refuse("timezone", timezone_problem(self.timezone) if self.timezone else None)
+        for address in self.notify:
+            _refuse("notify", None if _MAIL.fullmatch(address) else f"{address!r} is no mail address")
 
     @classmethod
-    def from_variables(cls, variables: Mapping[str, Any]) -> Deployment:
-        """The deployment that the bundle's variables describe; those of other names are not for us."""
-        wishes = {name: str(variables[name]).strip() for name in cls.__slots__ if name in variables}
-        workers = wishes.pop("workers", None)
-        if workers is None:
-            return cls(**wishes)  # type: ignore[arg-type]  # Literals and numbers are checked when it is made
-        if not workers.isdecimal():
-            msg = f"variable 'workers' is {workers!r}, expected a number"
-            raise UsageError(msg)
-        return cls(**wishes, workers=int(workers))  # type: ignore[arg-type]  # as above
+    def from_variables(cls, variables: Mapping[str, Any], target: str = "dev") -> Deployment:
+        """The deployment to a target that the bundle's variables describe; those of other names are not for us."""
+        settings: dict[str, Any] = {"target": target}
+        for name in cls.__slots__:
+            if name in variables and name != "target":
+                settings[name] = _setting(name, str(variables[name]).strip())
+        return cls(**settings)
 
     @property
     def folder(self) -> str:
@@ -69,6 +88,19 @@ class Deployment:
     def serverless(self) -> bool:
         """Whether tasks run on serverless compute."""
         return self.compute == "serverless" or (self.compute == "default" and self.mode == "scheduled")
+
+
+def _setting(name: str, text: str) -> Any:
+    """A variable's text as what it means. Raises UsageError."""
+    if name in _NUMBERS:
+        if not text.isdecimal():
+            msg = f"variable {name!r} is {text!r}, expected a number"
+            raise UsageError(msg)
+        return int(text)
+    if name in _LISTS:
+        listed = tuple(part for part in (part.strip() for part in text.split(",")) if part)
+        return listed if name == "notify" else tuple(map(Principal.of, listed))
+    return text
 
 
 def _one_of(variable: str, value: str, known: tuple[str, ...]) -> None:

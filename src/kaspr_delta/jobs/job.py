@@ -1,41 +1,31 @@
-"""Databricks jobs out of units of work."""
+"""Databricks jobs out of units of work and of tasks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from databricks.bundles.core import VariableOrDict, VariableOrList
 from databricks.bundles.jobs import (
-    ClusterSpec,
     Continuous,
     CronSchedule,
-    DataSecurityMode,
-    Environment,
     Job,
-    JobCluster,
-    JobEnvironment,
-    Library,
-    PythonPyPiLibrary,
-    PythonWheelTask,
     QueueSettings,
     Task,
     TaskDependency,
     TaskRetryMode,
+    TriggerSettings,
 )
 
+from kaspr_delta.jobs import oversight
+from kaspr_delta.jobs.compute import Compute
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.work import Work
+from kaspr_delta.jobs.trigger import trigger_of
+from kaspr_delta.jobs.work import Work, task_key
 from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef, TaskPlan
 
-PACKAGE = "kaspr_delta"
-ENTRY_POINT = "kaspr-delta"
-WHEEL = "dist/*.whl"
-ENVIRONMENT_KEY = "kaspr"
-CLUSTER_KEY = "kaspr"
-RETRIES = 2
-RETRY_AFTER_MILLIS = 60_000
-# A first load may take hours; a task that takes longer than this hangs.
-TASK_TIMEOUT_SECONDS = 6 * 3600
+FRAMEWORK = "kaspr-delta"
+EVERY_QUARTER_OF_AN_HOUR = "0 0/15 * * * ?"
+_RETRY_AFTER_MILLIS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,102 +38,91 @@ class JobBuilder:
 
     def scheduled(self, work: tuple[Work, ...]) -> Job:
         """One job that runs all units of work in the order of the data, then ends."""
-        return Job(
-            name=self.plan.application,
-            description=f"Agents, joins and made tables of {self.plan.application}, until everything is caught up",
-            schedule=CronSchedule(
-                quartz_cron_expression=self.deployment.schedule, timezone_id=self.deployment.timezone
-            ),
-            # A run that comes while another one is busy waits for it: two must not fold the same tables.
-            max_concurrent_runs=1,
-            queue=QueueSettings(enabled=True),
-            tasks=[self._scheduled_task(unit) for unit in work],
-            environments=self._environments(),
-            job_clusters=self._clusters(),
-            tags=self._tags(),
+        wanted, declared = self.deployment, self.plan.job_schedule
+        job = self._job(self.plan.application, [self._ending(self._task_of(unit), unit.after) for unit in work])
+        job.description = f"Agents, joins and made tables of {self.plan.application}, until everything is caught up"
+        job.schedule = CronSchedule(
+            quartz_cron_expression=wanted.schedule or declared.quartz or EVERY_QUARTER_OF_AN_HOUR,
+            timezone_id=wanted.timezone or declared.timezone or "UTC",
         )
+        # A run that comes while another one is busy waits for it: two must not fold the same tables.
+        job.queue = QueueSettings(enabled=True)
+        return job
 
     def continuous(self, unit: Work) -> Job:
         """A job that keeps one unit of work running. Databricks itself restarts it, with growing pauses."""
+        # Serverless compute has no endless triggers: there a continuous job runs until quiet and is started again.
+        job = self._job(f"{self.plan.application}: {unit.title}", [self._task_of(unit, endless=not self._serverless)])
+        job.description = unit.description or None
+        job.continuous = Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)
+        return job
+
+    def of_task(self, task: TaskPlan) -> Job:
+        """A job for a task of the manifests, started when that is due; without a schedule by whoever wants it.
+
+        A schedule that no trigger can say is kept by a run that never ends.
+        """
+        trigger = trigger_of(task.schedule) if task.schedule is not None else None
+        endless = task.schedule is not None and trigger is None
+        made = self._task(task_key((task.ref,)), (task.ref,), task.description, endless=endless)
+        job = self._job(f"{self.plan.application}: {task.ref}", [made if endless else self._ending(made, ())])
+        job.description = task.description or None
+        if isinstance(trigger, CronSchedule):
+            job.schedule = trigger
+        elif isinstance(trigger, TriggerSettings):
+            job.trigger = trigger
+        elif endless:
+            job.continuous = Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)
+        # A moment that falls into the run before is left out, as on a laptop.
+        job.queue = QueueSettings(enabled=False)
+        return job
+
+    @property
+    def _serverless(self) -> bool:
+        return self.deployment.serverless
+
+    def _job(self, name: str, tasks: list[Task]) -> Job:
+        compute = self._compute
         return Job(
-            name=f"{self.plan.application}: {unit.title}",
-            description=unit.description or None,
-            continuous=Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE),
+            name=name,
             max_concurrent_runs=1,
-            tasks=[self._task(unit)],
-            environments=self._environments(),
-            job_clusters=self._clusters(),
-            tags=self._tags(),
+            tasks=tasks,  # type: ignore[arg-type]  # lists are invariant
+            environments=compute.environments(),
+            job_clusters=compute.clusters(),
+            tags=dict(compute.tags),
+            health=oversight.health(self.deployment),
+            email_notifications=oversight.notifications(self.deployment),
+            notification_settings=oversight.notification_settings(self.deployment),
+            permissions=oversight.permissions(self.deployment),  # type: ignore[arg-type]  # as above
         )
 
-    def _scheduled_task(self, unit: Work) -> Task:
-        task = self._task(unit)
-        task.depends_on = [TaskDependency(task_key=key) for key in unit.after]
-        task.max_retries = RETRIES
-        task.min_retry_interval_millis = RETRY_AFTER_MILLIS
+    @property
+    def _compute(self) -> Compute:
+        tags = {"framework": FRAMEWORK, "application": self.plan.application, "target": self.deployment.target}
+        return Compute(self.deployment, self.plan.python_packages, tags)
+
+    def _ending(self, task: Task, after: tuple[str, ...]) -> Task:
+        """The task as one that comes to an end: it is tried again when it fails, and given up when it hangs."""
+        task.depends_on = [TaskDependency(task_key=key) for key in after]
+        task.max_retries = self.deployment.retries
+        task.min_retry_interval_millis = _RETRY_AFTER_MILLIS
         task.retry_on_timeout = False
-        task.timeout_seconds = TASK_TIMEOUT_SECONDS
+        task.timeout_seconds = self.deployment.timeout_minutes * 60
         return task
 
-    def _task(self, unit: Work) -> Task:
-        wheel = PythonWheelTask(package_name=PACKAGE, entry_point=ENTRY_POINT, parameters=self._parameters(unit))
-        description = f"{unit.title}: {unit.description}" if unit.description else unit.title
-        if self.deployment.serverless:
-            return Task(
-                task_key=unit.key,
-                description=description,
-                python_wheel_task=wheel,
-                environment_key=ENVIRONMENT_KEY,
-                # Otherwise serverless compute adds retries of its own to ours.
-                disable_auto_optimization=True,
-            )
-        return Task(
-            task_key=unit.key,
-            description=description,
-            python_wheel_task=wheel,
-            job_cluster_key=CLUSTER_KEY,
-            libraries=[
-                Library(whl=WHEEL),
-                *(Library(pypi=PythonPyPiLibrary(package=package)) for package in self.plan.python_packages),
-            ],
-        )
+    def _task_of(self, unit: Work, *, endless: bool = False) -> Task:
+        return self._task(unit.key, unit.resources, unit.description, endless=endless)
 
-    def _parameters(self, unit: Work) -> VariableOrList[str]:
-        only = [text for resource in unit.resources for text in ("--only", str(resource))]
-        # Serverless compute has no endless triggers: there a continuous job runs until quiet and is started again.
-        endless = self.deployment.mode == "continuous" and not self.deployment.serverless
-        return [
+    def _task(self, key: str, resources: tuple[ResourceRef, ...], description: str, *, endless: bool) -> Task:
+        title = " + ".join(map(str, resources))
+        parameters = [
             "run",
             f"${{workspace.file_path}}/{self.deployment.folder}",
             "--app",
             self.plan.application,
-            *only,
+            *(text for resource in resources for text in ("--only", str(resource))),
             "--warehouse",
             self.warehouse,
             *(["--continuous"] if endless else []),
         ]
-
-    def _environments(self) -> VariableOrList[JobEnvironment]:
-        if not self.deployment.serverless:
-            return []
-        spec = Environment(
-            environment_version=self.deployment.environment_version,
-            dependencies=[WHEEL, *self.plan.python_packages],
-        )
-        return [JobEnvironment(environment_key=ENVIRONMENT_KEY, spec=spec)]
-
-    def _clusters(self) -> VariableOrList[JobCluster]:
-        if self.deployment.serverless:
-            return []
-        cluster = ClusterSpec(
-            spark_version=self.deployment.spark_version,
-            node_type_id=self.deployment.node_type,
-            # A fixed size: streams do not shrink a cluster in time, they only grow it.
-            num_workers=self.deployment.workers,
-            data_security_mode=DataSecurityMode.SINGLE_USER,
-            custom_tags=self._tags(),
-        )
-        return [JobCluster(job_cluster_key=CLUSTER_KEY, new_cluster=cluster)]
-
-    def _tags(self) -> VariableOrDict[str]:
-        return {"framework": "kaspr-delta", "application": self.plan.application}
+        return self._compute.task(key, f"{title}: {description}" if description else title, parameters)

@@ -1,4 +1,4 @@
-"""Everything a bundle deploys for an application: its schema, the volume of its checkpoints, its jobs."""
+"""Everything a bundle deploys for an application: its schema, the volume of its checkpoints, its jobs, its App."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from databricks.bundles.schemas import Schema
 from databricks.bundles.volumes import Volume
 
 from kaspr_delta.errors import UsageError
+from kaspr_delta.jobs.app import has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
-from kaspr_delta.jobs.work import work_of
+from kaspr_delta.jobs.work import task_key, work_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.names import delta_name
@@ -39,15 +40,32 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
 
 
 def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
-    """The Databricks resources of one plan."""
+    """The Databricks resources of one plan; none for one in which nothing runs."""
     resources = core.Resources()
     work = work_of(plan)
-    if not work:
+    if not work and not plan.tasks:
         return resources
     key = delta_name(plan.application)
-    place = _place(work[0].location)
+    warehouse = _add_storage(resources, key, plan, deployment)
+    builder = JobBuilder(plan, deployment, warehouse)
+    if deployment.mode == "continuous":
+        for unit in work:
+            resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_place(unit.location))
+    elif work:
+        resources.add_job(key, builder.scheduled(work), location=_place(plan.location))
+        for index, unit in enumerate(work):
+            resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _place(unit.location))
+    for task in plan.tasks:
+        resources.add_job(f"{key}__{task_key((task.ref,))}", builder.of_task(task), location=_place(task.location))
+    if deployment.sql_warehouse and has_web_views(plan):
+        resources.add_resource(key, web_app(plan, deployment, warehouse), location=_place(plan.location))
+    return resources
+
+
+def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: Deployment) -> str:
+    """Add the schema and the volume; the warehouse that they are, as commands take it."""
     # By reference, not by name: a development target puts the user's name before the schema's.
-    schema = f"resources.schemas.{key}"
+    schema = f"${{resources.schemas.{key}.name}}"
     resources.add_schema(
         key,
         Schema(
@@ -55,28 +73,19 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
             name=deployment.schema or plan.schema,
             comment=f"Tables of the Kaspr application {plan.application}",
         ),
-        location=place,
+        location=_place(plan.location),
     )
     resources.add_volume(
         key,
         Volume(
             catalog_name=deployment.catalog,
-            schema_name=f"${{{schema}.name}}",
+            schema_name=schema,
             name=_VOLUME,
             comment=f"Checkpoints of the Kaspr application {plan.application}",
         ),
-        location=place,
+        location=_place(plan.location),
     )
-    warehouse = f"unity://{deployment.catalog}.${{{schema}.name}}/${{resources.volumes.{key}.name}}"
-    builder = JobBuilder(plan, deployment, warehouse)
-    if deployment.mode == "scheduled":
-        resources.add_job(key, builder.scheduled(work), location=place)
-        for index, unit in enumerate(work):
-            resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _place(unit.location))
-    else:
-        for unit in work:
-            resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_place(unit.location))
-    return resources
+    return f"unity://{deployment.catalog}.{schema}/${{resources.volumes.{key}.name}}"
 
 
 def _report(resources: core.Resources, finding: Finding) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kaspr_delta.plan.aggregation_plans import AggregationPlan
-from kaspr_delta.plan.definition import AgentPlan, ResourceRef, Serializers, TablePlan, TaskPlan, TopicPlan
+from kaspr_delta.plan.definition import (
+    NOT_SHOWN,
+    AgentPlan,
+    ResourceRef,
+    Serializers,
+    TablePlan,
+    TaskPlan,
+    TopicPlan,
+)
+from kaspr_delta.plan.job_schedule import JobSchedule
 from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
-from kaspr_delta.spec.diagnostics import Finding
+from kaspr_delta.spec.diagnostics import Finding, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,8 @@ class Plan:
     """An application as it will run. ``event_timeout`` is how many milliseconds a function may take for one event.
 
     ``waiting`` tells, per resource that cannot run yet, why; ``not_run`` lists accepted kinds that ``run`` does not
-    start. ``groups`` are agents that share tables: one at a time, so that each sees the other's writes.
+    start. ``groups`` are agents that share tables: one at a time, so that each sees the other's writes. ``location`` is
+    where the KasprApp stands or, without one, the first of the resources.
     """
 
     application: str
@@ -55,6 +65,8 @@ class Plan:
     not_run: tuple[ResourceRef, ...]
     python_packages: tuple[str, ...]
     findings: tuple[Finding, ...]
+    job_schedule: JobSchedule = field(metadata=NOT_SHOWN)
+    location: Location = field(metadata=NOT_SHOWN)
 
     @property
     def runs(self) -> tuple[ResourceRef, ...]:

@@ -49,6 +49,11 @@ class Application:
     web_views: dict[str, Declared[WebViewSpec]] = field(default_factory=dict)
     tasks: dict[str, Declared[TaskSpec]] = field(default_factory=dict)
 
+    @property
+    def location(self) -> Location:
+        """Where its KasprApp stands or, without one, the first of its resources."""
+        return self.app.location if self.app is not None else min(part.location for part in self.resources())
+
     def resources(self) -> Iterable[Declared[ResourceSpec]]:
         """All resources, the KasprApp first."""
         if self.app is not None:

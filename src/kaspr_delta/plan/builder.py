@@ -17,6 +17,7 @@ from kaspr_delta.plan.defaults import defaults_of
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.effect import note_fields_without_effect, note_kinds_not_run
+from kaspr_delta.plan.job_schedule import job_schedule
 from kaspr_delta.plan.joins import join_plans
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.plan.order import data_flow, definition_cycles, groups, stages
@@ -88,6 +89,8 @@ def _plan(
         not_run=tuple(_not_run(application)),
         python_packages=app.python_packages.packages if app and app.python_packages else (),
         findings=(),
+        job_schedule=job_schedule(application, report),
+        location=application.location,
     )
 
 

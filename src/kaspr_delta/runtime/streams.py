@@ -85,7 +85,9 @@ class Streams:
                 raise
             return self.rows_of(ref)
         self.queries[ref].ended()
-        return sum(int(progress["numInputRows"]) for progress in self.running[ref].recentProgress)
+        # Spark Connect tells no sum of all sources.
+        progress = self.running[ref].recentProgress
+        return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
 
     def restart(self, ref: ResourceRef) -> bool:
         """Go on with a query that stopped because a table got columns: once, unless it has got on since."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from hypothesis import strategies as st
+
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import AgentPlan, ChannelInput, SendPlan, Serializers, TopicInput
+from kaspr_delta.plan.job_schedule import JobSchedule
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, JoinPlan, Spelling
 from kaspr_delta.plan.order import data_flow, groups, stages
 from kaspr_delta.spec.diagnostics import Location
@@ -75,8 +78,27 @@ def plan(*resources: AgentPlan | JoinPlan, packages: tuple[str, ...] = (), appli
         not_run=(),
         python_packages=packages,
         findings=(),
+        job_schedule=JobSchedule(),
+        location=Location(f"bundles/{application}/app.yaml"),
     )
 
 
 def _send(topic: str) -> SendPlan:
     return SendPlan(topic, None, None, None, None, None, None, JSON)
+
+
+names = st.sampled_from([f"n{number}" for number in range(6)])
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Any plan of a few joins and agents."""
+    joins = [join(name, draw(names), draw(names)) for name in draw(st.lists(names.map(lambda n: f"j{n}"), unique=True))]
+    agents: list[AgentPlan] = []
+    for name in draw(st.lists(names.map(lambda n: f"a{n}"), unique=True)):
+        tables = tuple(draw(st.lists(names, max_size=2, unique=True)))
+        sends = tuple(draw(st.lists(names, max_size=2, unique=True)))
+        topic, channel = draw(names), draw(st.sampled_from([*(one.name for one in joins), ""]))
+        agents.append(agent(name, topic="" if channel else topic, join=channel, tables=tables, sends=sends))
+    resources: list[AgentPlan | JoinPlan] = [*joins, *agents]
+    return plan(*resources)

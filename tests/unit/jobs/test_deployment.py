@@ -23,6 +23,10 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"workers": "0"}, "variable 'workers' is 0, expected 1 or more"),
         ({"schedule": "hourly"}, "variable 'schedule': 'hourly' has 1 field, expected 6 or 7"),
         ({"timezone": "Mars"}, "variable 'timezone': 'Mars' is no time zone"),
+        ({"retries": "-1"}, "variable 'retries' is '-1', expected a number"),
+        ({"timeout_minutes": "0"}, "variable 'timeout_minutes' is 0, expected 1 or more"),
+        ({"backlog_bytes": "1G"}, "variable 'backlog_bytes' is '1G', expected a number"),
+        ({"notify": "ann@example.com, bob"}, "variable 'notify': 'bob' is no mail address"),
     ],
 )
 def test_what_a_workspace_would_refuse_is_refused_here(variables: dict[str, Any], message: str) -> None:

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 from databricks.sdk.service.jobs import JobSettings
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from kaspr_delta.jobs import Deployment, work_of
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.plan.application_plan import Plan
-from tests.unit.jobs.plans import agent, join, plan
+from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
+from tests.unit.jobs.plans import agent, join, plan, plans
 
 SHOP = plan(
     agent("ingest-orders", topic="raw-orders", tables=("orders",)),
@@ -17,11 +20,7 @@ SHOP = plan(
     agent("enrich", join="orders-products", description="Adds totals"),
     packages=("scipy==1.16",),
 )
-ALL_DEPLOYMENTS = [
-    Deployment(mode=mode, compute=compute)
-    for mode in ("scheduled", "continuous")
-    for compute in ("serverless", "cluster")
-]
+DEPLOYMENTS = [Deployment(**settings) for settings in ALL_DEPLOYMENTS]
 
 
 def jobs(of: Plan, deployment: Deployment) -> list[dict[str, Any]]:
@@ -90,21 +89,14 @@ def test_only_a_cluster_runs_without_end(deployment: Deployment, endless: bool) 
             assert ("--continuous" in task["python_wheel_task"]["parameters"]) is endless
 
 
-@pytest.mark.parametrize("deployment", ALL_DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
-def test_a_job_names_only_what_it_defines(deployment: Deployment) -> None:
-    for job in jobs(SHOP, deployment):
-        keys = names(job["tasks"], "task_key")
-        environments = names(job.get("environments", []), "environment_key")
-        clusters = names(job.get("job_clusters", []), "job_cluster_key")
-        assert len(set(keys)) == len(keys)
-        assert not {"schedule", "continuous"} <= job.keys()
-        for task in job["tasks"]:
-            assert set(names(task.get("depends_on", []), "task_key")) <= set(keys)
-            compute = [task.get("environment_key"), task.get("job_cluster_key")]
-            assert compute in ([environments[0], None] if environments else [], [None, clusters[0]] if clusters else [])
+@given(plans(), st.sampled_from(DEPLOYMENTS))
+def test_a_workspace_takes_the_jobs_of_any_plan(any_plan: Plan, deployment: Deployment) -> None:
+    assume(any_plan.stages)
+    for job in jobs(any_plan, deployment):
+        assert list(refused_by_a_workspace(job)) == []
 
 
-@pytest.mark.parametrize("deployment", ALL_DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
 def test_the_wheel_and_the_packages_of_the_application_are_installed(deployment: Deployment) -> None:
     for job in jobs(SHOP, deployment):
         if deployment.serverless:
@@ -123,12 +115,50 @@ def test_continuous_jobs_leave_retries_and_order_to_databricks() -> None:
 
 
 def test_scheduled_tasks_are_tried_again_and_end_some_day() -> None:
-    (job,) = jobs(SHOP, Deployment())
-    assert all(task["max_retries"] > 0 and task["timeout_seconds"] > 0 for task in job["tasks"])
+    (job,) = jobs(SHOP, Deployment(retries=5, timeout_minutes=20))
+    assert all((task["max_retries"], task["timeout_seconds"]) == (5, 1_200) for task in job["tasks"])
     assert "pause_status" not in job["schedule"]
 
 
-@pytest.mark.parametrize("deployment", ALL_DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
+def test_nobody_is_told_unless_somebody_wants_to_be() -> None:
+    (job,) = jobs(SHOP, Deployment())
+    assert not {"email_notifications", "notification_settings", "permissions"} & job.keys()
+
+
+@pytest.mark.parametrize("mode", ["scheduled", "continuous"])
+def test_failures_and_a_backlog_are_told(mode: Any) -> None:
+    for job in jobs(SHOP, Deployment(mode=mode, notify=("ann@example.com",), backlog_bytes=5)):
+        assert job["email_notifications"] == {
+            "on_failure": ["ann@example.com"],
+            "on_streaming_backlog_exceeded": ["ann@example.com"],
+        }
+        assert job["health"]["rules"] == [{"metric": "STREAMING_BACKLOG_BYTES", "op": "GREATER_THAN", "value": 5}]
+
+
+def test_without_a_limit_no_backlog_is_too_large() -> None:
+    (job,) = jobs(SHOP, Deployment(backlog_bytes=0))
+    assert "health" not in job
+
+
+def test_others_may_look_or_run() -> None:
+    deployment = Deployment.from_variables({
+        "viewers": "everybody, ann@example.com",
+        "operators": "12345678-9abc-def0-1234-56789abcdef0",
+    })  # fmt: skip
+    (job,) = jobs(SHOP, deployment)
+    assert job["permissions"] == [
+        {"group_name": "everybody", "level": "CAN_VIEW"},
+        {"user_name": "ann@example.com", "level": "CAN_VIEW"},
+        {"service_principal_name": "12345678-9abc-def0-1234-56789abcdef0", "level": "CAN_MANAGE_RUN"},
+    ]
+
+
+def test_jobs_are_found_by_their_tags() -> None:
+    for job in jobs(SHOP, Deployment(target="prod")):
+        assert job["tags"] == {"framework": "kaspr-delta", "application": "shop", "target": "prod"}
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
 def test_a_job_is_what_the_jobs_api_understands(deployment: Deployment) -> None:
     for job in jobs(SHOP, deployment):
         assert JobSettings.from_dict(job).as_dict() == job

@@ -60,7 +60,7 @@ def test_a_job_points_at_the_manifests() -> None:
     places = {".".join(path): place for path, place in made._locations.items()}
     task = places["resources.jobs.shop.tasks[1]"]
     assert (task.file, task.line) == ("bundles/shop/agents.yaml", 40)
-    assert places["resources.jobs.shop"].line == 3
+    assert places["resources.jobs.shop"].file == "bundles/shop/app.yaml"
 
 
 def test_an_application_without_agents_and_joins_deploys_nothing() -> None:

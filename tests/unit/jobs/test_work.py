@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 from hypothesis import given
-from hypothesis import strategies as st
 
 from kaspr_delta.jobs.work import task_key, work_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import AgentPlan, ResourceRef
-from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.spec.loader import load_text
-from tests.unit.jobs.plans import agent, join, plan
+from tests.unit.jobs.plans import agent, join, plan, plans
 
 
 def drawn(of: Plan) -> list[str]:
@@ -82,22 +80,6 @@ def test_keys_hold_what_databricks_allows_and_tell_resources_apart() -> None:
 
 def test_keys_hold_the_resource_names() -> None:
     assert task_key((ResourceRef("join", "orders-products-join"),)) == "join_orders-products-join"
-
-
-names = st.sampled_from([f"n{number}" for number in range(6)])
-
-
-@st.composite
-def plans(draw: st.DrawFn) -> Plan:
-    joins = [join(name, draw(names), draw(names)) for name in draw(st.lists(names.map(lambda n: f"j{n}"), unique=True))]
-    agents: list[AgentPlan] = []
-    for name in draw(st.lists(names.map(lambda n: f"a{n}"), unique=True)):
-        tables = tuple(draw(st.lists(names, max_size=2, unique=True)))
-        sends = tuple(draw(st.lists(names, max_size=2, unique=True)))
-        topic, channel = draw(names), draw(st.sampled_from([*(one.name for one in joins), ""]))
-        agents.append(agent(name, topic="" if channel else topic, join=channel, tables=tables, sends=sends))
-    resources: list[AgentPlan | JoinPlan] = [*joins, *agents]
-    return plan(*resources)
 
 
 @given(plans())

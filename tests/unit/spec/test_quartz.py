@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kaspr_delta.jobs.quartz import quartz_problem, timezone_problem
+from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
 
 
 @pytest.mark.parametrize(

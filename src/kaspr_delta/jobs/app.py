@@ -1,0 +1,77 @@
+"""The Databricks App that answers the web views of an application.
+
+It reads the tables through a SQL warehouse, and runs the command that serves them on a laptop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+
+from databricks.bundles.apps import (
+    App,
+    AppConfig,
+    AppEnvVar,
+    AppResource,
+    AppResourceSqlWarehouse,
+    AppResourceSqlWarehouseSqlWarehousePermission,
+)
+
+from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.settings import WAREHOUSE_VARIABLE
+
+_SQL_WAREHOUSE = "sql-warehouse"
+# Databricks allows so many characters in an App's name.
+_LONGEST_NAME = 30
+
+
+def has_web_views(plan: Plan) -> bool:
+    """Whether there is something to serve."""
+    return any(ref.kind == "webview" for ref in plan.not_run)
+
+
+def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
+    """The App. ``warehouse`` is where the application's tables are."""
+    return App(
+        name=app_name(plan.application, deployment.target),
+        description=f"Web views of the Kaspr application {plan.application}",
+        # The bundle's root: the package is installed from its sources, and the manifests are beside it.
+        source_code_path="${workspace.file_path}",
+        config=AppConfig(
+            command=["sh", "-c", _command(plan, deployment)],
+            env=[
+                AppEnvVar(name=WAREHOUSE_VARIABLE, value=warehouse),
+                AppEnvVar(name="DATABRICKS_WAREHOUSE_ID", value_from=_SQL_WAREHOUSE),
+            ],
+        ),
+        resources=[
+            AppResource(
+                name=_SQL_WAREHOUSE,
+                sql_warehouse=AppResourceSqlWarehouse(
+                    id=deployment.sql_warehouse, permission=AppResourceSqlWarehouseSqlWarehousePermission.CAN_USE
+                ),
+            )
+        ],
+    )
+
+
+def app_name(application: str, target: str) -> str:
+    """A name that Databricks accepts, different for different applications and targets.
+
+    >>> app_name("order-system", "prod")
+    'order-system-prod'
+    """
+    written = f"{application}-{target}"
+    if re.fullmatch(r"[a-z0-9-]+", written) and len(written) <= _LONGEST_NAME:
+        return written
+    digest = hashlib.sha256(written.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^a-z0-9-]', '-', written.lower())[: _LONGEST_NAME - 9]}-{digest}"
+
+
+def _command(plan: Plan, deployment: Deployment) -> str:
+    """For a shell: install what is needed, then serve where Databricks wants it."""
+    install = shlex.join(["pip", "install", "--quiet", ".[databricks,serve]", *plan.python_packages])
+    serve = shlex.join(["kaspr-delta", "serve", deployment.folder, "--app", plan.application])
+    return f'{install} && exec {serve} --host 0.0.0.0 --port "$DATABRICKS_APP_PORT"'

@@ -1,0 +1,72 @@
+"""Where tasks run: on serverless compute with an environment, or on a job cluster with libraries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from databricks.bundles.core import VariableOrList
+from databricks.bundles.jobs import (
+    ClusterSpec,
+    DataSecurityMode,
+    Environment,
+    JobCluster,
+    JobEnvironment,
+    Library,
+    PythonPyPiLibrary,
+    PythonWheelTask,
+    Task,
+)
+
+from kaspr_delta.jobs.deployment import Deployment
+
+PACKAGE = "kaspr_delta"
+ENTRY_POINT = "kaspr-delta"
+WHEEL = "dist/*.whl"
+ENVIRONMENT_KEY = "kaspr"
+CLUSTER_KEY = "kaspr"
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """The compute of one job: ``packages`` are installed beside the wheel, ``tags`` are put on a cluster."""
+
+    deployment: Deployment
+    packages: tuple[str, ...]
+    tags: dict[str, str]
+
+    def task(self, key: str, description: str, parameters: list[str]) -> Task:
+        """A task that runs the command ``kaspr-delta`` with these parameters."""
+        wheel = PythonWheelTask(package_name=PACKAGE, entry_point=ENTRY_POINT, parameters=parameters)  # type: ignore[arg-type]  # lists are invariant
+        task = Task(task_key=key, description=description, python_wheel_task=wheel)
+        if self.deployment.serverless:
+            task.environment_key = ENVIRONMENT_KEY
+            # Otherwise serverless compute adds retries of its own to ours.
+            task.disable_auto_optimization = True
+            return task
+        task.job_cluster_key = CLUSTER_KEY
+        pypi = (Library(pypi=PythonPyPiLibrary(package=package)) for package in self.packages)
+        task.libraries = [Library(whl=WHEEL), *pypi]
+        return task
+
+    def environments(self) -> VariableOrList[JobEnvironment]:
+        """The environment that tasks name; none on a cluster."""
+        if not self.deployment.serverless:
+            return []
+        spec = Environment(
+            environment_version=self.deployment.environment_version, dependencies=[WHEEL, *self.packages]
+        )
+        return [JobEnvironment(environment_key=ENVIRONMENT_KEY, spec=spec)]
+
+    def clusters(self) -> VariableOrList[JobCluster]:
+        """The cluster that tasks name; none on serverless compute."""
+        if self.deployment.serverless:
+            return []
+        cluster = ClusterSpec(
+            spark_version=self.deployment.spark_version,
+            node_type_id=self.deployment.node_type,
+            # A fixed size: streams do not shrink a cluster in time, they only grow it.
+            num_workers=self.deployment.workers,
+            data_security_mode=DataSecurityMode.SINGLE_USER,
+            custom_tags=dict(self.tags),
+        )
+        return [JobCluster(job_cluster_key=CLUSTER_KEY, new_cluster=cluster)]

@@ -1,0 +1,28 @@
+"""Whom permissions are given to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+_APPLICATION_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A user by mail address, a service principal by application id, or a group by name."""
+
+    kind: Literal["user", "group", "service principal"]
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> Principal:
+        """The principal that a text names.
+
+        >>> Principal.of("ann@example.com").kind, Principal.of("data team").kind
+        ('user', 'group')
+        """
+        if "@" in text:
+            return cls("user", text)
+        return cls("service principal" if _APPLICATION_ID.fullmatch(text) else "group", text)

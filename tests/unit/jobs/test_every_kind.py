@@ -1,0 +1,186 @@
+"""What is deployed for an application with every kind of resource, every shape of join and every sort of schedule."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from databricks.bundles.core import Resources
+from databricks.bundles.jobs import Job
+from databricks.sdk.service.jobs import JobSettings
+
+from kaspr_delta.jobs import Deployment, application_resources
+from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
+
+EVERY_KIND = Path(__file__).parent / "applications" / "every-kind"
+TASKS = ["task_by-cron", "task_by-interval", "task_every-second", "task_once"]
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A bundle's root with the application in it."""
+    shutil.copytree(EVERY_KIND, tmp_path / "bundles" / "every-kind")
+    return tmp_path
+
+
+def deployed(bundle: Path, **settings: Any) -> Resources:
+    made = application_resources(Deployment(application="every-kind", **settings), bundle)
+    assert [item.summary for item in made.diagnostics.items] == []
+    return made
+
+
+def job_of(made: Resources, key: str) -> dict[str, Any]:
+    return dict(made.jobs[key].as_dict())
+
+
+def test_each_task_of_the_scheduled_job_comes_after_those_that_feed_it(bundle: Path) -> None:
+    made = job_of(deployed(bundle), "every_kind")
+    after = {task["task_key"]: [one["task_key"] for one in task.get("depends_on", [])] for task in made["tasks"]}
+    assert after == {
+        "agent_correct__agent_ingest": [],
+        "join_Views_Clicks_2_95d67a3a": [],
+        "join_views-owned": [],
+        "join_views-users": [],
+        "table_views-per-minute": [],
+        "agent_retry__agent_send": [],
+        "join_orders-notes": ["agent_correct__agent_ingest"],
+        "join_orders-products": ["agent_correct__agent_ingest"],
+        "agent_announce": ["join_orders-products"],
+        "table_turnover": ["join_orders-products"],
+    }
+
+
+def test_tasks_of_the_manifests_are_jobs_of_their_own(bundle: Path) -> None:
+    made = deployed(bundle)
+    assert sorted(made.jobs) == ["every_kind", *(f"every_kind__{key}" for key in TASKS)]
+    starts = {
+        key: {part: job[part] for part in ("schedule", "trigger", "continuous") if part in job}
+        for key, job in ((key, job_of(made, f"every_kind__{key}")) for key in TASKS)
+    }
+    assert starts == {
+        "task_by-cron": {
+            "schedule": {"quartz_cron_expression": "0 15 6 ? * MON,TUE,WED,THU,FRI", "timezone_id": "Europe/Berlin"}
+        },
+        "task_by-interval": {"trigger": {"periodic": {"interval": 90, "unit": "MINUTES"}}},
+        "task_every-second": {"continuous": {"task_retry_mode": "ON_FAILURE"}},
+        "task_once": {},
+    }
+
+
+@pytest.mark.parametrize("compute", ["serverless", "cluster"])
+def test_only_a_task_that_no_trigger_can_start_runs_without_end(bundle: Path, compute: str) -> None:
+    made = deployed(bundle, compute=compute)
+    endless = [
+        key
+        for key in TASKS
+        if "--continuous" in str(job_of(made, f"every_kind__{key}")["tasks"][0]["python_wheel_task"])
+    ]
+    assert endless == ["task_every-second"]
+
+
+def test_a_run_of_a_task_that_comes_too_early_is_left_out(bundle: Path) -> None:
+    made = deployed(bundle)
+    for key in TASKS:
+        job = job_of(made, f"every_kind__{key}")
+        assert (job["max_concurrent_runs"], job["queue"]) == (1, {"enabled": False})
+
+
+def test_continuous_jobs_are_one_a_unit_and_one_a_task(bundle: Path) -> None:
+    made = deployed(bundle, mode="continuous")
+    scheduled = job_of(deployed(bundle), "every_kind")["tasks"]
+    expected = [*(task["task_key"] for task in scheduled), *TASKS]
+    assert sorted(made.jobs) == sorted(f"every_kind__{key}" for key in expected)
+
+
+@pytest.mark.parametrize("settings", ALL_DEPLOYMENTS, ids=str)
+def test_a_workspace_takes_every_job(bundle: Path, settings: dict[str, Any]) -> None:
+    for key in (made := deployed(bundle, **settings)).jobs:
+        job = job_of(made, key)
+        assert list(refused_by_a_workspace(job)) == []
+        assert Job.from_dict(job).as_dict() == job  # type: ignore[arg-type]  # that it is one is what is tested
+        settings_of_job = {name: value for name, value in job.items() if name != "permissions"}
+        assert JobSettings.from_dict(settings_of_job).as_dict() == settings_of_job
+
+
+@pytest.mark.parametrize("settings", ALL_DEPLOYMENTS, ids=str)
+def test_the_packages_of_the_application_come_with_every_job(bundle: Path, settings: dict[str, Any]) -> None:
+    for job in deployed(bundle, **settings).jobs.values():
+        assert "emoji>=2,<3" in str(job.as_dict())
+
+
+def test_annotations_of_the_application_say_when_its_job_runs(bundle: Path) -> None:
+    assert job_of(deployed(bundle), "every_kind")["schedule"] == {
+        "quartz_cron_expression": "0 30 6 ? * MON-FRI",
+        "timezone_id": "Europe/Berlin",
+    }
+
+
+def test_a_variable_says_it_before_an_annotation(bundle: Path) -> None:
+    made = deployed(bundle, schedule="0 0 * * * ?", timezone="Asia/Tokyo")
+    assert job_of(made, "every_kind")["schedule"] == {
+        "quartz_cron_expression": "0 0 * * * ?",
+        "timezone_id": "Asia/Tokyo",
+    }
+
+
+def test_everything_points_at_the_manifest_it_comes_from(bundle: Path) -> None:
+    places = {".".join(path): place for path, place in deployed(bundle)._locations.items()}
+    expected = {
+        "resources.jobs.every_kind": "app.yaml:2",
+        "resources.schemas.every_kind": "app.yaml:2",
+        "resources.volumes.every_kind": "app.yaml:2",
+        "resources.jobs.every_kind__task_once": "tasks.yaml:27",
+        "resources.jobs.every_kind.tasks[0]": "agents.yaml:13",
+        "resources.jobs.every_kind.tasks[5]": "agents.yaml:38",
+    }
+    found = {key: f"{Path(place.file).name}:{place.line}" for key, place in places.items() if key in expected}
+    assert found == expected
+
+
+def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Path) -> None:
+    assert not deployed(bundle).apps
+    (app,) = (
+        dict[str, Any](app.as_dict()) for app in deployed(bundle, sql_warehouse="abc123", target="prod").apps.values()
+    )
+    assert app["name"] == "every-kind-prod"
+    assert app["resources"] == [{"name": "sql-warehouse", "sql_warehouse": {"id": "abc123", "permission": "CAN_USE"}}]
+    environment = {one["name"]: one.get("value", one.get("value_from")) for one in app["config"]["env"]}
+    assert environment["DATABRICKS_WAREHOUSE_ID"] == "sql-warehouse"
+    assert environment["KASPR_DELTA_WAREHOUSE"].startswith("unity://main.${resources.schemas.every_kind.name}/")
+    assert re.search(r"serve bundles/every-kind .*\$DATABRICKS_APP_PORT", app["config"]["command"][-1])
+
+
+def test_without_web_views_there_is_no_app(bundle: Path) -> None:
+    (bundle / "bundles" / "every-kind" / "webviews.yaml").unlink()
+    assert not deployed(bundle, sql_warehouse="abc123").apps
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"0 30 6 ? * MON-FRI"', '"30 6 * * 1-5"', "has 5 fields, expected 6 or 7"),
+        ("Europe/Berlin", "Europe/Atlantis", "is no time zone"),
+        ("databricks.kaspr.io/schedule", "databricks.kaspr.io/shedule", "is no annotation of kaspr-delta"),
+    ],
+)
+def test_a_wrong_annotation_is_an_error_at_its_line(bundle: Path, old: str, new: str, message: str) -> None:
+    app = bundle / "bundles" / "every-kind" / "app.yaml"
+    app.write_text(app.read_text().replace(old, new))
+    made = application_resources(Deployment(application="every-kind"), bundle)
+    (error,) = made.diagnostics.items
+    assert message in error.summary
+    assert error.location is not None
+    assert Path(error.location.file).name == "app.yaml"
+    assert error.location.line in {7, 8}
+    assert not made.jobs
+
+
+def test_an_annotation_for_jobs_on_another_kind_is_an_error(bundle: Path) -> None:
+    tasks = bundle / "bundles" / "every-kind" / "tasks.yaml"
+    annotated = 'metadata: {name: once, annotations: {databricks.kaspr.io/schedule: "0 0 6 * * ?"}, labels'
+    tasks.write_text(tasks.read_text().replace("metadata: {name: once, labels", annotated))
+    (error,) = application_resources(Deployment(application="every-kind"), bundle).diagnostics.items
+    assert "has an effect on a KasprApp only" in error.summary
