@@ -8,6 +8,8 @@ import typer
 
 from kaspr_delta.cli.delete import delete
 from kaspr_delta.cli.demo import demo
+from kaspr_delta.cli.deploy import deploy
+from kaspr_delta.cli.deployed import logs
 from kaspr_delta.cli.doctor import doctor
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import remember
@@ -24,7 +26,22 @@ from kaspr_delta.errors import KasprError, ManifestError, UsageError
 application = typer.Typer(
     name="kaspr-delta", callback=remember, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True
 )
-for command in (demo, validate, plan, run, produce, consume, table, status, dead_letters, rebuild, delete, doctor):
+for command in (
+    demo,
+    validate,
+    plan,
+    run,
+    produce,
+    consume,
+    table,
+    status,
+    dead_letters,
+    rebuild,
+    delete,
+    deploy,
+    logs,
+    doctor,
+):
     application.command(command.__name__.replace("_", "-"))(command)
 
 

@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
+from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
 from kaspr_delta.cli.records import json_line
+from kaspr_delta.workspace import DeployedJob, Workspace
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.report import Status
@@ -25,11 +27,14 @@ class StatusOutput(str, Enum):
     JSON = "json"
 
 
-def status(
+def status(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
     output: Annotated[StatusOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = (
         StatusOutput.TEXT
     ),
+    target: TargetOption = None,
+    profile: ProfileOption = None,
+    runs: RunsOption = 3,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
@@ -38,8 +43,14 @@ def status(
     Below stand Kaspr's counters: how often functions read, wrote and deleted keys of which table, and how many records
     came from and went to which topic. Only what was committed is counted.
 
-    Example: kaspr-delta status -o json
+    With --target it shows how the jobs stand that were deployed to that target of the bundle: what starts them, their
+    last runs, and why the newest failed.
+
+    Example: kaspr-delta status -o json, kaspr-delta status --target prod
     """
+    if target is not None:
+        _show_target(Workspace.connect(profile).jobs(target, Target.of(context, None, app).app, runs=runs), output)
+        return
     found = open_application(context, warehouse, app).status()
     if output is StatusOutput.JSON:
         typer.echo(json_line(_as_json(found)))
@@ -47,6 +58,13 @@ def status(
     screen = Console(highlight=False)
     for table in _tables(found):
         screen.print(table)
+
+
+def _show_target(jobs: tuple[DeployedJob, ...], output: StatusOutput) -> None:
+    if output is StatusOutput.JSON:
+        typer.echo(json_line(jobs_as_json(jobs)))
+    else:
+        show_jobs(jobs)
 
 
 def _as_json(found: Status) -> dict[str, Any]:

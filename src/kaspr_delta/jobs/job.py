@@ -22,8 +22,8 @@ from kaspr_delta.jobs.trigger import trigger_of
 from kaspr_delta.jobs.work import Work, task_key
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef, TaskPlan
+from kaspr_delta.settings import JOB_FRAMEWORK
 
-FRAMEWORK = "kaspr-delta"
 EVERY_QUARTER_OF_AN_HOUR = "0 0/15 * * * ?"
 _RETRY_AFTER_MILLIS = 60_000
 
@@ -98,7 +98,7 @@ class JobBuilder:
 
     @property
     def _compute(self) -> Compute:
-        tags = {"framework": FRAMEWORK, "application": self.plan.application, "target": self.deployment.target}
+        tags = {"framework": JOB_FRAMEWORK, "application": self.plan.application, "target": self.deployment.target}
         return Compute(self.deployment, self.plan.python_packages, tags)
 
     def _ending(self, task: Task, after: tuple[str, ...]) -> Task:

@@ -1,0 +1,140 @@
+"""What was deployed: ``kaspr-delta status --target`` and ``kaspr-delta logs``. No Spark is started for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kaspr_delta.cli.options import AppOption, Target
+from kaspr_delta.cli.progress import console
+from kaspr_delta.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from kaspr_delta.workspace import DeployedJob, Run, TaskRun, Workspace
+
+TargetOption = Annotated[str | None, typer.Option("--target", metavar="TARGET", help="A target of the bundle.")]
+ProfileOption = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME", help="A profile of ~/.databrickscfg; else the environment's.")
+]
+RunsOption = Annotated[int, typer.Option("--runs", min=1, help="With --target: how many runs of each job.")]
+_COLOURS = {"SUCCESS": "green", "RUNNING": "cyan"}
+
+
+def jobs_as_json(jobs: tuple[DeployedJob, ...]) -> dict[str, Any]:
+    """The jobs and their runs as plain data."""
+    return {
+        "jobs": [
+            {
+                "id": job.id,
+                "name": job.name,
+                "application": job.application,
+                "starts": job.starts,
+                "runs": [_run_as_json(run) for run in job.runs],
+            }
+            for job in jobs
+        ]
+    }
+
+
+def show_jobs(jobs: tuple[DeployedJob, ...]) -> None:
+    """The jobs as a table; below it what stopped those that failed."""
+    table = Table("job", "starts", "last runs (UTC)", "took", "trigger", "state", box=None, header_style="bold")
+    for job in jobs:
+        shown = [(job.name, job.starts), *[("", "")] * len(job.runs)]
+        for (name, starts), run in zip(shown, job.runs, strict=False):
+            table.add_row(name, starts, f"{run.started:%Y-%m-%d %H:%M}", _took(run), run.trigger.lower(), _state(run))
+        if not job.runs:
+            table.add_row(job.name, job.starts, "never", "", "", "")
+    screen = Console(highlight=False)
+    screen.print(table)
+    for line in _failures(jobs):
+        screen.print(line, markup=False, soft_wrap=True)
+
+
+def logs(  # noqa: PLR0913, PLR0917  one parameter an option
+    context: typer.Context,
+    resource: Annotated[
+        str | None, typer.Argument(metavar="KIND/NAME", help="Only of the tasks that run this resource.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", metavar="TARGET", help="A target of the bundle.")] = "dev",
+    profile: ProfileOption = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="How many runs of each job, newest first.")] = 1,
+    app: AppOption = None,
+) -> None:
+    """Print what the newest runs of deployed jobs wrote, and what stopped those that failed.
+
+    Example: kaspr-delta logs join/orders-products-join --target prod
+    """
+    from kaspr_delta.workspace import Workspace
+
+    workspace = Workspace.connect(profile)
+    jobs = workspace.jobs(target, Target.of(context, None, app).app, runs=runs)
+    attempts = [(job, run, task) for job in jobs for run in job.runs for task in run.tasks]
+    if resource is not None:
+        known = [name for _, _, task in attempts for name in task.resources]
+        if resource not in known:
+            raise NotFoundError.among("resource in these runs", resource, set(known))
+        attempts = [attempt for attempt in attempts if resource in attempt[2].resources]
+    if not attempts:
+        console().print("no job has run yet", style="dim")
+    for job, run, task in attempts:
+        typer.echo(f"== {job.name}, {run.started:%Y-%m-%d %H:%M} UTC: {task.key} {task.state}")
+        for line in _written(workspace, task):
+            typer.echo(line)
+
+
+def _written(workspace: Workspace, task: TaskRun) -> Iterator[str]:
+    output = workspace.output(task)
+    if output.text:
+        yield output.text.rstrip("\n")
+        if output.truncated:
+            yield "… (Databricks keeps no more of it; the run's page has the driver's log)"
+    if output.error:
+        yield output.error.rstrip("\n")
+    elif task.message:
+        yield task.message
+
+
+def _failures(jobs: tuple[DeployedJob, ...]) -> Iterator[str]:
+    """Of each job whose newest run failed: which tasks, and what Databricks says about them."""
+    for job in jobs:
+        newest = next(iter(job.runs), None)
+        if newest is None or not newest.failed:
+            continue
+        yield ""
+        yield f"{job.name} failed: {newest.message or newest.state}"
+        yield from (f"  {task.key}: {task.message or task.state}" for task in newest.tasks if task.failed)
+        if newest.url:
+            yield f"  {newest.url}"
+
+
+def _run_as_json(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "started": run.started,
+        "seconds": run.seconds,
+        "trigger": run.trigger,
+        "state": run.state,
+        "message": run.message,
+        "url": run.url,
+        "tasks": [
+            {"key": task.key, "resources": list(task.resources), "state": task.state, "message": task.message}
+            for task in run.tasks
+        ],
+    }
+
+
+def _took(run: Run) -> str:
+    if run.seconds is None:
+        return ""
+    minutes, seconds = divmod(round(run.seconds), 60)
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def _state(run: Run) -> str:
+    colour = "red" if run.failed else _COLOURS.get(run.state)
+    return f"[{colour}]{run.state}[/{colour}]" if colour else run.state

@@ -1,0 +1,197 @@
+"""The jobs of deployed applications and their runs, read through databricks-sdk.
+
+Jobs are found by the tags that the bundle gives them, so neither the bundle's files nor its CLI are needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from kaspr_delta.errors import NotFoundError, SetupError
+from kaspr_delta.settings import JOB_FRAMEWORK
+from kaspr_delta.workspace.starts import starts_of
+
+if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+    from databricks.sdk.service.jobs import BaseJob, BaseRun, RunState, RunTask
+    from typing_extensions import Self
+
+_FAILED = frozenset({"FAILED", "TIMEDOUT", "INTERNAL_ERROR", "MAXIMUM_CONCURRENT_RUNS_REACHED"})
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRun:
+    """One attempt of a job's task. ``resources`` are those that it runs, as ``kind/name``."""
+
+    id: int
+    key: str
+    resources: tuple[str, ...]
+    state: str
+    message: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended, and not well."""
+        return self.state in _FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of a job. ``state`` is its result or, before there is one, where it stands.
+
+    ``seconds`` is how long it took, ``trigger`` what started it, such as ``PERIODIC`` or ``ONE_TIME``.
+    """
+
+    id: int
+    started: datetime
+    seconds: float | None
+    trigger: str
+    state: str
+    message: str
+    url: str
+    tasks: tuple[TaskRun, ...]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended, and not well."""
+        return self.state in _FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedJob:
+    """A job of an application, with its newest runs first. ``starts`` says what starts it."""
+
+    id: int
+    name: str
+    application: str
+    starts: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a task wrote, and what it failed with."""
+
+    text: str
+    error: str
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A Databricks workspace."""
+
+    client: WorkspaceClient
+
+    @classmethod
+    def connect(cls, profile: str | None = None) -> Self:
+        """The workspace of a profile in ``~/.databrickscfg``; without one, that of the environment.
+
+        Raises SetupError when databricks-sdk is missing or nothing says who asks.
+        """
+        try:
+            from databricks.sdk import WorkspaceClient
+        except ImportError as error:
+            msg = "databricks-sdk is not installed: pip install 'kaspr-delta[databricks]'"
+            raise SetupError(msg) from error
+        try:
+            return cls(WorkspaceClient(profile=profile, product="kaspr-delta"))
+        except ValueError as error:
+            reason = str(error).splitlines()[0]
+            msg = f"no Databricks workspace: {reason}. Log in with `databricks auth login`, or name a --profile"
+            raise SetupError(msg) from error
+
+    def jobs(self, target: str, application: str | None = None, *, runs: int = 1) -> tuple[DeployedJob, ...]:
+        """The jobs that were deployed to a target, sorted by name, each with so many of its newest runs.
+
+        Raises NotFoundError where there are none, and SetupError when the workspace does not answer.
+        """
+        with _asking():
+            deployed = [job for job in self.client.jobs.list() if _tag(job, "framework") == JOB_FRAMEWORK]
+            chosen = [
+                job
+                for job in deployed
+                if _tag(job, "target") == target and application in {None, _tag(job, "application")}
+            ]
+            if not chosen:
+                raise _nothing_there(deployed, target, application)
+            found = [self._job(job, runs) for job in chosen]
+        return tuple(sorted(found, key=lambda job: job.name))
+
+    def output(self, task: TaskRun) -> Output:
+        """What one attempt of a task wrote. Raises SetupError when the workspace does not answer."""
+        with _asking():
+            found = self.client.jobs.get_run_output(task.id)
+        error = "\n".join(part for part in (found.error, found.error_trace) if part)
+        return Output(found.logs or "", error, bool(found.logs_truncated))
+
+    def _job(self, job: BaseJob, runs: int) -> DeployedJob:
+        number = job.job_id or 0
+        newest = islice(self.client.jobs.list_runs(job_id=number, expand_tasks=True), runs)
+        settings = job.settings
+        return DeployedJob(
+            id=number,
+            name=(settings.name if settings else None) or "",
+            application=_tag(job, "application"),
+            starts=starts_of(settings) if settings else "",
+            runs=tuple(_run(run) for run in newest),
+        )
+
+
+def _run(run: BaseRun) -> Run:
+    took = (run.end_time - (run.start_time or 0)) / 1_000 if run.end_time else None
+    state, message = _state(run.state)
+    return Run(
+        id=run.run_id or 0,
+        started=datetime.fromtimestamp((run.start_time or 0) / 1_000, tz=timezone.utc),
+        seconds=took,
+        trigger=run.trigger.value if run.trigger else "",
+        state=state,
+        message=message,
+        url=run.run_page_url or "",
+        tasks=tuple(_task(task) for task in run.tasks or []),
+    )
+
+
+def _task(task: RunTask) -> TaskRun:
+    wheel = task.python_wheel_task
+    parameters = (wheel.parameters if wheel else None) or []
+    named = tuple(after for before, after in pairwise(parameters) if before == "--only")
+    state, message = _state(task.state)
+    return TaskRun(task.run_id or 0, task.task_key, named, state, message)
+
+
+def _state(state: RunState | None) -> tuple[str, str]:
+    """The result or, before there is one, where a run stands; and what Databricks says about it."""
+    known = (state.result_state or state.life_cycle_state) if state else None
+    return (known.value if known else "UNKNOWN"), (state.state_message if state else None) or ""
+
+
+def _tag(job: BaseJob, name: str) -> str:
+    tags = (job.settings.tags if job.settings else None) or {}
+    return tags.get(name, "")
+
+
+def _nothing_there(deployed: list[BaseJob], target: str, application: str | None) -> NotFoundError:
+    targets = sorted({_tag(job, "target") for job in deployed})
+    if target not in targets:
+        return NotFoundError.among("deployed target", target, targets)
+    there = sorted({_tag(job, "application") for job in deployed if _tag(job, "target") == target})
+    return NotFoundError.among("deployed application", application or "", there)
+
+
+@contextlib.contextmanager
+def _asking() -> Iterator[None]:
+    """Ask the workspace; what it refuses is told in a sentence."""
+    from databricks.sdk.errors.base import DatabricksError
+
+    try:
+        yield
+    except (DatabricksError, OSError, TimeoutError) as error:
+        msg = f"the workspace does not answer as expected: {error}"
+        raise SetupError(msg) from error

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Kaspr
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a bundle, which is the working directory, without a Databricks CLI on the path."""
+    (tmp_path / "databricks.yml").write_text("bundle: {name: x}\n")
+    (tmp_path / "bundles" / "shop").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path
+
+
+def install_cli(bundle: Path, code: int = 0) -> Path:
+    """A Databricks CLI that writes down its arguments."""
+    written = bundle / "arguments"
+    command = bundle / "bin" / "databricks"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nfor one in "$@"; do echo "$one"; done >{written}\nexit {code}\n')
+    command.chmod(0o755)
+    return written
+
+
+@pytest.mark.parametrize("name", ["shop", "bundles/shop", "bundles/shop/"])
+def test_the_cli_is_told_which_application(bundle: Path, kaspr: Kaspr, name: str) -> None:
+    written = install_cli(bundle)
+    answer = kaspr("deploy", name, "--target", "prod", "--profile", "work", "--var", "catalog=sales")
+    assert answer.code == 0
+    assert written.read_text().split() == [
+        *("bundle", "deploy", "--target", "prod", "--profile", "work"),
+        *("--var", "application=shop", "--var", "catalog=sales"),
+    ]
+
+
+def test_a_deployment_that_fails_has_the_cli_s_exit_code(bundle: Path, kaspr: Kaspr) -> None:
+    install_cli(bundle, code=3)
+    assert kaspr("deploy", "shop").code == 3
+
+
+def test_without_the_cli_it_is_said_where_to_get_it(bundle: Path, kaspr: Kaspr) -> None:  # noqa: ARG001
+    answer = kaspr("deploy", "shop")
+    assert answer.code == 1
+    assert "the Databricks CLI is not installed" in answer.err
+
+
+@pytest.mark.parametrize("name", ["shoop", "/etc", "bundles/x"])
+def test_an_application_that_is_not_there_is_a_wrong_call(bundle: Path, kaspr: Kaspr, name: str) -> None:
+    written = install_cli(bundle)
+    answer = kaspr("deploy", name)
+    assert answer.code == 2
+    assert "APP is one of those in bundles/" in answer.err
+    assert not written.exists()
+
+
+def test_only_the_folder_of_a_bundle_can_be_deployed(bundle: Path, kaspr: Kaspr) -> None:
+    (bundle / "databricks.yml").unlink()
+    answer = kaspr("deploy", "shop")
+    assert answer.code == 2
+    assert "there is no databricks.yml in" in answer.err

@@ -1,0 +1,148 @@
+"""A Databricks workspace on this machine that answers the few questions about jobs that are asked of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+_PAGE = 2
+
+
+@dataclass
+class FakeWorkspace:
+    """``jobs`` and ``runs`` as the API gives them, runs newest first; ``outputs`` by the id of a task's run."""
+
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    outputs: dict[int, dict[str, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    refuses: bool = False
+
+    def answer(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:
+        """What a workspace says; None where it knows no such thing."""
+        self.asked.append(path)
+        if path == "/api/2.2/jobs/list":
+            return self._page("jobs", self.jobs, query)
+        if path == "/api/2.2/jobs/runs/list":
+            return self._page("runs", [run for run in self.runs if str(run["job_id"]) == query["job_id"]], query)
+        if path == "/api/2.2/jobs/runs/get-output":
+            return self.outputs.get(int(query["run_id"]))
+        return None
+
+    @staticmethod
+    def _page(name: str, items: list[dict[str, Any]], query: dict[str, str]) -> dict[str, Any]:
+        start = int(query.get("page_token", 0))
+        end = start + _PAGE
+        more = {"next_page_token": str(end), "has_more": True} if end < len(items) else {}
+        return {name: items[start:end], **more}
+
+
+@contextmanager
+def serving(workspace: FakeWorkspace) -> Iterator[str]:
+    """Answer on a free port; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            if workspace.refuses:
+                status, body = 403, {"error_code": "PERMISSION_DENIED", "message": "you may not look at jobs"}
+            elif (answer := workspace.answer(parts.path, dict(parse_qsl(parts.query)))) is not None:
+                status, body = 200, answer
+            else:
+                status, body = 404, {"error_code": "ENDPOINT_NOT_FOUND", "message": parts.path}
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+_STARTED = int(datetime(2027, 3, 1, 6, 30, tzinfo=timezone.utc).timestamp() * 1_000)
+JOIN = "join/orders-products-join"
+
+
+def _job(number: int, name: str, application: str, target: str = "prod", **settings: Any) -> dict[str, Any]:
+    tags = {"framework": "kaspr-delta", "application": application, "target": target}
+    return {"job_id": number, "settings": {"name": name, "tags": tags, **settings}}
+
+
+def _run(job_id: int, number: int, state: dict[str, str], *tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    times = {"start_time": _STARTED, "end_time": _STARTED + 75_000, "trigger": "PERIODIC"}
+    return {"job_id": job_id, "run_id": number, "state": state, "tasks": list(tasks), **times, **more}
+
+
+def _task(number: int, key: str, state: dict[str, str], resource: str) -> dict[str, Any]:
+    wheel = {
+        "package_name": "kaspr_delta",
+        "entry_point": "kaspr-delta",
+        "parameters": ["run", "x", "--only", resource],
+    }
+    return {"run_id": number, "task_key": key, "state": state, "python_wheel_task": wheel}
+
+
+_SUCCESS = {"life_cycle_state": "TERMINATED", "result_state": "SUCCESS"}
+_FAILED = {"life_cycle_state": "TERMINATED", "result_state": "FAILED", "state_message": "Workload failed"}
+_SKIPPED = {"life_cycle_state": "TERMINATED", "result_state": "UPSTREAM_FAILED"}
+
+
+def two_applications() -> FakeWorkspace:
+    """Two deployed applications, one of them on two targets, among jobs of others."""
+    cron = {"quartz_cron_expression": "0 0/15 * * * ?", "timezone_id": "UTC"}
+    periodic = {"interval": 90, "unit": "MINUTES"}
+    return FakeWorkspace(
+        jobs=[
+            {"job_id": 7, "settings": {"name": "somebody else's", "tags": {"target": "prod"}}},
+            {"job_id": 8, "settings": {"name": "without tags"}},
+            _job(1, "order-system", "order-system", schedule=cron),
+            _job(2, "order-system: task/report", "order-system", trigger={"periodic": periodic}),
+            _job(3, "page-views: join/j", "page-views", continuous={"pause_status": "PAUSED"}),
+            _job(4, "[dev ann] order-system", "order-system", "dev", schedule={**cron, "pause_status": "PAUSED"}),
+        ],
+        runs=[
+            _run(
+                1,
+                13,
+                _FAILED,
+                _task(131, "agent_ingest", _SUCCESS, "agent/ingest"),
+                _task(132, "join", {**_FAILED, "state_message": "SerializationError: no JSON"}, JOIN),
+                _task(133, "agent_enrich", _SKIPPED, "agent/enrich"),
+                run_page_url="https://example.com/runs/13",
+            ),
+            _run(
+                1,
+                12,
+                _SUCCESS,
+                _task(121, "agent_ingest", _SUCCESS, "agent/ingest"),
+                _task(122, "join", _SUCCESS, JOIN),
+            ),
+            _run(1, 11, _SUCCESS),
+            _run(3, 31, {"life_cycle_state": "RUNNING"}, end_time=0, trigger="CONTINUOUS"),
+        ],
+        outputs={
+            131: {"logs": "agent/ingest: 3 rows in\n"},
+            132: {"logs": "reading\n", "logs_truncated": True, "error": "no JSON", "error_trace": "Traceback: here"},
+            133: {},
+            122: {"logs": "all is well\n"},
+        },
+    )

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from kaspr_delta.errors import NotFoundError, SetupError
+from kaspr_delta.workspace import Workspace
+from tests.unit.workspace.server import JOIN, FakeWorkspace
+
+
+@pytest.mark.usefixtures("workspace")
+def test_jobs_are_those_of_the_target_whatever_else_there_is() -> None:
+    jobs = Workspace.connect().jobs("prod")
+    assert [(one.name, one.application, one.starts) for one in jobs] == [
+        ("order-system", "order-system", "0 0/15 * * * ? UTC"),
+        ("order-system: task/report", "order-system", "every 90 minutes"),
+        ("page-views: join/j", "page-views", "continuous (paused)"),
+    ]
+    (dev,) = Workspace.connect().jobs("dev")
+    assert (dev.name, dev.starts) == ("[dev ann] order-system", "0 0/15 * * * ? UTC (paused)")
+
+
+@pytest.mark.usefixtures("workspace")
+def test_of_each_job_the_newest_runs_are_told() -> None:
+    jobs = Workspace.connect().jobs("prod", "order-system", runs=2)
+    assert [[run.id for run in one.runs] for one in jobs] == [[13, 12], []]
+    newest = jobs[0].runs[0]
+    assert (newest.state, newest.message, newest.trigger, newest.seconds) == (
+        "FAILED",
+        "Workload failed",
+        "PERIODIC",
+        75.0,
+    )
+    assert newest.started == datetime(2027, 3, 1, 6, 30, tzinfo=timezone.utc)
+    assert [(task.key, task.resources, task.failed) for task in newest.tasks] == [
+        ("agent_ingest", ("agent/ingest",), False),
+        ("join", (JOIN,), True),
+        ("agent_enrich", ("agent/enrich",), False),
+    ]
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_run_that_goes_on_has_not_taken_any_time_yet() -> None:
+    (job,) = Workspace.connect().jobs("prod", "page-views")
+    assert (job.runs[0].state, job.runs[0].seconds, job.runs[0].failed) == ("RUNNING", None, False)
+
+
+@pytest.mark.parametrize(
+    ("target", "application", "message"),
+    [
+        ("prd", None, "no deployed target 'prd' (did you mean 'prod'?)"),
+        ("dev", "page-views", "no deployed application 'page-views' (there are: order-system)"),
+    ],
+)
+@pytest.mark.usefixtures("workspace")
+def test_what_was_never_deployed_is_not_found(target: str, application: str | None, message: str) -> None:
+    with pytest.raises(NotFoundError, match=r".*") as error:
+        Workspace.connect().jobs(target, application)
+    assert str(error.value) == message
+
+
+def test_what_a_workspace_refuses_is_told_in_a_sentence(workspace: FakeWorkspace) -> None:
+    workspace.refuses = True
+    with pytest.raises(SetupError, match="you may not look at jobs"):
+        Workspace.connect().jobs("prod")
+
+
+def test_without_credentials_it_is_said_how_to_log_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABRICKS_CONFIG_FILE", "/dev/null")
+    for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SetupError, match="databricks auth login"):
+        Workspace.connect()
