@@ -27,7 +27,7 @@ from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
 from kaspr_delta.runtime.runner import Listener, Runner
-from kaspr_delta.runtime.session import spark_session
+from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.kinds import kind_called, short_kind
@@ -66,6 +66,7 @@ class Application:
         warehouse: str | Path | None = None,
         app: str | None = None,
         spark: SparkSession | None = None,
+        profile: str | None = None,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, take those applied before.
 
@@ -73,11 +74,14 @@ class Application:
 
         ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application where there are several.
-        ``spark`` brings a session, classic or Connect.
+        ``spark`` brings a session, classic or Connect; ``profile`` names a profile of ``~/.databrickscfg``, whose
+        compute is used through databricks-connect.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
         place = Warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE))
+        if profile is not None:
+            spark = _session_of(profile, place, spark)
         if path is not None:
             return cls._apply(Path(path), place, app, spark)
         schema = _applied_schema(place, app)
@@ -263,6 +267,19 @@ class Application:
         self.delta.ensure(self.spark, table, TOPIC)
         plain = next((topic.serializers for topic in self.plan.topics), Serializers("json", "json"))
         return TopicPlan(name, table, self.plan.default_partitions, plain)
+
+
+def _session_of(profile: str, place: Warehouse, spark: SparkSession | None) -> SparkSession:
+    """The session of a profile. Raises UsageError where it could not reach the warehouse, and SetupError."""
+    if spark is not None:
+        msg = "either a session or a profile: both were given"
+        raise UsageError(msg)
+    if not place.is_unity:
+        msg = (
+            f"Databricks cannot reach {place.text} on this machine: with a profile, name unity://CATALOG.SCHEMA/VOLUME"
+        )
+        raise UsageError(msg)
+    return databricks_session(profile)
 
 
 def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:

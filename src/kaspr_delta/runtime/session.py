@@ -55,6 +55,27 @@ def spark_session(log: Path | None = None) -> SparkSession:
     return _embedded(log)
 
 
+def databricks_session(profile: str) -> SparkSession:
+    """A session on Databricks compute, through databricks-connect: that of a profile in ``~/.databrickscfg``.
+
+    Raises SetupError when the extra ``connect`` is missing or the workspace gives no session.
+    """
+    try:
+        from databricks.connect import DatabricksSession
+    except ImportError as error:
+        msg = (
+            "databricks-connect is not installed: pip install 'kaspr-delta[connect]', in an environment without the"
+            " extra 'local', for both are the package pyspark"
+        )
+        raise SetupError(msg) from error
+    try:
+        session: SparkSession = DatabricksSession.builder.profile(profile).getOrCreate()
+    except Exception as error:
+        msg = f"profile {profile!r} gives no Spark session: {str(error).splitlines()[0]}"
+        raise SetupError(msg) from error
+    return session
+
+
 def _embedded(log: Path | None) -> SparkSession:
     check_java()
     try:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
+
 from kaspr_delta.engine.query import Query
 from kaspr_delta.engine.source_errors import columns_were_added
 from kaspr_delta.errors import ResourceFailedError
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 # Seconds between two looks at a query that is to stop.
 _POLL = 0.1
+_NO_WORKER = "Python worker failed to connect back"
+_MORE_ATTEMPTS = 3
 
 
 @dataclass
@@ -120,9 +124,19 @@ class Streams:
             self.failures.note(ref, error)
 
     def _start(self, ref: ResourceRef) -> None:
-        started = self.queries[ref].start(self.spark, self.every)
+        started = self._started(ref)
         if started is not None:
             self.running[ref] = started
+
+    def _started(self, ref: ResourceRef) -> StreamingQuery | None:
+        """The query, started. A busy server of Spark Connect waits only ten seconds for the worker of a stream."""
+        for _ in range(_MORE_ATTEMPTS):
+            try:
+                return self.queries[ref].start(self.spark, self.every)
+            except PySparkException as error:
+                if _NO_WORKER not in str(error):
+                    raise
+        return self.queries[ref].start(self.spark, self.every)
 
     def note_failures(self) -> None:
         """What stopped those that did not go on."""

@@ -27,7 +27,13 @@ Result = TypeVar("Result")
 
 _CONFLICT_ATTEMPTS = 6
 # Delta's own names for "somebody else committed first"; the statement is safe to run again on the new version.
-_CONFLICTS = ("DELTA_CONCURRENT_", "DELTA_PROTOCOL_CHANGED", "ConcurrentAppendException", "ConcurrentDelete")
+_CONFLICTS = (
+    "DELTA_CONCURRENT_",
+    "DELTA_METADATA_CHANGED",
+    "DELTA_PROTOCOL_CHANGED",
+    "ConcurrentAppendException",
+    "ConcurrentDelete",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +89,9 @@ class Delta:
                 spark.sql(f"DROP TABLE IF EXISTS {identifier}")
             properties = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in layout.properties.items())
             place = f" LOCATION {_literal(str(location))}" if location is not None else ""
-            spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {identifier} ({layout.columns}) USING DELTA{place}"
-                f" TBLPROPERTIES ({properties})"
-            )
+            statement = f"({layout.columns}) USING DELTA{place} TBLPROPERTIES ({properties})"
+            # Tasks of a job that start side by side all create what is not there yet.
+            self._retried(lambda: spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} {statement}"))
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Give a table these properties, unless it has them."""
@@ -95,7 +100,7 @@ class Delta:
         if any(has.get(name) != value for name, value in properties.items()):
             listed = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in properties.items())
             with self.namespace.commit_lock(table):
-                spark.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({listed})")
+                self._retried(lambda: spark.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({listed})"))
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table is there (and registered)."""

@@ -18,6 +18,8 @@ from kaspr_delta.errors import AlreadyRunningError, UsageError
 from kaspr_delta.storage.heartbeat import Lease
 
 _STATE_FOLDER = "_kaspr"
+# Where Databricks compute has the volumes of Unity Catalog.
+_VOLUMES = Path("/Volumes")
 
 
 class Namespace(Protocol):
@@ -129,7 +131,7 @@ class UnityNamespace:
     def checkpoints(self) -> Path:
         if self.volume.startswith("/"):
             return Path(self.volume)
-        return Path("/Volumes") / self.catalog / self.name / self.volume
+        return _VOLUMES / self.catalog / self.name / self.volume
 
     def identifier(self, table: str) -> str:
         return f"{self.schema}.{_quoted(table)}"
@@ -146,6 +148,12 @@ class UnityNamespace:
 
     @contextlib.contextmanager
     def running(self, resource: str) -> Iterator[threading.Event]:
+        if self.checkpoints.is_relative_to(_VOLUMES) and not _VOLUMES.is_dir():
+            msg = (
+                f"{resource} cannot run from here: its lock and its checkpoints are in {self.checkpoints}, which only"
+                " Databricks compute reaches. Run its job instead: databricks bundle run"
+            )
+            raise UsageError(msg)
         # Beside the checkpoints, whose folders begin with the kind of a resource and so never with an underscore.
         path = self.checkpoints / "_locks" / f"running-{_as_file(resource)}.json"
         with Lease(path, resource, f"{self.catalog}.{self.name}").held() as lease:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kaspr_delta.errors import AlreadyRunningError
+from kaspr_delta.errors import AlreadyRunningError, UsageError
 from kaspr_delta.storage.heartbeat import Record
 from kaspr_delta.storage.namespace import Namespace, UnityNamespace, Warehouse
 
@@ -44,3 +44,9 @@ def test_on_a_volume_what_runs_on_another_machine_is_not_started_here(tmp_path: 
     lock_file(tmp_path).write_text(record.model_dump_json())
     with pytest.raises(AlreadyRunningError, match=r"on main\.shop: process 4711 on host worker-7 was seen"):
         on_a_volume(tmp_path).running("agent/orders").__enter__()
+
+
+def test_where_volumes_are_out_of_reach_nothing_runs() -> None:
+    namespace = Warehouse("unity://main.shop/checkpoints").namespace("")
+    with pytest.raises(UsageError, match=r"agent/orders cannot run from here: .* in /Volumes/main/shop/checkpoints"):
+        namespace.running("agent/orders").__enter__()

@@ -1,0 +1,51 @@
+"""The package as it is installed: a wheel in environments of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Environment = Callable[..., Path]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Environments take minutes to make."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+def run(*command: object, cwd: Path = ROOT) -> str:
+    """What a command printed. Fails, with all it said, when that fails."""
+    # Commands are lists written in these tests.
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=cwd, check=False)  # noqa: S603
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, as the bundle builds it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture
+def environment(tmp_path: Path, wheel: Path) -> Environment:
+    """Make an environment with nothing in it but the wheel, its dependencies and those of some extras: its Python."""
+
+    def made(*extras: str) -> Path:
+        uv = Path(sys.executable).with_name("uv")
+        python = tmp_path / "venv" / "bin" / "python"
+        run(uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv")
+        run(uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[{','.join(extras)}]")
+        return python
+
+    return made
