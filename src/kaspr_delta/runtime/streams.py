@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Seconds between two looks at a query that is to stop.
 _POLL = 0.1
 _NO_WORKER = "Python worker failed to connect back"
-_MORE_ATTEMPTS = 3
+_MORE_ATTEMPTS = 5
 
 
 @dataclass

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.jobs import Deployment
@@ -52,3 +55,10 @@ def test_scheduled_work_is_serverless_and_continuous_work_has_a_cluster_unless_t
     settings: dict[str, Any], serverless: bool
 ) -> None:
     assert Deployment(**settings).serverless is serverless
+
+
+def test_the_bundle_has_a_variable_for_every_setting_with_its_default() -> None:
+    bundle = YAML(typ="safe").load(Path(__file__).parents[3] / "databricks.yml")
+    defaults = {name: variable["default"] for name, variable in bundle["variables"].items()}
+    assert set(defaults) == {field.name for field in fields(Deployment)} - {"target"}
+    assert Deployment.from_variables(defaults) == Deployment()
