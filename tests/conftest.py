@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.storage.layout import Layout
+from tests.connect import ON_CONNECT, connect_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,8 +34,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """The session all tests share; the first test that needs it starts it."""
-    from tests.few_rows import session_for_few_rows
+    from tests.few_rows import session_for_few_rows, without_generated_code
 
+    if ON_CONNECT in os.environ:
+        return without_generated_code(connect_session(tmp_path_factory.mktemp("connect")))
     return session_for_few_rows(tmp_path_factory.mktemp("spark") / "spark.log")
 
 
@@ -41,7 +45,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
 def what_delta_remembers_is_forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
     """Delta remembers tables for an hour: those of all tests together would not fit the driver's memory."""
     yield
-    if "spark" in request.fixturenames:
+    if "spark" in request.fixturenames and ON_CONNECT not in os.environ:
         gc.collect()  # data frames that are garbage hold plans in the JVM
         jvm: Any = request.getfixturevalue("spark")._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

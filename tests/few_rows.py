@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 
 
 def session_for_few_rows(log: Path) -> SparkSession:
-    """The embedded session, or the one that runs, without generated code.
+    """The embedded session, or the one that runs, without generated code."""
+    return without_generated_code(spark_session(log))
+
+
+def without_generated_code(session: SparkSession) -> SparkSession:
+    """The session, in which no code is generated.
 
     A handful of rows is read faster than the code to read them is generated and compiled: a quarter of the time.
     """
-    session = spark_session(log)
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return session

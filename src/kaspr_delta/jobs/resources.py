@@ -14,6 +14,7 @@ from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.work import task_key, work_of
 from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.applications import ABSENT_APP
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors
@@ -89,11 +90,15 @@ def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: De
 
 
 def _report(resources: core.Resources, finding: Finding) -> None:
-    """Say a finding in the bundle's own way. Notes stay with ``kaspr-delta validate``."""
+    """Say a finding in the bundle's own way. Notes stay with ``kaspr-delta validate``.
+
+    So does that an application has default settings: a strict validation takes warnings for errors, and here everything
+    is deployed as it is meant.
+    """
     place = _place(finding.location)
     if finding.severity is Severity.ERROR:
         resources.add_diagnostic_error(finding.message, detail=finding.hint or None, location=place)
-    elif finding.severity is Severity.WARNING:
+    elif finding.severity is Severity.WARNING and not finding.message.startswith(ABSENT_APP):
         resources.add_diagnostic_warning(finding.message, detail=finding.hint or None, location=place)
 
 

@@ -20,6 +20,9 @@ from kaspr_delta.spec.table import KasprTable, TableSpec
 from kaspr_delta.spec.task import KasprTask, TaskSpec
 from kaspr_delta.spec.webview import KasprWebView, WebViewSpec
 
+ABSENT_APP = "there is no KasprApp"
+"""How the warning begins that an application has default settings, for nobody declared it."""
+
 S_co = TypeVar("S_co", bound=ResourceSpec, covariant=True)
 
 
@@ -141,5 +144,5 @@ def _warn_of_absent_app(application: Application, existing: Iterable[str], repor
     first = min(application.resources(), key=lambda resource: resource.location)
     near = nearest(application.name, existing)
     hint = f"did you mean '{near}'?" if near else f"add a KasprApp named '{application.name}' to change them"
-    message = f"there is no KasprApp '{application.name}'; its resources run with default settings"
+    message = f"{ABSENT_APP} '{application.name}'; its resources run with default settings"
     report.warning(first.source.locate_value("metadata", "labels", APP_LABEL), message, hint)

@@ -16,8 +16,7 @@ from kaspr_delta.runtime.java import check_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# No one of these is needed for right answers: on Databricks none is set.
-_SETTINGS = {
+SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
@@ -34,6 +33,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+"""Settings of the embedded Spark. No one of them is needed for right answers: on Databricks none is set."""
 
 
 def spark_session(log: Path | None = None) -> SparkSession:
@@ -93,7 +93,7 @@ def _embedded(log: Path | None) -> SparkSession:
         "spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "kaspr-delta-spark-warehouse")
     )
     builder = builder.config("spark.driver.memory", os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"))
-    for name, value in _SETTINGS.items():
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     with _stderr_to(log):
         try:

@@ -153,6 +153,19 @@ def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Pat
     assert re.search(r"serve bundles/every-kind .*\$DATABRICKS_APP_PORT", app["config"]["command"][-1])
 
 
+def test_an_application_that_nobody_declared_is_deployed_without_a_warning(bundle: Path) -> None:
+    (bundle / "bundles" / "every-kind" / "app.yaml").unlink()
+    assert job_of(deployed(bundle), "every_kind")["schedule"]["timezone_id"] == "UTC"
+
+
+def test_what_waits_is_a_warning_of_the_bundle(bundle: Path) -> None:
+    (bundle / "bundles" / "every-kind" / "joins.yaml").unlink()
+    made = application_resources(Deployment(application="every-kind"), bundle)
+    assert {item.severity.value for item in made.diagnostics.items} == {"warning"}
+    assert "agent 'announce' waits" in made.diagnostics.items[0].summary
+    assert "agent_announce" not in str(job_of(made, "every_kind")["tasks"])
+
+
 def test_without_web_views_there_is_no_app(bundle: Path) -> None:
     (bundle / "bundles" / "every-kind" / "webviews.yaml").unlink()
     assert not deployed(bundle, sql_warehouse="abc123").apps

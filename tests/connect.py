@@ -1,0 +1,44 @@
+"""A local server of Spark Connect, such as serverless compute and databricks-connect are, and a session on it.
+
+A process has either this session or a classic one: tests on Connect run in a process of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kaspr_delta.runtime.session import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from typing_extensions import Self
+
+ON_CONNECT = "KASPR_DELTA_TESTS_ON_CONNECT"
+"""The environment variable with which tests run on Connect."""
+
+
+class Settings(dict[str, str]):
+    """Settings of a server, collected as by the builder of a session."""
+
+    def config(self, name: str, value: str) -> Self:
+        """Set one."""
+        self[name] = value
+        return self
+
+
+def connect_session(folder: Path) -> SparkSession:
+    """A session on a new server in this machine's memory, whose files are in ``folder``."""
+    from delta.pip_utils import configure_spark_with_delta_pip
+    from pyspark.sql import SparkSession
+
+    settings = Settings(SETTINGS)
+    settings.update({"spark.driver.memory": "2g", "spark.sql.warehouse.dir": str(folder / "spark-warehouse")})
+    configure_spark_with_delta_pip(settings)  # type: ignore[arg-type]  # it only calls `config`
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    # The server is started with its own settings: what a client sets later would come too late for most of them.
+    os.environ["SPARK_CONF_DIR"] = str(folder)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return SparkSession.builder.remote("local[*]").getOrCreate()

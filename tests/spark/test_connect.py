@@ -1,0 +1,33 @@
+"""Serverless compute is Spark Connect: there a batch runs in another process, and nothing but a log tells of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.connect import ON_CONNECT
+
+HERE = Path(__file__).parent
+# Joins; agents and counters; windows, tasks and runs without end.
+FILES = ("test_order_enrichment.py", "test_joins.py", "test_agents.py", "test_lab.py")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_joins_agents_counters_and_windows_run_on_spark_connect() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-m", "not slow", *(HERE / name for name in FILES)]
+    # The command is this test's own.
+    done = subprocess.run(  # noqa: S603
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        env={**os.environ, ON_CONNECT: "1"},
+        cwd=HERE.parents[1],
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-10_000:]
+    assert " passed" in done.stdout
