@@ -57,6 +57,11 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
     )
 
 
+def app_principal(key: str) -> str:
+    """As whom the App of this key in the bundle reads: a service principal that Databricks makes with it."""
+    return f"${{resources.apps.{key}.service_principal_client_id}}"
+
+
 def app_name(application: str, target: str) -> str:
     """A name that Databricks accepts, different for different applications and targets.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from databricks.bundles import core
-from databricks.bundles.schemas import Schema
+from databricks.bundles.schemas import Privilege, PrivilegeAssignment, Schema
 from databricks.bundles.volumes import Volume
 
 from kaspr_delta.errors import UsageError
-from kaspr_delta.jobs.app import has_web_views, web_app
+from kaspr_delta.jobs.app import app_principal, has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.work import task_key, work_of
@@ -47,7 +47,8 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
     if not work and not plan.tasks:
         return resources
     key = delta_name(plan.application)
-    warehouse = _add_storage(resources, key, plan, deployment)
+    served = bool(deployment.sql_warehouse) and has_web_views(plan)
+    warehouse = _add_storage(resources, key, plan, deployment, readers=[app_principal(key)] if served else [])
     builder = JobBuilder(plan, deployment, warehouse)
     if deployment.mode == "continuous":
         for unit in work:
@@ -58,13 +59,13 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
             resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _place(unit.location))
     for task in plan.tasks:
         resources.add_job(f"{key}__{task_key((task.ref,))}", builder.of_task(task), location=_place(task.location))
-    if deployment.sql_warehouse and has_web_views(plan):
+    if served:
         resources.add_resource(key, web_app(plan, deployment, warehouse), location=_place(plan.location))
     return resources
 
 
-def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: Deployment) -> str:
-    """Add the schema and the volume; the warehouse that they are, as commands take it."""
+def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: Deployment, readers: list[str]) -> str:
+    """Add the schema and the volume; the warehouse that they are, as commands take it. ``readers`` may select."""
     # By reference, not by name: a development target puts the user's name before the schema's.
     schema = f"${{resources.schemas.{key}.name}}"
     resources.add_schema(
@@ -73,6 +74,10 @@ def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: De
             catalog_name=deployment.catalog,
             name=deployment.schema or plan.schema,
             comment=f"Tables of the Kaspr application {plan.application}",
+            grants=[
+                PrivilegeAssignment(principal=reader, privileges=[Privilege.USE_SCHEMA, Privilege.SELECT])
+                for reader in readers
+            ],
         ),
         location=_place(plan.location),
     )

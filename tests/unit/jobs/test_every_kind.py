@@ -142,9 +142,11 @@ def test_everything_points_at_the_manifest_it_comes_from(bundle: Path) -> None:
 
 def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Path) -> None:
     assert not deployed(bundle).apps
-    (app,) = (
-        dict[str, Any](app.as_dict()) for app in deployed(bundle, sql_warehouse="abc123", target="prod").apps.values()
-    )
+    made = deployed(bundle, sql_warehouse="abc123", target="prod")
+    (app,) = (dict[str, Any](app.as_dict()) for app in made.apps.values())
+    (schema,) = (dict[str, Any](schema.as_dict()) for schema in made.schemas.values())
+    principal = "${resources.apps.every_kind.service_principal_client_id}"
+    assert schema["grants"] == [{"principal": principal, "privileges": ["USE_SCHEMA", "SELECT"]}]
     assert app["name"] == "every-kind-prod"
     assert app["resources"] == [{"name": "sql-warehouse", "sql_warehouse": {"id": "abc123", "permission": "CAN_USE"}}]
     environment = {one["name"]: one.get("value", one.get("value_from")) for one in app["config"]["env"]}
