@@ -46,7 +46,7 @@ def show_jobs(jobs: tuple[DeployedJob, ...]) -> None:
     for job in jobs:
         shown = [(job.name, job.starts), *[("", "")] * len(job.runs)]
         for (name, starts), run in zip(shown, job.runs, strict=False):
-            table.add_row(name, starts, f"{run.started:%Y-%m-%d %H:%M}", _took(run), run.trigger.lower(), _state(run))
+            table.add_row(name, starts, _started(run), _took(run), run.trigger.lower(), _state(run))
         if not job.runs:
             table.add_row(job.name, job.starts, "never", "", "", "")
     screen = Console(highlight=False)
@@ -82,7 +82,7 @@ def logs(  # noqa: PLR0913, PLR0917  one parameter an option
     if not attempts:
         console().print("no job has run yet", style="dim")
     for job, run, task in attempts:
-        typer.echo(f"== {job.name}, {run.started:%Y-%m-%d %H:%M} UTC: {task.key} {task.state}")
+        typer.echo(f"== {job.name}, {_started(run)}: {task.key} {task.state}")
         for line in _written(workspace, task):
             typer.echo(line)
 
@@ -126,6 +126,10 @@ def _run_as_json(run: Run) -> dict[str, Any]:
             for task in run.tasks
         ],
     }
+
+
+def _started(run: Run) -> str:
+    return "not yet" if run.started is None else f"{run.started:%Y-%m-%d %H:%M}"
 
 
 def _took(run: Run) -> str:

@@ -44,11 +44,12 @@ class TaskRun:
 class Run:
     """A run of a job. ``state`` is its result or, before there is one, where it stands.
 
-    ``seconds`` is how long it took, ``trigger`` what started it, such as ``PERIODIC`` or ``ONE_TIME``.
+    ``seconds`` is how long it took, ``trigger`` what started it, such as ``PERIODIC`` or ``ONE_TIME``. A run that is
+    queued has not ``started``.
     """
 
     id: int
-    started: datetime
+    started: datetime | None
     seconds: float | None
     trigger: str
     state: str
@@ -144,11 +145,11 @@ class Workspace:
 
 
 def _run(run: BaseRun) -> Run:
-    took = (run.end_time - (run.start_time or 0)) / 1_000 if run.end_time else None
+    took = (run.end_time - run.start_time) / 1_000 if run.start_time and run.end_time else None
     state, message = _state(run.state)
     return Run(
         id=run.run_id or 0,
-        started=datetime.fromtimestamp((run.start_time or 0) / 1_000, tz=timezone.utc),
+        started=datetime.fromtimestamp(run.start_time / 1_000, tz=timezone.utc) if run.start_time else None,
         seconds=took,
         trigger=run.trigger.value if run.trigger else "",
         state=state,

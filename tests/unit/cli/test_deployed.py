@@ -44,14 +44,14 @@ def test_status_as_json_has_the_same(kaspr: Kaspr) -> None:
 def test_logs_are_what_the_newest_run_wrote_and_failed_with(kaspr: Kaspr) -> None:
     answer = kaspr("logs", "--target", "prod", "--app", "order-system")
     assert answer.out.splitlines() == [
-        "== order-system, 2027-03-01 06:30 UTC: agent_ingest SUCCESS",
+        "== order-system, 2027-03-01 06:30: agent_ingest SUCCESS",
         "agent/ingest: 3 rows in",
-        "== order-system, 2027-03-01 06:30 UTC: join FAILED",
+        "== order-system, 2027-03-01 06:30: join FAILED",
         "reading",
         "… (Databricks keeps no more of it; the run's page has the driver's log)",
         "no JSON",
         "Traceback: here",
-        "== order-system, 2027-03-01 06:30 UTC: agent_enrich UPSTREAM_FAILED",
+        "== order-system, 2027-03-01 06:30: agent_enrich UPSTREAM_FAILED",
     ]
 
 
@@ -59,8 +59,8 @@ def test_logs_are_what_the_newest_run_wrote_and_failed_with(kaspr: Kaspr) -> Non
 def test_logs_of_one_resource_are_those_of_its_task(kaspr: Kaspr) -> None:
     answer = kaspr("logs", JOIN, "--target", "prod", "--app", "order-system", "--runs", "2")
     assert [line for line in answer.out.splitlines() if line.startswith("==")] == [
-        "== order-system, 2027-03-01 06:30 UTC: join FAILED",
-        "== order-system, 2027-03-01 06:30 UTC: join SUCCESS",
+        "== order-system, 2027-03-01 06:30: join FAILED",
+        "== order-system, 2027-03-01 06:30: join SUCCESS",
     ]
     assert "all is well" in answer.out
 

@@ -40,6 +40,12 @@ def test_of_each_job_the_newest_runs_are_told() -> None:
     ]
 
 
+def test_a_run_that_is_queued_has_not_started(workspace: FakeWorkspace) -> None:
+    workspace.runs[3] |= {"start_time": 0, "state": {"life_cycle_state": "QUEUED"}}
+    (job,) = Workspace.connect().jobs("prod", "page-views")
+    assert (job.runs[0].state, job.runs[0].started, job.runs[0].seconds) == ("QUEUED", None, None)
+
+
 @pytest.mark.usefixtures("workspace")
 def test_a_run_that_goes_on_has_not_taken_any_time_yet() -> None:
     (job,) = Workspace.connect().jobs("prod", "page-views")
