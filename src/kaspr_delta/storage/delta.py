@@ -74,8 +74,9 @@ class Delta:
     # -- creating -----------------------------------------------------------------------------------------------------
 
     def create_schema(self, spark: SparkSession) -> None:
-        """Make the schema, so that its tables have names."""
-        spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self.namespace.schema}")
+        """Make the schema, unless it is there: whoever may only use it needs no right to make one."""
+        if not spark.catalog.databaseExists(self.namespace.schema):
+            spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self.namespace.schema}")
 
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table, or register the one that is already at its place."""
