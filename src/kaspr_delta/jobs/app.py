@@ -79,4 +79,4 @@ def _command(plan: Plan, deployment: Deployment) -> str:
     """For a shell: install what is needed, then serve where Databricks wants it."""
     install = shlex.join(["pip", "install", "--quiet", ".[databricks,serve]", *plan.python_packages])
     serve = shlex.join(["kaspr-delta", "serve", deployment.folder, "--app", plan.application])
-    return f'{install} && exec {serve} --host 0.0.0.0 --port "$DATABRICKS_APP_PORT"'
+    return f'{install} && exec {serve} --host 0.0.0.0 --port "$DATABRICKS_APP_PORT" --behind-proxy'
