@@ -58,3 +58,16 @@ def main() -> None:
     except (KasprError, PermissionError) as error:
         console().print(str(error), markup=False)
         sys.exit(1)
+
+
+def task() -> None:
+    """Run the command line as a task of a Databricks job.
+
+    What goes wrong is raised, so that the run says it. An end without errors is just that: a task that exits with 0
+    counts as failed there.
+    """
+    try:
+        application()
+    except SystemExit as end:
+        if end.code:
+            raise

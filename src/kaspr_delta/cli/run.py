@@ -46,8 +46,10 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         show_report(report, Console(highlight=False))
         return
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    # Only a main thread may listen, and a platform's driver need not run tasks in it: there a kill ends the run.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
     console().print(f"running, a batch at most every {every}; Ctrl-C stops", style="dim")
     application.run_continuously(stop, every=interval, only=only or ())
     console().print("stopped; the next run goes on from here", style="dim")

@@ -20,7 +20,7 @@ from databricks.bundles.jobs import (
 from kaspr_delta.jobs.deployment import Deployment
 
 PACKAGE = "kaspr_delta"
-ENTRY_POINT = "kaspr-delta"
+ENTRY_POINT = "kaspr-delta-task"
 WHEEL = "dist/*.whl"
 ENVIRONMENT_KEY = "kaspr"
 CLUSTER_KEY = "kaspr"
@@ -35,7 +35,7 @@ class Compute:
     tags: dict[str, str]
 
     def task(self, key: str, description: str, parameters: list[str]) -> Task:
-        """A task that runs the command ``kaspr-delta`` with these parameters."""
+        """A task that runs the command ``kaspr-delta`` with these parameters, by its entry point for tasks."""
         wheel = PythonWheelTask(package_name=PACKAGE, entry_point=ENTRY_POINT, parameters=parameters)  # type: ignore[arg-type]  # lists are invariant
         task = Task(task_key=key, description=description, python_wheel_task=wheel)
         if self.deployment.serverless:

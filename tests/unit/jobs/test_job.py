@@ -59,7 +59,7 @@ def test_a_task_runs_the_command_of_a_laptop_for_its_resources() -> None:
     (job,) = jobs(SHOP, Deployment(application="shop-folder"))
     assert job["tasks"][0]["python_wheel_task"] == {
         "package_name": "kaspr_delta",
-        "entry_point": "kaspr-delta",
+        "entry_point": "kaspr-delta-task",
         "parameters": [
             "run",
             "${workspace.file_path}/bundles/shop-folder",

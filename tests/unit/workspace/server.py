@@ -95,7 +95,7 @@ def _run(job_id: int, number: int, state: dict[str, str], *tasks: dict[str, Any]
 def _task(number: int, key: str, state: dict[str, str], resource: str) -> dict[str, Any]:
     wheel = {
         "package_name": "kaspr_delta",
-        "entry_point": "kaspr-delta",
+        "entry_point": "kaspr-delta-task",
         "parameters": ["run", "x", "--only", resource],
     }
     return {"run_id": number, "task_key": key, "state": state, "python_wheel_task": wheel}
