@@ -14,19 +14,9 @@ from kaspr_delta.runtime.session import SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from typing_extensions import Self
 
 ON_CONNECT = "KASPR_DELTA_TESTS_ON_CONNECT"
 """The environment variable with which tests run on Connect."""
-
-
-class Settings(dict[str, str]):
-    """Settings of a server, collected as by the builder of a session."""
-
-    def config(self, name: str, value: str) -> Self:
-        """Set one."""
-        self[name] = value
-        return self
 
 
 def connect_session(folder: Path) -> SparkSession:
@@ -34,9 +24,12 @@ def connect_session(folder: Path) -> SparkSession:
     from delta.pip_utils import configure_spark_with_delta_pip
     from pyspark.sql import SparkSession
 
-    settings = Settings(SETTINGS)
-    settings.update({"spark.driver.memory": "2g", "spark.sql.warehouse.dir": str(folder / "spark-warehouse")})
-    configure_spark_with_delta_pip(settings)  # type: ignore[arg-type]  # it only calls `config`
+    settings = {
+        **SETTINGS,
+        **configure_spark_with_delta_pip(SparkSession.Builder())._options,
+        "spark.driver.memory": "2g",
+        "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
+    }
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     # The server is started with its own settings: what a client sets later would come too late for most of them.
     os.environ["SPARK_CONF_DIR"] = str(folder)
