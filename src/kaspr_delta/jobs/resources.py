@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from pathlib import Path
 
 from databricks.bundles import core
@@ -46,7 +48,7 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
     work = work_of(plan)
     if not work and not plan.tasks:
         return resources
-    key = delta_name(plan.application)
+    key = bundle_key(plan.application)
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
     warehouse = _add_storage(resources, key, plan, deployment, readers=[app_principal(key)] if served else [])
     builder = JobBuilder(plan, deployment, warehouse)
@@ -62,6 +64,18 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
     if served:
         resources.add_resource(key, web_app(plan, deployment, warehouse), location=_place(plan.location))
     return resources
+
+
+def bundle_key(application: str) -> str:
+    """What the resources of an application are called in the bundle: a name that references understand.
+
+    >>> bundle_key("order-system")
+    'order_system'
+    """
+    name = delta_name(application)
+    if re.fullmatch(r"[a-z]([a-z0-9_]*[a-z0-9])?", name):
+        return name
+    return f"app_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: Deployment, readers: list[str]) -> str:

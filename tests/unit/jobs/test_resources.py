@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ def test_tables_are_named_by_reference_because_a_target_may_rename_the_schema() 
     (task,) = tasks_of(plan_resources(plan(agent("a", topic="x")), Deployment()))
     parameters = task["python_wheel_task"]["parameters"]
     assert "unity://main.${resources.schemas.shop.name}/${resources.volumes.shop.name}" in parameters
+
+
+@pytest.mark.parametrize("name", ["1-shop", "shop_", "_shop", "größe", "9"])
+def test_whatever_an_application_is_called_references_find_its_schema(name: str) -> None:
+    made = plan_resources(plan(agent("a", topic="x"), application=name), Deployment())
+    (key,) = made.schemas
+    assert re.fullmatch(r"[a-zA-Z]+([-_]*[a-zA-Z0-9]+)*", key)  # the CLI's own rule
+    assert f"${{resources.schemas.{key}.name}}" in str(tasks_of(made))
 
 
 def test_a_job_points_at_the_manifests() -> None:
