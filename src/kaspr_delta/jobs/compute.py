@@ -69,4 +69,7 @@ class Compute:
             data_security_mode=DataSecurityMode.SINGLE_USER,
             custom_tags=dict(self.tags),
         )
+        if self.deployment.workers == 0:
+            cluster.spark_conf = {"spark.databricks.cluster.profile": "singleNode", "spark.master": "local[*]"}
+            cluster.custom_tags = {**self.tags, "ResourceClass": "SingleNode"}
         return [JobCluster(job_cluster_key=CLUSTER_KEY, new_cluster=cluster)]

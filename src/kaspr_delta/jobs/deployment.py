@@ -15,7 +15,7 @@ Mode = Literal["scheduled", "continuous"]
 ComputeKind = Literal["default", "serverless", "cluster"]
 
 _LISTS = ("notify", "viewers", "operators")
-_NUMBERS = {"workers": 1, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
+_NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 
@@ -26,7 +26,8 @@ class Deployment:
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. ``schedule`` and ``timezone``
     may be empty: then the KasprApp's annotations count, or else every quarter of an hour, UTC. ``schema`` may be empty:
     then each application has the schema its plan names. ``compute`` ``default`` is serverless for scheduled jobs and a
-    job cluster for continuous ones; ``spark_version``, ``node_type`` and ``workers`` describe that cluster.
+    job cluster for continuous ones; ``spark_version``, ``node_type`` and ``workers`` describe that cluster, which
+    without workers is a single node.
 
     A failed task of a scheduled job is tried ``retries`` times more, and none runs longer than ``timeout_minutes``.
     ``notify`` are mail addresses, told of failures and of more than ``backlog_bytes`` of unread data (0: no limit).

@@ -23,7 +23,7 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"compute": "gpu"}, "there are: cluster, default, serverless"),
         ({"catalog": " "}, "variable 'catalog' is empty"),
         ({"workers": "many"}, "variable 'workers' is 'many', expected a number"),
-        ({"workers": "0"}, "variable 'workers' is 0, expected 1 or more"),
+        ({"workers": "-1"}, "variable 'workers' is '-1', expected a number"),
         ({"schedule": "hourly"}, "variable 'schedule': 'hourly' has 1 field, expected 6 or 7"),
         ({"timezone": "Mars"}, "variable 'timezone': 'Mars' is no time zone"),
         ({"retries": "-1"}, "variable 'retries' is '-1', expected a number"),

@@ -120,6 +120,22 @@ def test_scheduled_tasks_are_tried_again_and_end_some_day() -> None:
     assert "pause_status" not in job["schedule"]
 
 
+def test_a_cluster_has_a_fixed_size() -> None:
+    (job,) = jobs(SHOP, Deployment(compute="cluster", workers=3))
+    (cluster,) = (one["new_cluster"] for one in job["job_clusters"])
+    assert cluster["num_workers"] == 3
+    assert not {"autoscale", "spark_conf"} & cluster.keys()
+
+
+def test_a_cluster_without_workers_is_a_single_node() -> None:
+    (job,) = jobs(SHOP, Deployment(compute="cluster", workers=0))
+    (cluster,) = (one["new_cluster"] for one in job["job_clusters"])
+    assert cluster["num_workers"] == 0
+    assert cluster["spark_conf"]["spark.databricks.cluster.profile"] == "singleNode"
+    assert cluster["custom_tags"] == {**job["tags"], "ResourceClass": "SingleNode"}
+    assert JobSettings.from_dict(job).as_dict() == job
+
+
 def test_nobody_is_told_unless_somebody_wants_to_be() -> None:
     (job,) = jobs(SHOP, Deployment())
     assert not {"email_notifications", "notification_settings", "permissions"} & job.keys()
