@@ -18,7 +18,7 @@ class InputChannel(Spec):
     """The channel of a join. With ``tombstones`` the agent also hears of keys that have no result any more."""
 
     name: Text = Field(description="the outputChannel of a KasprJoin")
-    tombstones: Boolean = False
+    tombstones: Boolean = Field(default=False, description="give None for keys that have no result any more")
 
 
 class Take(Spec):
@@ -31,11 +31,11 @@ class Take(Spec):
 class Input(Spec):
     """What an agent reads, and from where on when it is new."""
 
-    topic: InputTopic | None = None
-    channel: InputChannel | None = None
-    start: Literal["earliest", "latest"] = "earliest"
+    topic: InputTopic | None = Field(default=None, description="the topics to read")
+    channel: InputChannel | None = Field(default=None, description="the channel of a join to read")
+    start: Literal["earliest", "latest"] = Field(default="earliest", description="where a new agent begins to read")
     declare: Boolean | None = None
-    take: Take | None = None
+    take: Take | None = Field(default=None, description="several events at once, as a list")
 
     def problems(self) -> Iterator[Problem]:
         """Exactly one source."""
@@ -49,7 +49,7 @@ class Input(Spec):
 class Output(Spec):
     """Where the results of the pipeline go. Without topics they are dropped."""
 
-    topics: tuple[OutputTopic, ...] = ()
+    topics: tuple[OutputTopic, ...] = Field(default=(), description="each receives every result")
 
 
 class AgentSpec(ResourceSpec):
@@ -57,8 +57,8 @@ class AgentSpec(ResourceSpec):
 
     isolated_partitions: Boolean = False
     input: Input = Field(description="`topic: {name: …}` or `channel: {name: …}`")
-    output: Output = Output()
-    processors: Processors = Processors()
+    output: Output = Field(default=Output(), description="the topics that receive the results")
+    processors: Processors = Field(default=Processors(), description="what is done with every event")
 
 
 class KasprAgent(Resource):

@@ -28,7 +28,9 @@ class Aggregate(Spec):
 
     initializer: Code = Field(description="a Python function without parameters that returns the first total")
     adder: Code = Field(description="a Python function (total, value) that returns the total with the value")
-    subtractor: Code | None = None
+    subtractor: Code | None = Field(
+        default=None, description="over a table: a Python function (total, value) that returns it without the value"
+    )
 
 
 def making_problems(written: Mapping[str, Any]) -> Iterator[Problem]:

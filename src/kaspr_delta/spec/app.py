@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenMap, OpenSpec, PositiveInteger
 from kaspr_delta.spec.durations import PositiveDuration
 from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storage, Template
@@ -15,12 +17,20 @@ from kaspr_delta.spec.serializers import TopicSerializer
 class AppConfig(OpenSpec):
     """Settings of the application. Those not listed are kept as they are; ``eventTimeout`` is not Kaspr's."""
 
-    event_timeout: PositiveDuration | None = None
+    event_timeout: PositiveDuration | None = Field(
+        default=None, description="how long an event may take before it is a dead letter; 5m unless given"
+    )
     topic_replication_factor: PositiveInteger | None = None
-    topic_partitions: PositiveInteger | None = None
+    topic_partitions: PositiveInteger | None = Field(
+        default=None, description="how many partitions topics and tables have; 3 unless given"
+    )
     topic_allow_declare: Boolean | None = None
-    key_serializer: TopicSerializer | None = None
-    value_serializer: TopicSerializer | None = None
+    key_serializer: TopicSerializer | None = Field(
+        default=None, description="how keys of topics are written; json unless given"
+    )
+    value_serializer: TopicSerializer | None = Field(
+        default=None, description="how values of topics are written; json unless given"
+    )
     table_dir: str | None = None
     web_port: PositiveInteger | None = None
     web_base_path: str | None = None
@@ -56,12 +66,12 @@ class AppSpec(ResourceSpec):
     bootstrap_servers: str | None = None
     tls: OpenMap | None = None
     authentication: Authentication | None = None
-    config: AppConfig = AppConfig()
+    config: AppConfig = Field(default=AppConfig(), description="settings of the application")
     resources: Resources | None = None
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     storage: Storage | None = None
-    python_packages: PythonPackages | None = None
+    python_packages: PythonPackages | None = Field(default=None, description="what the functions import")
     template: Template | None = None
 
 

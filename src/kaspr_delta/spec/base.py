@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     ModelWrapValidatorHandler,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -129,6 +130,6 @@ Number = Annotated[float, Field(strict=True)]
 Boolean = Annotated[bool, Field(strict=True)]
 Text = Annotated[str, Field(min_length=1)]
 # Kafka's settings are text; people write numbers.
-SettingText = Annotated[str, BeforeValidator(_as_text)]
+SettingText = Annotated[str, BeforeValidator(_as_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 TextMap = dict[str, SettingText]
 OpenMap = dict[str, Any]

@@ -11,4 +11,6 @@ class Code(Spec):
     """A piece of Python and, where it holds several functions, the name of the one to call."""
 
     python: Text = Field(description="the Python text, best as a block: `python: |`")
-    entrypoint: Text | None = None
+    entrypoint: Text | None = Field(
+        default=None, description="the function to call, where the text holds several; else the first"
+    )

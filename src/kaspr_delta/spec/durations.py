@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WithJsonSchema
 
 from kaspr_delta.spec.base import Problem, refused
 
@@ -51,5 +51,11 @@ def _checked_positive(text: str) -> str:
     return text
 
 
-Duration = Annotated[str, AfterValidator(_checked)]
-PositiveDuration = Annotated[str, AfterValidator(_checked_positive)]
+Duration = Annotated[
+    str, AfterValidator(_checked), WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(ms|s|m|h|d)$"})
+]
+PositiveDuration = Annotated[
+    str,
+    AfterValidator(_checked_positive),
+    WithJsonSchema({"type": "string", "pattern": r"^0*[1-9][0-9]*(ms|s|m|h|d)$"}),
+]

@@ -22,7 +22,7 @@ class JoinWindow(Spec):
 
     before: Duration = Field(description="how much older a right record may be, such as '5m'")
     after: Duration = Field(description="how much younger a right record may be, such as '5m'")
-    grace: Duration = "0s"
+    grace: Duration = Field(default="0s", description="how much later than the window records may still come")
 
 
 class Pending(Spec):
@@ -38,20 +38,24 @@ class Repartition(Spec):
 
 
 class JoinSpec(ResourceSpec):
-    """The fields of a join. Which of them stand together tell the rules in ``join_rules``."""
+    """The fields of a join. Which of them stand together depends on its shape: see ``join_rules``."""
 
     left_table: Text | None = Field(default=None, description="the KasprTable whose rows drive the join")
-    left_stream: StreamSide | None = None
+    left_stream: StreamSide | None = Field(default=None, description="the stream whose records drive the join")
     right_table: Text | None = Field(default=None, description="the KasprTable that is looked up")
-    right_stream: StreamSide | None = None
-    on: Literal["key"] | None = None
+    right_stream: StreamSide | None = Field(default=None, description="the stream that the left one meets in a window")
+    on: Literal["key"] | None = Field(default=None, description="both sides are joined by their keys")
     extractor: Code | None = Field(default=None, description="a Python function that returns the right table's key")
-    right_extractor: Code | None = None
-    window: JoinWindow | None = None
-    pending: Pending | None = None
-    repartition: Repartition | None = None
-    type: Literal["inner", "left", "outer"] = "inner"
-    output_channel: Text | None = None
+    right_extractor: Code | None = Field(
+        default=None, description="a Python function of a right row that returns the key of the records it belongs to"
+    )
+    window: JoinWindow | None = Field(default=None, description="of two streams: how near in time records must be")
+    pending: Pending | None = Field(default=None, description="of a stream with a table: records wait for their row")
+    repartition: Repartition | None = Field(default=None, description="spreads a stream over other partitions")
+    type: Literal["inner", "left", "outer"] = Field(
+        default="inner", description="what has both sides, everything of the left one, or everything of both"
+    )
+    output_channel: Text | None = Field(default=None, description="the name of its channel; else NAME-channel")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:

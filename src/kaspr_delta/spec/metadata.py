@@ -20,7 +20,9 @@ class Metadata(Spec):
     """Name, labels and whatever else Kubernetes keeps about an object."""
 
     name: Text = Field(description="the name of the resource")
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="`kaspr.io/app: NAME` says to which application it belongs"
+    )
     annotations: dict[str, str] = Field(default_factory=dict)
     namespace: str | None = None
     generate_name: str | None = None

@@ -31,10 +31,10 @@ class Operation(Spec):
     """A named step: one of ``map``, ``filter`` and ``topicSend``, or ``map`` and then ``topicSend``."""
 
     name: Text = Field(description="the name by which the pipeline calls the operation")
-    tables: tuple[TableReference, ...] = ()
-    map: Code | None = None
-    filter: Code | None = None
-    topic_send: TopicSend | None = None
+    tables: tuple[TableReference, ...] = Field(default=(), description="the tables its function is given")
+    map: Code | None = Field(default=None, description="a Python function of the value; what it returns goes on")
+    filter: Code | None = Field(default=None, description="a Python function of the value that says whether it goes on")
+    topic_send: TopicSend | None = Field(default=None, description="sends the value to a topic")
 
     def problems(self) -> Iterator[Problem]:
         """One thing per operation, and every table under a parameter of its own."""
@@ -58,9 +58,11 @@ class Operation(Spec):
 class Processors(Spec):
     """Operations, and the pipeline that says in which order they run. ``init`` runs once before them."""
 
-    pipeline: tuple[Text, ...] | None = None
-    init: Code | None = None
-    operations: tuple[Operation, ...] = ()
+    pipeline: tuple[Text, ...] | None = Field(default=None, description="the operations by name, in their order")
+    init: Code | None = Field(
+        default=None, description="Python that runs once before; its names are there in functions"
+    )
+    operations: tuple[Operation, ...] = Field(default=(), description="the steps that the pipeline names")
 
     def problems(self) -> Iterator[Problem]:
         """The pipeline names operations that exist."""

@@ -18,9 +18,13 @@ class StreamSide(Spec):
 
     topic: Text | None = Field(default=None, description="the name of a topic")
     channel: Text | None = Field(default=None, description="the outputChannel of a KasprJoin")
-    key_serializer: TopicSerializer | None = None
-    value_serializer: TopicSerializer | None = None
-    partitions: PositiveInteger | None = None
+    key_serializer: TopicSerializer | None = Field(
+        default=None, description="how keys are read; without it as the application does"
+    )
+    value_serializer: TopicSerializer | None = Field(
+        default=None, description="how values are read; without it as the application does"
+    )
+    partitions: PositiveInteger | None = Field(default=None, description="how many partitions the topic has")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:

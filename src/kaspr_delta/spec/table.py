@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
 from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, TextMap
@@ -19,10 +19,10 @@ from kaspr_delta.spec.topic_configs import config_problems
 
 
 class TumblingWindow(Spec):
-    """Windows of one size, one after another. ``expires`` says how long their rows are kept."""
+    """Windows of one size, one after another."""
 
     size: PositiveDuration = Field(description="the length of a window, such as '1m'")
-    expires: Duration | None = None
+    expires: Duration | None = Field(default=None, description="how long after their window rows stay; else for ever")
 
 
 class HoppingWindow(Spec):
@@ -30,7 +30,7 @@ class HoppingWindow(Spec):
 
     size: PositiveDuration = Field(description="the length of a window, such as '5m'")
     step: PositiveDuration = Field(description="how often a new window begins, such as '1m'")
-    expires: Duration | None = None
+    expires: Duration | None = Field(default=None, description="how long after their window rows stay; else for ever")
 
     def problems(self) -> Iterator[Problem]:
         """A step longer than the window would leave events that belong to none."""
@@ -40,6 +40,16 @@ class HoppingWindow(Spec):
             )
 
 
+# In any case, as in Kaspr; the first alternative is what editors offer.
+_CLOCKS: dict[str, JsonValue] = {
+    "anyOf": [
+        {"enum": ["stream", "now", "custom"]},
+        {"pattern": "^([sS][tT][rR][eE][aA][mM]|[nN][oO][wW]|[cC][uU][sS][tT][oO][mM])$"},
+    ],
+    "type": "string",
+}
+
+
 def _lower_case(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
@@ -47,12 +57,18 @@ def _lower_case(value: object) -> object:
 class Window(Spec):
     """How the rows of a table are split by time; ``relativeTo`` tells by whose clock."""
 
-    tumbling: TumblingWindow | None = None
-    hopping: HoppingWindow | None = None
-    relative_to: Annotated[Literal["stream", "now", "custom"], BeforeValidator(_lower_case)] = "stream"
-    relative_to_selector: Code | None = None
-    grace: Duration = "0s"
-    emit: Literal["update", "close"] = "update"
+    tumbling: TumblingWindow | None = Field(default=None, description="windows that follow one another")
+    hopping: HoppingWindow | None = Field(default=None, description="windows that overlap")
+    relative_to: Annotated[
+        Literal["stream", "now", "custom"], BeforeValidator(_lower_case), WithJsonSchema(_CLOCKS)
+    ] = Field(default="stream", description="the event's time, the clock's, or what relativeToSelector returns")
+    relative_to_selector: Code | None = Field(
+        default=None, description="a Python function of the value that returns a time; with `relativeTo: custom`"
+    )
+    grace: Duration = Field(default="0s", description="how long after its end a window takes late events")
+    emit: Literal["update", "close"] = Field(
+        default="update", description="whether rows are seen at once, or when their window closes"
+    )
 
     def problems(self) -> Iterator[Problem]:
         """Exactly one kind of window; a selector just where it is asked."""
@@ -76,20 +92,32 @@ class Window(Spec):
 class TableSpec(ResourceSpec):
     """The fields of a table. ``from`` and what follows it are of tables that are made from something."""
 
-    is_global: Boolean = Field(default=False, alias="global")
-    default_selector: Code | None = None
-    key_serializer: TableSerializer = "json"
-    value_serializer: TableSerializer = "json"
-    partitions: PositiveInteger | None = None
-    extra_topic_configs: TextMap = Field(default_factory=dict)
-    options: TextMap = Field(default_factory=dict)
-    window: Window | None = None
-    from_: Origin | None = Field(default=None, alias="from")
-    group_by: Code | None = None
-    to_table: ToTable | None = None
-    count: Count | None = None
-    reduce: Code | None = None
-    aggregate: Aggregate | None = None
+    is_global: Boolean = Field(
+        default=False, alias="global", description="a small table that is at hand everywhere: partitions need not fit"
+    )
+    default_selector: Code | None = Field(
+        default=None, description="a Python class or function that makes the value of a missing key"
+    )
+    key_serializer: TableSerializer = Field(default="json", description="how keys are written in the changelog")
+    value_serializer: TableSerializer = Field(default="json", description="how values are written in the changelog")
+    partitions: PositiveInteger | None = Field(
+        default=None, description="what the join's other side is compared with; else the application's topicPartitions"
+    )
+    extra_topic_configs: TextMap = Field(
+        default_factory=dict, description="of the changelog; `cleanup.policy` and `retention.ms` have an effect"
+    )
+    options: TextMap = Field(default_factory=dict, description="of Kaspr's store")
+    window: Window | None = Field(default=None, description="a row for every key and window of time")
+    from_: Origin | None = Field(default=None, alias="from", description="what the table is made from")
+    group_by: Code | None = Field(
+        default=None, description="a Python function (value) or (value, key) that returns the group; else the key"
+    )
+    to_table: ToTable | None = Field(default=None, description="`{}`: the last value of every group")
+    count: Count | None = Field(default=None, description="`{}`: how many there are in every group")
+    reduce: Code | None = Field(
+        default=None, description="a Python function (a, b) of the value so far and the next one"
+    )
+    aggregate: Aggregate | None = Field(default=None, description="a total of every group")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:

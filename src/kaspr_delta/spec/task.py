@@ -19,9 +19,11 @@ from kaspr_delta.spec.resource import Resource, ResourceSpec
 class Schedule(Spec):
     """When a task runs: every ``interval``, or by ``cron`` in a ``timezone`` (UTC unless given)."""
 
-    interval: PositiveDuration | None = None
-    cron: Text | None = None
-    timezone: Text | None = None
+    interval: PositiveDuration | None = Field(default=None, description="the time between two runs, such as '15m'")
+    cron: Text | None = Field(default=None, description="five fields, or six with the seconds last")
+    timezone: Text | None = Field(
+        default=None, description="an IANA name for `cron`, such as 'Europe/Berlin'; else UTC"
+    )
 
     def problems(self) -> Iterator[Problem]:
         """Exactly one of interval and cron, well formed."""
@@ -44,7 +46,7 @@ class TaskSpec(ResourceSpec):
     """The fields of a task."""
 
     on_leader: Boolean = False
-    schedule: Schedule | None = None
+    schedule: Schedule | None = Field(default=None, description="when it runs; without it once at the start")
     processors: Processors = Field(description="`pipeline` and `operations`")
 
 

@@ -26,12 +26,14 @@ class TopicDeclaration(Spec):
     """How a topic is to be made in Kafka."""
 
     declare: Boolean | None = None
-    partitions: PositiveInteger | None = None
-    retention: Integer | None = None
+    partitions: PositiveInteger | None = Field(default=None, description="how many partitions the topic has")
+    retention: Integer | None = Field(default=None, description="how many seconds records are kept")
     compacting: Boolean | None = None
     deleting: Boolean | None = None
     replicas: PositiveInteger | None = None
-    config: TextMap = Field(default_factory=dict)
+    config: TextMap = Field(
+        default_factory=dict, description="of the topic; `cleanup.policy` and `retention.ms` have an effect"
+    )
 
     def problems(self) -> Iterator[Problem]:
         """Settings that mean something are well formed."""
@@ -42,10 +44,14 @@ class TopicDeclaration(Spec):
 class InputTopic(TopicDeclaration):
     """The topics an agent reads: one name, several separated by commas, or a pattern."""
 
-    name: Text | None = None
-    pattern: Text | None = None
-    key_serializer: TopicSerializer | None = None
-    value_serializer: TopicSerializer | None = None
+    name: Text | None = Field(default=None, description="one topic, or several separated by commas")
+    pattern: Text | None = Field(default=None, description="a regular expression: every topic whose whole name matches")
+    key_serializer: TopicSerializer | None = Field(
+        default=None, description="how keys are read; without it as the application does"
+    )
+    value_serializer: TopicSerializer | None = Field(
+        default=None, description="how values are read; without it as the application does"
+    )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,16 +79,24 @@ class InputTopic(TopicDeclaration):
 class SendTarget(TopicDeclaration):
     """Where a value is sent, and what becomes its key, value, partition and headers."""
 
-    name: Text | None = None
-    name_selector: Code | None = None
-    key_selector: Code | None = None
-    value_selector: Code | None = None
-    partition_selector: Code | None = None
-    headers_selector: Code | None = None
-    predicate: Code | None = None
-    key_serializer: TopicSerializer | None = None
-    value_serializer: TopicSerializer | None = None
-    ack: Boolean = False
+    name: Text | None = Field(default=None, description="the topic")
+    name_selector: Code | None = Field(default=None, description="a Python function that returns the topic's name")
+    key_selector: Code | None = Field(default=None, description="a Python function that returns the record's key")
+    value_selector: Code | None = Field(default=None, description="a Python function that returns the record's value")
+    partition_selector: Code | None = Field(
+        default=None, description="a Python function that returns the number of the partition"
+    )
+    headers_selector: Code | None = Field(
+        default=None, description="a Python function that returns the headers, as a mapping"
+    )
+    predicate: Code | None = Field(default=None, description="a Python function that says whether to send at all")
+    key_serializer: TopicSerializer | None = Field(
+        default=None, description="how keys are written; without it as the application does"
+    )
+    value_serializer: TopicSerializer | None = Field(
+        default=None, description="how values are written; without it as the application does"
+    )
+    ack: Boolean = Field(default=False, description="give the next operation the record's metadata")
 
     def problems(self) -> Iterator[Problem]:
         """Exactly one of name and nameSelector."""
@@ -104,4 +118,4 @@ class OutputTopic(SendTarget):
 class TopicSend(SendTarget):
     """An operation that sends; ``passThrough`` hands the value on to the next operation."""
 
-    pass_through: Boolean = Field(default=False)
+    pass_through: Boolean = Field(default=False, description="hand the value on to the next operation")

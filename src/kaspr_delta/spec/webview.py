@@ -43,8 +43,8 @@ class Request(Spec):
 class ResponseSelector(Spec):
     """Functions of the last value (``onSuccess``) and of the error (``onError``)."""
 
-    on_success: Code | None = None
-    on_error: Code | None = None
+    on_success: Code | None = Field(default=None, description="a Python function of the last value")
+    on_error: Code | None = Field(default=None, description="a Python function of the error")
 
     def problems(self) -> Iterator[Problem]:
         """At least one of the two."""
@@ -55,12 +55,16 @@ class ResponseSelector(Spec):
 class Response(Spec):
     """How the last value becomes an HTTP response."""
 
-    content_type: Literal["text/html", "application/json", "text/plain", "application/octet-stream"] | None = None
-    status_code: Annotated[int, Field(strict=True, ge=100, le=599)] | None = None
-    headers: TextMap | None = None
-    body_selector: ResponseSelector | None = None
-    status_code_selector: ResponseSelector | None = None
-    headers_selector: ResponseSelector | None = None
+    content_type: Literal["text/html", "application/json", "text/plain", "application/octet-stream"] | None = Field(
+        default=None, description="what the body is"
+    )
+    status_code: Annotated[int, Field(strict=True, ge=100, le=599)] | None = Field(
+        default=None, description="the status, where it is always the same"
+    )
+    headers: TextMap | None = Field(default=None, description="the headers, where they are always the same")
+    body_selector: ResponseSelector | None = Field(default=None, description="functions that make the body")
+    status_code_selector: ResponseSelector | None = Field(default=None, description="functions that give the status")
+    headers_selector: ResponseSelector | None = Field(default=None, description="functions that give the headers")
 
     def problems(self) -> Iterator[Problem]:
         """A fixed value or a selector, not both."""
@@ -76,8 +80,8 @@ class WebViewSpec(ResourceSpec):
     """The fields of a web view."""
 
     request: Request = Field(description="`method` and `path`")
-    response: Response = Response()
-    processors: Processors = Processors()
+    response: Response = Field(default=Response(), description="how the last value becomes the answer")
+    processors: Processors = Field(default=Processors(), description="what is done with every request")
 
 
 class KasprWebView(Resource):

@@ -1,0 +1,84 @@
+"""The manifests as a JSON schema, for editors: what may stand where, and what it is for.
+
+It knows single fields: their names, types and whether they must be there. Which of them stand together, and whether
+what they name is there, `kaspr-delta validate` knows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic.json_schema import models_json_schema
+
+from kaspr_delta.spec.manifest import KINDS
+from kaspr_delta.spec.resource import API_VERSION
+
+# What editors know best; `if` and `then` are in it.
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+
+Schema = dict[str, Any]
+
+
+def manifest_schema() -> Schema:
+    """The JSON schema of one manifest of any kind; a file of several holds one a document."""
+    _, generated = models_json_schema([(model, "validation") for model in KINDS.values()])
+    definitions = {name: _plain(schema) for name, schema in generated["$defs"].items()}
+    return {
+        "$schema": _DRAFT,
+        "title": "Kaspr manifest",
+        "description": "A resource of Kaspr, as kaspr-delta runs it.",
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata"],
+        "properties": {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"enum": list(KINDS), "description": "what is declared"},
+        },
+        # Not oneOf: of what is wrong an editor would show all the other kinds.
+        "allOf": [
+            {
+                "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+                "then": {"$ref": f"#/$defs/{kind}"},
+            }
+            for kind in KINDS
+        ],
+        "$defs": definitions,
+    }
+
+
+def _plain(schema: Schema) -> Schema:
+    """A generated schema without repetitions, in which a field without a value counts as absent."""
+    required = schema.get("required", ())
+    properties = {
+        name: field if name in required else _or_nothing(field)
+        for name, field in ((name, _field(field)) for name, field in schema.get("properties", {}).items())
+    }
+    return {
+        **{name: value for name, value in schema.items() if name != "title"},
+        **({"properties": properties} if properties else {}),
+    }
+
+
+def _field(schema: Schema) -> Schema:
+    """A field. In a schema of this draft nothing counts beside a ``$ref``, so the reference is put below."""
+    kept = {name: value for name, value in schema.items() if name != "title" and not _is_bulky_default(name, value)}
+    reference = kept.pop("$ref", None)
+    return kept if reference is None else {**kept, "allOf": [{"$ref": reference}]}
+
+
+def _or_nothing(field: Schema) -> Schema:
+    """A field that may stand without a value, as ``key:``."""
+    if _takes_null(field):
+        return field
+    about = {name: value for name, value in field.items() if name in {"description", "default"}}
+    value = {name: value for name, value in field.items() if name not in about}
+    return {**about, "anyOf": [value["allOf"][0] if set(value) == {"allOf"} else value, {"type": "null"}]}
+
+
+def _takes_null(field: Schema) -> bool:
+    anything = not {"type", "anyOf", "allOf", "enum", "const"} & field.keys()
+    return anything or {"type": "null"} in field.get("anyOf", ())
+
+
+def _is_bulky_default(name: str, value: Any) -> bool:
+    """Whether a default says nothing: that of a mapping or list, which is that nothing is given."""
+    return name == "default" and (value is None or isinstance(value, (dict, list)))

@@ -1,0 +1,106 @@
+"""What the schema says of a manifest is what the models say of its fields."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft7Validator
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+
+from kaspr_delta.spec.base import PROBLEMS
+from kaspr_delta.spec.json_schema import manifest_schema
+from kaspr_delta.spec.manifest import KINDS, MANIFEST
+from tests.unit.spec.test_every_field import SPECS
+
+ROOT = Path(__file__).parents[3]
+SCHEMA = ROOT / "docs" / "kaspr.schema.json"
+BUNDLES = sorted((ROOT / "bundles").glob("*/*.yaml"))
+# Neither text nor number nor mapping nor list where one was asked for, names that are near and values that are none.
+OTHER_VALUES: tuple[Any, ...] = (None, True, 7, -1, "", "text", "5m", "STREAM", [], {}, ["text"], {"a": 1})
+
+VALIDATOR = Draft7Validator(manifest_schema())
+Data = dict[str, Any]
+
+
+def documents(file: Path) -> Iterator[Data]:
+    yield from (document for document in YAML(typ="safe", pure=True).load_all(file.read_text()) if document)
+
+
+def every_field() -> Iterator[Data]:
+    """A manifest of every kind, with all its fields."""
+    for kind, spec in SPECS.items():
+        metadata = {"name": "x", "labels": {"kaspr.io/app": "shop"}}
+        yield {
+            "apiVersion": "kaspr.io/v1alpha1",
+            "kind": kind,
+            "metadata": metadata,
+            "spec": YAML(typ="safe").load(spec),
+        }
+
+
+def changed(data: Any, values: Iterator[Any]) -> Iterator[Any]:
+    """The same data with one thing changed, at every place: another value, a field less, a misspelt one."""
+    yield from itertools.islice(values, 3)
+    if isinstance(data, dict):
+        for name, value in data.items():
+            without = {key: kept for key, kept in data.items() if key != name}
+            yield without
+            yield {**without, f"{name}s": value}
+            yield from ({**data, name: other} for other in changed(value, values))
+    if isinstance(data, list):
+        for index, value in enumerate(data):
+            yield from ([*data[:index], other, *data[index + 1 :]] for other in changed(value, values))
+
+
+def what_is_wrong(data: Any) -> set[str]:
+    """The models' errors; PROBLEMS are broken rules between fields, which are not the schema's."""
+    try:
+        MANIFEST.validate_python(data)
+    except ValidationError as error:
+        return {found["type"] for found in error.errors(include_url=False, include_context=False)}
+    return set()
+
+
+def test_the_published_schema_is_that_of_the_models() -> None:
+    """If not: ``kaspr-delta schema > docs/kaspr.schema.json``."""
+    assert json.loads(SCHEMA.read_text()) == manifest_schema()
+
+
+def test_the_schema_is_one() -> None:
+    Draft7Validator.check_schema(manifest_schema())
+
+
+@pytest.mark.parametrize("file", BUNDLES, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_manifests_of_the_bundles_are_valid_and_say_so_to_editors(file: Path) -> None:
+    assert file.read_text().startswith("# yaml-language-server: $schema=../../docs/kaspr.schema.json\n")
+    for document in documents(file):
+        assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+
+
+@pytest.mark.parametrize("manifest", list(every_field()), ids=lambda manifest: manifest["kind"])
+def test_every_field_is_in_the_schema_and_what_the_models_refuse_in_one_is_refused(manifest: Data) -> None:
+    assert [error.message for error in VALIDATOR.iter_errors(manifest)] == []
+    tried = refused = 0
+    for other in changed(manifest, itertools.cycle(OTHER_VALUES)):
+        tried += 1
+        wrong = what_is_wrong(other)
+        if wrong - {PROBLEMS}:
+            refused += 1
+            assert not VALIDATOR.is_valid(other), (wrong, other)
+        elif not wrong:
+            assert VALIDATOR.is_valid(other), other
+    assert refused > tried / 4
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_an_error_in_one_kind_is_told_of_that_kind(kind: str) -> None:
+    manifest = {"apiVersion": "kaspr.io/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": {"no-such": 1}}
+    told = " ".join(error.message for error in VALIDATOR.iter_errors(manifest))
+    assert "no-such" in told
+    assert "is not one of" not in told
