@@ -104,7 +104,7 @@ def judged(app: Application, join: str, say: Callable[[str], None]) -> int:
         raise TypeError(join)
     expected = joined(app, plan.type)
     result = app.delta.read(app.spark, plan.result)
-    of_result, of_channel = (differing(expected, rows) for rows in (result, folded(app.channel(plan.channel).df)))
+    of_result, of_channel = (differing(expected, rows) for rows in (result, folded(app.channel(plan.channel).stored)))
     say(f"{join}: {expected.count():,} rows; {of_result} differ in the result, {of_channel} in the channel folded")
     return of_result + of_channel
 

@@ -258,7 +258,7 @@ class JoinMachine(RuleBasedStateMachine):
         subscribed = self.app.delta.read(self.spark, plan.subscriptions).where("fk IS NOT NULL").collect()
         assert {row["key"]: row["fk"] for row in subscribed} == self.sides.foreign_keys(), join
 
-        assert folded(self.app.channel(plan.channel).df.orderBy("offset").collect()) == expected, join
+        assert folded(self.app.channel(plan.channel).stored.orderBy("offset").collect()) == expected, join
         assert replayed(self.app.delta.changes(self.spark, plan.result).collect()) == expected, join
 
     # -- inside -------------------------------------------------------------------------------------------------------

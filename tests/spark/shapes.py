@@ -237,7 +237,7 @@ def _emitted(app: Application, join: JoinPlan) -> dict[Any, list[Any]]:
 def _tells_one_story(app: Application, join: TableTableJoinPlan) -> None:
     """The channel and the result's change feed, folded, are the result, and each of their records changes something."""
     result = {r["key"]: (r["left"], r["right"]) for r in app.delta.read(app.spark, join.result).collect()}
-    assert naive_join.folded(app.channel(join.channel).df.orderBy("offset").collect()) == result
+    assert naive_join.folded(app.channel(join.channel).stored.orderBy("offset").collect()) == result
     assert naive_join.replayed(app.delta.changes(app.spark, join.result).collect()) == result
 
 

@@ -1,33 +1,101 @@
+"""The notebooks do what they say. They share one warehouse, as they do for people who walk through them."""
+
 from __future__ import annotations
 
+import ast
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first notebook fills it."""
+    return tmp_path_factory.mktemp("notebooks")
+
+
+def code(name: str) -> list[str]:
+    cells = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4).cells
+    return [cell.source for cell in cells if cell.cell_type == "code"]
+
+
+def execute(name: str, spark: SparkSession) -> dict[str, Any]:
+    """Run the cells of a notebook in this process, with the session of all tests; the names that it leaves.
+
+    What a cell ends with is shown as text, as a kernel does.
+    """
+    names: dict[str, Any] = {"spark": spark}
+    for number, cell in enumerate(code(name)):
+        *statements, last = ast.parse(cell).body
+        place = f"{name}, cell {number}"
+        if not isinstance(last, ast.Expr):
+            statements.append(last)
+        exec(compile(ast.Module(statements, []), place, "exec"), names)  # noqa: S102  a notebook is there to be run
+        if isinstance(last, ast.Expr):
+            repr(eval(compile(ast.Expression(last.value), place, "eval"), names))  # noqa: S307
+    return names
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_notebooks_are_kept_without_outputs(path: Path) -> None:
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     assert not [cell.source for cell in cells if cell.outputs or cell.execution_count]
 
 
-@pytest.mark.spark
-def test_the_notebook_on_joined_tables_shows_a_price_change_in_every_order_of_the_product(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(tmp_path / "warehouse"))
-    notebook = nbformat.read(NOTEBOOKS / "explore_joined_tables.ipynb", as_version=4)
-    notebook.cells.append(
-        new_code_cell(
-            "assert len(before) == len(after) > 1\n"
-            "assert set(before['price']) == {product['price']}\n"
-            "assert set(after['price']) == {new_price}"
-        )
-    )
+@pytest.fixture
+def run(spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a notebook by its name."""
+    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(warehouse))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.chdir(NOTEBOOKS)
+    return lambda name: execute(name, spark)
+
+
+def test_joined_tables_show_a_price_change_in_every_order_of_the_product(run: Any) -> None:
+    names = run("explore_joined_tables")
+    before, after = names["before"], names["after"]
+    assert len(before) == len(after) > 1
+    assert set(before["price"]) == {names["product"]["price"]}
+    assert set(after["price"]) == {names["new_price"]}
+    assert names["joined"].select("right.price").dtypes == [("price", "double")]
+
+
+@pytest.mark.slow
+def test_one_change_reaches_its_subscribers_and_nobody_else(run: Any) -> None:
+    names = run("follow_one_change")
+    assert len(names["subscribers"]) == len(names["enriched"]) == len(names["emitted"]) > 1
+    assert set(names["changed"]["key"]) == set(names["subscribers"]["key"])
+    assert names["app"].join("orders-products-join").get(names["order_id"])["left"]["product_id"] == names["other"]
+
+
+@pytest.mark.slow
+def test_a_mistake_is_found_in_the_past_and_put_right(run: Any) -> None:
+    names = run("time_travel_and_repair")
+    assert len(names["letters"]) == len(names["was"]) > 1
+    assert set(names["now"]["price"].isna()) == {True}
+    assert names["report"].dead_letters == names["repaired"].count() == names["rebuilt"].rows_out == 0
+
+
+@pytest.mark.slow
+def test_the_notebook_for_databricks_runs_on_a_laptop(run: Any) -> None:
+    names = run("explore_on_databricks")
+    assert names["app"].join("orders-products-join").get("O-notebook")["right"]["product_id"] == "P100"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_a_kernel_runs_a_notebook(path: Path, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(warehouse))
+    notebook = nbformat.read(path, as_version=4)
     resources = {"metadata": {"path": str(NOTEBOOKS)}}
     NotebookClient(notebook, timeout=600, kernel_name="python3", resources=resources).execute()

@@ -7,7 +7,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kaspr_delta import Application
+from kaspr_delta.runtime.resources import tables_of
+from kaspr_delta.storage.layout import PROGRESS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +82,14 @@ def test_joined_tables_are_typed_for_people_and_variants_for_sql(order_system: O
     ).collect()
     assert total[0]["total"] == 9.5 * 7
     assert app.table("products").df.select("value.name").collect()[0]["name"] == "Widget"
+    emitted = app.channel("orders-products-joined").df.where("kind = 'value'").select("key", "right.price").collect()
+    assert sorted(map(tuple, emitted)) == [("O1", 9.5), ("O2", 9.5)]
+    assert sorted(row[0] for row in app.topic("enriched-orders").df.select("value.total").collect()) == [28.5, 38.0]
+
+    app.table("orders").put({"O3": {**ORDER, "quantity": "a dozen"}})
+    assert app.table("orders").df.select("value.quantity").dtypes == [("quantity", "variant")]
+    quantities = app.table("orders").df.selectExpr("value.quantity::string AS quantity").collect()
+    assert {row["quantity"] for row in quantities} == {"3", "4", "a dozen"}
 
 
 def test_a_join_waits_for_its_tables_and_runs_once_they_are_applied(spark: SparkSession, tmp_path: Path) -> None:
@@ -92,3 +104,33 @@ def test_a_join_waits_for_its_tables_and_runs_once_they_are_applied(spark: Spark
     app.table("orders").put({"O1": {"product_id": "P1"}})
     app.run()
     assert app.join("orders-products-join").get("O1")["right"] == {"name": "Widget"}
+
+
+@pytest.mark.slow
+def test_a_batch_costs_its_commits_and_touches_what_it_concerns(order_system: OrderSystem) -> None:
+    """What docs/cost.md says of joins and agents."""
+    app = order_system()
+    app.table("products").put({"P100": {"name": "Widget", "price": 9.5}, "P2": {"name": "Other", "price": 1}})
+    app.table("orders").put({"O1": ORDER, "O2": {**ORDER, "order_id": "O2"}, "O3": {**ORDER, "product_id": "P2"}})
+    app.run()
+    names = [layout_name for layout_name, _ in tables_of(app.plan)] + [PROGRESS]
+    before = {name: app.delta.newest(app.spark, name).version for name in names}
+    app.table("products").put({"P2": {"name": "Other", "price": 2}})
+    report = app.run()
+    commits = {name: app.delta.newest(app.spark, name).version - before[name] for name in names}
+    of_the_join = {
+        "channel__orders_products_joined": 1,
+        "orders_products_join": 1,
+        "subscriptions__orders_products_join": 1,
+    }
+    of_the_agent = {"log__process_enriched_orders": 1, "topic__enriched_orders": 1}
+    assert {name: count for name, count in commits.items() if count} == {
+        **of_the_join,
+        **of_the_agent,
+        "products": 1,  # by put
+        PROGRESS: 2,
+    }
+    assert {name: did.rows_out for name, did in report.resources.items()} == {
+        "join/orders-products-join": 1,
+        "agent/process-enriched-orders": 1,
+    }

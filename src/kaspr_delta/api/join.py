@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.api.joined_text import JoinedText
+from kaspr_delta.api.joined_text import JoinedText, json_columns
 from kaspr_delta.api.table import Pairs, as_dict
 from kaspr_delta.api.topic import ChannelHandle
 from kaspr_delta.errors import UsageError
@@ -50,7 +50,7 @@ class JoinHandle:
     @property
     def df(self) -> DataFrame:
         """The result table with decoded columns: key, left, right and timestamp, types inferred from the rows."""
-        return decoded(self._read(), ("key", "left", "right"))
+        return decoded(self._read(), json_columns(self.join.spelling))
 
     def _read(self) -> DataFrame:
         return self.delta.read(self.spark, self.join.result)
@@ -73,7 +73,7 @@ class StreamJoinHandle:
 
     @property
     def df(self) -> DataFrame:
-        """The results as JSON text, as the join's channel gives them."""
+        """The results with decoded columns, as the join's channel gives them."""
         return self.channel.df
 
     def get(self, key: Any) -> NoReturn:  # noqa: ARG002  called as of a table

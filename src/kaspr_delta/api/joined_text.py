@@ -11,6 +11,12 @@ from kaspr_delta.plan.join_plans import Spelling
 from kaspr_delta.serde.table_text import TableText
 
 
+def json_columns(spelling: Spelling) -> tuple[str, ...]:
+    """Which of the columns key, left and right of a join's results hold JSON."""
+    serializers = {"key": spelling.key, "left": spelling.left, "right": spelling.right}
+    return tuple(column for column, serializer in serializers.items() if serializer == "json")
+
+
 @dataclass(frozen=True, slots=True)
 class JoinedText:
     """How the keys and values of a join's results are read."""

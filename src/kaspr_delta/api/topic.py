@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.api.joined_text import JoinedText
+from kaspr_delta.api.joined_text import JoinedText, json_columns
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.changelog import table_write
@@ -20,8 +20,9 @@ from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.source import changelog_records, topic_records
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.sequence import offset
-from kaspr_delta.plan.definition import TopicPlan
+from kaspr_delta.plan.definition import Serializers, TopicPlan
 from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -52,10 +53,15 @@ class TopicHandle:
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The records in order, from the start, at most so many."""
-        return [to_record(row, self.plan.serializers) for row in _in_order(self.df, limit)]
+        return [to_record(row, self.plan.serializers) for row in _in_order(self.stored, limit)]
 
     @property
     def df(self) -> DataFrame:
+        """The records: JSON keys and values as typed columns, types inferred from the records; others as bytes."""
+        return _decoded(self.stored, self.plan.serializers)
+
+    @property
+    def stored(self) -> DataFrame:
         """The records as they are stored: key and value as bytes, with offset."""
         return topic_records(self.delta.changes(self.spark, self.plan.delta_name), self.plan.name)
 
@@ -85,10 +91,15 @@ class ChangelogHandle:
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """What the table's rows became, commit by commit, from the start, at most so many."""
-        return [to_record(row, self.table.plan.serializers) for row in _in_order(self.df, limit)]
+        return [to_record(row, self.table.plan.serializers) for row in _in_order(self.stored, limit)]
 
     @property
     def df(self) -> DataFrame:
+        """The table's changes as records of a topic, with typed columns as of a topic."""
+        return _decoded(self.stored, self.table.plan.serializers)
+
+    @property
+    def stored(self) -> DataFrame:
         """The table's changes as records of a topic: key and value as bytes, with offset."""
         feed = self.table.delta.changes(self.spark, self.table.plan.delta_name)
         return changelog_records(feed, self.table.plan)
@@ -115,15 +126,31 @@ class ChannelHandle:
                 "timestamp": milliseconds(row["timestamp"]),
                 "offset": row["offset"],
             }
-            for row in _in_order(self.df, limit)
+            for row in _in_order(self.stored, limit)
         ]
 
     @property
     def df(self) -> DataFrame:
+        """Emissions with decoded columns: key, kind (value or tombstone), left, right, timestamp and offset.
+
+        Types are inferred from the emissions; of a tombstone left and right are null.
+        """
+        return decoded(self.stored, json_columns(self.join.spelling))
+
+    @property
+    def stored(self) -> DataFrame:
         """Emissions as JSON text: key, left, right (all NULL but the key in a tombstone), timestamp, offset."""
         emitted = self.delta.changes(self.spark, self.join.log)
         emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())
+
+
+def _decoded(records: DataFrame, serializers: Serializers) -> DataFrame:
+    """Records with the JSON of their keys and values as typed columns."""
+    spelled = {"key": serializers.key, "value": serializers.value}
+    columns = tuple(column for column, serializer in spelled.items() if serializer == "json")
+    texts = {column: F.col(column).cast("string") for column in columns}
+    return decoded(records.withColumns(texts) if texts else records, columns)
 
 
 def _in_order(records: DataFrame, limit: int | None) -> list[dict[str, Any]]:
