@@ -26,7 +26,8 @@ from kaspr_delta.plan.names import delta_name, topic_table
 from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
-from kaspr_delta.runtime.runner import Listener, Runner
+from kaspr_delta.runtime.run_events import Listener, nobody
+from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
@@ -172,16 +173,24 @@ class Application:
     def run(self, *, only: Iterable[str] = (), listener: Listener | None = None) -> RunReport:
         """Run until everything is caught up; what each resource did.
 
-        ``only`` restricts the run to resources named ``kind/name``; a task runs, once, if it is named. Raises
+        ``only`` restricts the run to resources named ``kind/name``; a task runs, once, if it is named. ``listener`` is
+        told what happens meanwhile (``runtime.run_events``), from the threads in which it happens. Raises
         ResourceFailedError, AlreadyRunningError, NotQuietError and NotFoundError.
         """
         start = datetime.now(timezone.utc)
         self._runner(listener).until_quiet(self._refs(only))
         return RunReport.since(self.spark, self.delta, start)
 
-    def run_continuously(self, stop: threading.Event, *, every: str = "5 seconds", only: Iterable[str] = ()) -> None:
+    def run_continuously(
+        self,
+        stop: threading.Event,
+        *,
+        every: str = "5 seconds",
+        only: Iterable[str] = (),
+        listener: Listener | None = None,
+    ) -> None:
         """Run until ``stop`` is set, tasks by their schedules; batches under way are finished. Raises like ``run``."""
-        self._runner(None).continuously(stop, every, self._refs(only))
+        self._runner(listener).continuously(stop, every, self._refs(only))
 
     def rebuild(self, resource: str) -> RunReport:
         """Make the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``) anew.
@@ -239,10 +248,7 @@ class Application:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _runner(self, listener: Listener | None) -> Runner:
-        runner = Runner(self.spark, self.delta, self.plan)
-        if listener is not None:
-            runner.listener = listener
-        return runner
+        return Runner(self.spark, self.delta, self.plan, listener or nobody)
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
         known = {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}

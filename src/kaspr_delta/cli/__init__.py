@@ -14,17 +14,22 @@ from kaspr_delta.cli.doctor import doctor
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import remember
 from kaspr_delta.cli.plan import plan
-from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.rebuild import rebuild
 from kaspr_delta.cli.records import consume, dead_letters, produce
 from kaspr_delta.cli.run import run
+from kaspr_delta.cli.schema import schema
 from kaspr_delta.cli.status import status
 from kaspr_delta.cli.table import table
 from kaspr_delta.cli.validate import validate
 from kaspr_delta.errors import KasprError, ManifestError, UsageError
 
 application = typer.Typer(
-    name="kaspr-delta", callback=remember, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True
+    name="kaspr-delta",
+    callback=remember,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
 for command in (
     demo,
@@ -40,6 +45,7 @@ for command in (
     delete,
     deploy,
     logs,
+    schema,
     doctor,
 ):
     application.command(command.__name__.replace("_", "-"))(command)
@@ -53,10 +59,10 @@ def main() -> None:
         print_findings(error.findings, to_stderr=True)
         sys.exit(1)
     except UsageError as error:
-        console().print(str(error), markup=False)
+        note(str(error), style="", event="error")
         sys.exit(2)
     except (KasprError, PermissionError) as error:
-        console().print(str(error), markup=False)
+        note(str(error), style="", event="error")
         sys.exit(1)
 
 

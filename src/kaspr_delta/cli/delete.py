@@ -6,14 +6,20 @@ from typing import Annotated
 
 import typer
 
+from kaspr_delta.cli.completion import complete_kind, complete_name
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 
 
 def delete(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(help="A kind, called as with kubectl: table, kjoin, kaspragents …")],
-    name: Annotated[str, typer.Argument(help="The resource's name.")],
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="A kind, called as with kubectl: table, kjoin, kaspragents …", autocompletion=complete_kind
+        ),
+    ],
+    name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
     purge: Annotated[bool, typer.Option("--purge", help="Delete its tables and state as well, for good.")] = False,  # noqa: FBT002
     warehouse: WarehouseOption = None,
     app: AppOption = None,
@@ -22,7 +28,10 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
 
     Its data stay where they are, and are found again when it is applied anew, unless --purge deletes them too.
 
-    Examples: kaspr-delta delete join orders-products-join · kaspr-delta delete ktable products --purge
+    For example:
+
+        kaspr-delta delete join orders-products-join
+        kaspr-delta delete ktable products --purge
     """
     open_application(context, warehouse, app).delete(kind, name, purge=purge)
     done = "deleted, and its data with it" if purge else "deleted; its data stay (--purge would delete them too)"

@@ -15,11 +15,12 @@ from rich.table import Table
 
 from kaspr_delta.cli.example import bundle_folder, data_generator
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
-from kaspr_delta.cli.progress import show_progress, show_report, working
+from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
 from kaspr_delta.errors import UsageError
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
+    from kaspr_delta.runtime.report import RunReport
 
 _PRODUCTS = 40
 _ORDERS = 300
@@ -33,6 +34,11 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     """Run the order-enrichment example: data in, joined table and enriched topic out, then a second wave of changes.
 
     Works in a folder `demo` of the warehouse, which is emptied first. Everything in it can be looked at afterwards.
+
+    For example:
+
+        kaspr-delta demo
+        kaspr-delta demo --warehouse /tmp/demo
     """
     from kaspr_delta.application import Application
 
@@ -42,7 +48,7 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
         raise UsageError(msg)
     folder = Path(target.place) / "demo"
     shutil.rmtree(folder, ignore_errors=True)
-    out = Console(highlight=False, width=None if Console().is_terminal else 110)
+    out = results()
     bundle = bundle_folder("order-system")
     with working("Starting Spark (the first time it downloads Delta's jars, about 90 MB)"):
         application = Application.open(bundle, warehouse=folder, app=target.app)
@@ -60,8 +66,7 @@ def _first_wave(application: Application, bundle: Path, out: Console) -> None:
     generate = data_generator(bundle)
     application.topic("raw-products").produce(generate.products(_PRODUCTS))
     application.topic("raw-orders").produce(generate.orders(_ORDERS, _PRODUCTS))
-    with working("Running until quiet"):
-        report = application.run(listener=show_progress)
+    report = _run(application)
     show_report(report, out)
     results = application.join(_JOIN).to_dict()
     out.print(f"\n[bold]2. The joined table[/bold] {_JOIN}: {len(results)} rows, the first {_SHOWN}")
@@ -73,6 +78,13 @@ def _first_wave(application: Application, bundle: Path, out: Console) -> None:
     enriched = application.topic("enriched-orders").records()
     out.print(f"\n[bold]3. The enriched topic[/bold] enriched-orders: {len(enriched)} records, the last one")
     out.print_json(data=enriched[-1]["value"])
+
+
+def _run(application: Application) -> RunReport:
+    from kaspr_delta.cli.run_display import shown
+
+    with shown(ProgressOutput.AUTO, keep=False) as listener:
+        return application.run(listener=listener)
 
 
 def _second_wave(application: Application, out: Console) -> None:
@@ -91,8 +103,7 @@ def _second_wave(application: Application, out: Console) -> None:
     application.topic("raw-orders").produce(
         [{"key": moved, "value": {**order, "product_id": target}}, {"key": deleted, "value": None}]
     )
-    with working("Running until quiet"):
-        application.run(listener=show_progress)
+    _run(application)
     after = application.join(_JOIN).to_dict()
     table = Table("order", "before", "after", "because", box=None, header_style="bold")
     for key, was, now in _differences(before, after):

@@ -20,6 +20,11 @@ def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOp
     """Check Python, Java, packages, Delta's jars and write access, and say how to mend what is missing.
 
     The exit code is 1 if something is missing, else 0. Spark is not started.
+
+    For example:
+
+        kaspr-delta doctor
+        kaspr-delta doctor --warehouse /data/warehouse
     """
     place = Target.of(context, warehouse, app).place
     checks: dict[str, Callable[[], str]] = {

@@ -19,9 +19,23 @@ _WHERE = (
     "Where the tables live: a folder, or unity://CATALOG.SCHEMA/VOLUME on Databricks."
     f" [env var: {WAREHOUSE_VARIABLE}; default: ./{DEFAULT_WAREHOUSE}]"
 )
+
+
+def _complete_application(context: typer.Context, incomplete: str) -> list[str]:
+    from kaspr_delta.cli.completion import complete_application  # which needs the options
+
+    return complete_application(context, incomplete)
+
+
 WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help=_WHERE)]
 AppOption = Annotated[
-    str | None, typer.Option("--app", metavar="NAME", help="The application, where there is more than one.")
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="NAME",
+        help="The application, where there is more than one.",
+        autocompletion=_complete_application,
+    ),
 ]
 
 

@@ -11,6 +11,8 @@ import typer
 
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.plan_table import as_table
+from kaspr_delta.cli.progress import results
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
@@ -23,6 +25,7 @@ from kaspr_delta.spec.loader import load_path
 class PlanOutput(str, Enum):
     """The forms in which a plan is shown."""
 
+    TABLE = "table"
     TEXT = "text"
     JSON = "json"
     MERMAID = "mermaid"
@@ -32,8 +35,13 @@ def plan(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder of manifests.")],
     output: Annotated[
-        PlanOutput, typer.Option("--output", "-o", help="An outline, the whole plan as JSON, or a Mermaid flowchart.")
-    ] = PlanOutput.TEXT,
+        PlanOutput | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Tables (on a terminal), an outline (elsewhere), the whole plan as JSON, or a Mermaid flowchart.",
+        ),
+    ] = None,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
@@ -42,14 +50,22 @@ def plan(
     With --app only that application is shown; --warehouse changes nothing here. With an error in the manifests there is
     no plan: the findings are printed and the exit code is 1.
 
-    Example: kaspr-delta plan bundles/order-system -o mermaid
+    For example:
+
+        kaspr-delta plan bundles/order-system
+        kaspr-delta plan bundles/order-system -o mermaid > order-system.mmd
     """
     plans, findings = build_plans(load_path(path))
     if has_errors(findings):
         print_findings(findings, to_stderr=True)
         raise typer.Exit(1)
     plans = _chosen(plans, Target.of(context, warehouse, app).app)
-    match output:
+    screen = results()
+    match output or (PlanOutput.TABLE if screen.is_terminal else PlanOutput.TEXT):
+        case PlanOutput.TABLE:
+            for plan in plans:
+                screen.print(as_table(plan), markup=False)
+            _print_warnings(plans)
         case PlanOutput.TEXT:
             typer.echo("\n\n".join(as_text(plan) for plan in plans) or "no application")
             _print_warnings(plans)

@@ -1,18 +1,36 @@
-"""How long work shows that it goes on: moving on a terminal, plain lines in a log. Always on standard error."""
+"""How long work shows that it goes on: moving on a terminal, lines in a log. Always on standard error."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from datetime import datetime, timezone
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.report import RunReport
-    from kaspr_delta.runtime.runner import Progressed
+
+
+class ProgressOutput(str, Enum):
+    """The forms in which progress is shown; ``auto`` is live on a terminal and plain elsewhere."""
+
+    AUTO = "auto"
+    LIVE = "live"
+    PLAIN = "plain"
+    JSON = "json"
+
+
+_FILE_WIDTH = 120
+_as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 
 # Made anew at each use: tests and notebooks put other streams in the place of sys.stderr.
 
@@ -22,36 +40,74 @@ def console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def results() -> Console:
+    """Where results are shown, on standard output: as wide as the terminal, and wide enough in a file."""
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal or "COLUMNS" in os.environ else Console(highlight=False, width=_FILE_WIDTH)
+
+
+def log_as_json() -> None:
+    """From now on everything on standard error is a JSON object a line, with ``at`` and ``event``."""
+    _as_json.set(True)
+
+
+def logs_json() -> bool:
+    """Whether standard error is JSON lines."""
+    return _as_json.get()
+
+
+def log(event: str, fields: Mapping[str, Any]) -> None:
+    """Write one line of JSON."""
+    at = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    typer.echo(json.dumps({"at": at, "event": event, **fields}, ensure_ascii=False), err=True)
+
+
+def note(message: str, style: str = "dim", event: str = "note") -> None:
+    """Say something about the work."""
+    if logs_json():
+        log(event, {"message": message})
+    else:
+        console().print(message, style=style, markup=False)
+
+
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
     """Show that something is under way, and how long it took."""
     screen, started = console(), time.monotonic()
-    if screen.is_terminal:
+    if screen.is_terminal and not logs_json():
         with screen.status(f"{what} …"):
             yield
     else:
         yield
-    screen.print(f"{what}: {time.monotonic() - started:.1f} s", style="dim")
-
-
-def show_progress(progressed: Progressed) -> None:
-    """A line for a resource that had something to do."""
-    if progressed.rows_in:
-        console().print(f"  {progressed.resource}: {progressed.rows_in} rows in", style="dim")
+    note(f"{what}: {time.monotonic() - started:.1f} s")
 
 
 def show_report(report: RunReport, screen: Console) -> None:
     """What a run did, resource by resource."""
+    if logs_json():
+        counts = {
+            name: {
+                "batches": done.batches,
+                "rowsIn": done.rows_in,
+                "rowsOut": done.rows_out,
+                "deadLetters": done.dead_letters,
+                "seconds": round(done.seconds, 3),
+            }
+            for name, done in sorted(report.resources.items())
+        }
+        typer.echo(json.dumps({"resources": counts}, ensure_ascii=False))
+        return
     if not report.resources:
         screen.print("nothing to do: everything is caught up")
         return
-    table = Table("resource", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("resource", no_wrap=True)
     for heading in ("batches", "rows in", "rows out", "dead letters", "seconds"):
         table.add_column(heading, justify="right")
     for name, done in sorted(report.resources.items()):
         letters = f"[red]{done.dead_letters}[/red]" if done.dead_letters else "0"
-        counts = (str(done.batches), str(done.rows_in), str(done.rows_out), letters)
-        table.add_row(name, *counts, f"{done.seconds:.1f}")
+        counted = (str(done.batches), str(done.rows_in), str(done.rows_out), letters)
+        table.add_row(name, *counted, f"{done.seconds:.1f}")
     screen.print(table)
     if report.dead_letters:
         screen.print("[red]some rows could not be processed[/red]: see `kaspr-delta dead-letters`")

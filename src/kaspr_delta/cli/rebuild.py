@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from kaspr_delta.cli.completion import complete_rebuilt
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
-from kaspr_delta.cli.progress import show_report, working
+from kaspr_delta.cli.progress import results, show_report, working
 
 
 def rebuild(
     context: typer.Context,
-    resource: Annotated[str, typer.Argument(metavar="KIND/NAME", help="What to rebuild: join/NAME or table/NAME.")],
+    resource: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND/NAME", help="What to rebuild: join/NAME or table/NAME.", autocompletion=complete_rebuilt
+        ),
+    ],
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
@@ -23,9 +28,12 @@ def rebuild(
     changed, and when changes of what it reads were lost. Readers see one change: rows that stay the same do not appear
     in it.
 
-    Examples: kaspr-delta rebuild join/orders-products-join · kaspr-delta rebuild table/orders-per-customer
+    For example:
+
+        kaspr-delta rebuild join/orders-products-join
+        kaspr-delta rebuild table/orders-per-customer
     """
     application = open_application(context, warehouse, app)
     with working(f"Rebuilding {resource}"):
         report = application.rebuild(resource)
-    show_report(report, Console(highlight=False))
+    show_report(report, results())

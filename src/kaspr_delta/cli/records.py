@@ -11,6 +11,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from kaspr_delta.cli.completion import complete_readable, complete_resource, complete_topic
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
@@ -19,7 +20,7 @@ from kaspr_delta.serde.json_text import parse
 
 def produce(
     context: typer.Context,
-    topic: Annotated[str, typer.Argument(help="The topic.")],
+    topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=complete_topic)],
     file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON lines; - is standard input.")] = "-",
     warehouse: WarehouseOption = None,
     app: AppOption = None,
@@ -28,7 +29,10 @@ def produce(
 
     All records are read before any is written. A value of null is a tombstone.
 
-    Example: echo '{"key": "O1", "value": {"product_id": "P100"}}' | kaspr-delta produce raw-orders
+    For example:
+
+        echo '{"key": "O1", "value": {"product_id": "P100"}}' | kaspr-delta produce raw-orders
+        kaspr-delta produce raw-orders orders.jsonl
     """
     records = list(read_lines(file))
     handle = open_application(context, warehouse, app).topic(topic)
@@ -37,7 +41,12 @@ def produce(
 
 def consume(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="TOPIC-OR-CHANNEL", help="A topic, or the channel of a join.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC-OR-CHANNEL", help="A topic, or the channel of a join.", autocompletion=complete_readable
+        ),
+    ],
     most: Annotated[int | None, typer.Option("--max", min=0, help="At most so many records.")] = None,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
@@ -46,7 +55,10 @@ def consume(
 
     The channel of a join has what it emits: its value has left and right, either of which may be null.
 
-    Example: kaspr-delta consume enriched-orders --max 3
+    For example:
+
+        kaspr-delta consume enriched-orders --max 3
+        kaspr-delta consume orders-products-joined
     """
     application = open_application(context, warehouse, app)
     channels = [join.channel for join in application.plan.joins]
@@ -64,11 +76,20 @@ def consume(
 
 def dead_letters(
     context: typer.Context,
-    resource: Annotated[str | None, typer.Option("--resource", metavar="KIND/NAME", help="Only of this one.")] = None,
+    resource: Annotated[
+        str | None,
+        typer.Option("--resource", metavar="KIND/NAME", help="Only of this one.", autocompletion=complete_resource),
+    ] = None,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Print what could not be processed, and why, as JSON lines, oldest first."""
+    """Print what could not be processed, and why, as JSON lines, oldest first.
+
+    For example:
+
+        kaspr-delta dead-letters
+        kaspr-delta dead-letters --resource agent/process-enriched-orders
+    """
     for letter in open_application(context, warehouse, app).dead_letters(resource):
         typer.echo(json_line(letter))
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from kaspr_delta.cli.completion import complete_resource
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
-from kaspr_delta.cli.progress import console, show_progress, show_report
+from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
 from kaspr_delta.errors import UsageError
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import milliseconds
@@ -24,10 +24,22 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
     path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="KIND/NAME", help="Only this resource; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="KIND/NAME",
+            help="Only this resource; may be repeated.",
+            autocompletion=complete_resource,
+        ),
     ] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until stopped.")] = False,  # noqa: FBT002
     every: Annotated[str, typer.Option(help="With --continuous: the pause between batches.")] = "5s",
+    progress: Annotated[
+        ProgressOutput,
+        typer.Option(
+            help="A live table, plain lines, or JSON lines for a log; auto is live on a terminal, else plain."
+        ),
+    ] = ProgressOutput.AUTO,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
@@ -36,23 +48,36 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     Tasks run by their schedules with --continuous, and once where --only names them. The exit code is 0, 1 when a
     resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish.
 
-    Example: kaspr-delta run bundles/order-system
+    Progress is on standard error: rows in and out, how many commits to what it reads a resource is behind (lag), and
+    how long its batches take. What the run did is on standard output.
+
+    For example:
+
+        kaspr-delta run bundles/order-system
+        kaspr-delta run --only join/orders-products-join
+        kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
+    from kaspr_delta.cli.run_display import shown
+
     interval = _interval(every)
+    if progress is ProgressOutput.JSON:
+        log_as_json()
     application = open_application(context, warehouse, app, path)
     _show_waiting(application)
     if not continuous:
-        report = application.run(only=only or (), listener=show_progress)
-        show_report(report, Console(highlight=False))
+        with shown(progress, keep=False) as listener:
+            report = application.run(only=only or (), listener=listener)
+        show_report(report, results())
         return
     stop = threading.Event()
     # Only a main thread may listen, and a platform's driver need not run tasks in it: there a kill ends the run.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-    console().print(f"running, a batch at most every {every}; Ctrl-C stops", style="dim")
-    application.run_continuously(stop, every=interval, only=only or ())
-    console().print("stopped; the next run goes on from here", style="dim")
+    note(f"running, a batch at most every {every}; Ctrl-C stops")
+    with shown(progress, keep=True) as listener:
+        application.run_continuously(stop, every=interval, only=only or (), listener=listener)
+    note("stopped; the next run goes on from here")
 
 
 def _interval(text: str) -> str:
@@ -65,7 +90,7 @@ def _interval(text: str) -> str:
 
 def _show_waiting(application: Application) -> None:
     for ref, reason in application.plan.waiting:
-        console().print(f"{ref} waits: {reason}", style="yellow", markup=False)
+        note(f"{ref} waits: {reason}", style="yellow", event="warning")
     for finding in application.plan.findings:
         if finding.severity is Severity.WARNING:
-            console().print(str(finding), style="yellow", markup=False)
+            note(str(finding), style="yellow", event="warning")

@@ -8,11 +8,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
+from kaspr_delta.cli.progress import results
 from kaspr_delta.cli.records import json_line
 from kaspr_delta.workspace import DeployedJob, Workspace
 
@@ -46,7 +46,11 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     With --target it shows how the jobs stand that were deployed to that target of the bundle: what starts them, their
     last runs, and why the newest failed.
 
-    Example: kaspr-delta status -o json, kaspr-delta status --target prod
+    For example:
+
+        kaspr-delta status
+        kaspr-delta status -o json
+        kaspr-delta status --target prod
     """
     if target is not None:
         _show_target(Workspace.connect(profile).jobs(target, Target.of(context, None, app).app, runs=runs), output)
@@ -55,7 +59,7 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     if output is StatusOutput.JSON:
         typer.echo(json_line(_as_json(found)))
         return
-    screen = Console(highlight=False)
+    screen = results()
     for table in _tables(found):
         screen.print(table)
 
@@ -99,7 +103,9 @@ def _tables(found: Status) -> Sequence[Table]:
 
 
 def _table(texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(*texts, box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    for heading in texts:
+        table.add_column(heading, overflow="fold")
     for heading in numbers:
         table.add_column(heading, justify="right")
     return table

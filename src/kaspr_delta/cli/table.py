@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kaspr_delta.cli.completion import complete_table
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.records import json_line, read_lines
@@ -30,7 +31,9 @@ class TableAction(str, Enum):
 
 def table(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="A table, or a join of tables (its result).")],
+    name: Annotated[
+        str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
+    ],
     action: Annotated[TableAction, typer.Argument(help="One row, all rows, or write the rows of a file.")],
     argument: Annotated[str | None, typer.Argument(metavar="[KEY|FILE]", help="The key, or the file to load.")] = None,
     warehouse: WarehouseOption = None,
@@ -38,11 +41,15 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Read or write a table: rows are JSON lines with key and value.
 
-    A KEY is JSON where it can be read as such ('1' is a number, '"1"' is text), else text as it stands; of a table with
+    A KEY is JSON where it can be read as such (`1` is a number, `"1"` is text), else text as it stands; of a table with
     raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
     nothing and ends with 1. Rows of a table with windows have window_start and window_end too.
 
-    Examples: kaspr-delta table orders get O1 · kaspr-delta table orders-products-join dump
+    For example:
+
+        kaspr-delta table orders get O1
+        kaspr-delta table orders-products-join dump
+        kaspr-delta table products load products.jsonl
     """
     if (argument is None) != (action is TableAction.DUMP):
         expected = {TableAction.GET: "a key", TableAction.LOAD: "a file", TableAction.DUMP: "nothing more"}[action]

@@ -24,7 +24,9 @@ def validate(
     Nothing is run and nothing is written: --warehouse and --app change nothing here, all applications are checked. The
     exit code is 1 if there is an error, else 0.
 
-    Example: kaspr-delta validate bundles/order-system
+    For example:
+
+        kaspr-delta validate bundles/order-system
     """
     _, findings = build_plans(load_path(path))
     print_findings(findings)

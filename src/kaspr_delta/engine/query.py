@@ -46,6 +46,8 @@ class Query:
     resource: Resource
     # Those that share this resource's tables: what one of them had committed is folded before this one reads.
     companions: tuple[Query, ...] = ()
+    # Told of every batch once it is folded, where the query runs in this process.
+    listener: Callable[[BatchReport], None] | None = None
     log: Log = field(init=False)
     progress: Progress = field(init=False)
     # What stopped the query, where it runs in this process.
@@ -64,7 +66,7 @@ class Query:
 
     def __getstate__(self) -> dict[str, Any]:
         self._shipped = True
-        return self.__dict__
+        return {**self.__dict__, "listener": None}  # nobody listens on the server
 
     def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Before the first batch: finish what a killed run had committed but not folded (see ``folded_batches``).
@@ -225,6 +227,8 @@ class Query:
             counts=json.dumps({**memo.counts, **folded.counts}),
         )
         self.progress.record(spark, batch, report)
+        if self.listener is not None:
+            self.listener(report)
 
     def _check(self, start: Start) -> None:
         """Raise RebuildNeededError when the state was made by another definition, SetupError for another format."""

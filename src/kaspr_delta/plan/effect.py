@@ -38,22 +38,41 @@ _AGENT = (
 )
 
 
+_WITHOUT_EFFECT = {
+    "KasprApp": _APP,
+    "KasprTable": _TABLE,
+    "KasprAgent": _AGENT,
+    "KasprTask": (("onLeader",), *_SENDS),
+    "KasprWebView": _SENDS,
+}
+
+
+def has_effect(kind: str, path: tuple[str, ...]) -> bool:
+    """Whether a field of a kind's ``spec`` changes anything here; ``*`` in the path stands for any one element.
+
+    >>> has_effect("KasprAgent", ("output", "topics", "*", "name")), has_effect("KasprApp", ("replicas",))
+    (True, False)
+    """
+    patterns = _WITHOUT_EFFECT.get(kind, ())
+    return not any(_matches(path, pattern) for pattern in patterns) or _is_a_setting_with_effect(path)
+
+
 def note_fields_without_effect(application: Application, report: Report) -> None:
     """Add the notes for all manifests of an application that is run."""
     if application.app is not None:
         _note_unknown_settings(application.app, report)
-        _note(application.app, _APP, report)
+        _note(application.app, _WITHOUT_EFFECT["KasprApp"], report)
     looked_up = {name for join in application.joins.values() for name in _looked_up_by_key(join.spec)}
     for table in application.tables.values():
         everywhere = () if table.name in looked_up else (("global",),)
-        _note(table, (*everywhere, *_TABLE, *_of_channel("from", table.spec.from_)), report)
+        _note(table, (*everywhere, *_WITHOUT_EFFECT["KasprTable"], *_of_channel("from", table.spec.from_)), report)
     for join in application.joins.values():
         left, right = join.spec.left_stream, join.spec.right_stream
         _note(join, (*_of_channel("leftStream", left), *_of_channel("rightStream", right)), report)
     for agent in application.agents.values():
-        _note(agent, _AGENT, report)
+        _note(agent, _WITHOUT_EFFECT["KasprAgent"], report)
     for task in application.tasks.values():
-        _note(task, (("onLeader",), *_SENDS), report)
+        _note(task, _WITHOUT_EFFECT["KasprTask"], report)
 
 
 def note_kinds_not_run(application: Application, report: Report) -> None:
@@ -90,7 +109,7 @@ def _note(resource: Declared[ResourceSpec], patterns: tuple[tuple[str, ...], ...
         for path in resource.source.positions.places
         if path[:1] == ("spec",) and any(_matches(path[1:], pattern) for pattern in patterns)
     ]
-    names = [field_name(path[1:]) for path in written if not _has_effect(path)]
+    names = [field_name(path[1:]) for path in written if not _is_a_setting_with_effect(path[1:])]
     listed = [path for path in written if field_name(path[1:]) in names]
     if resource.spec.name not in {None, resource.name}:
         listed.append(("spec", "name"))
@@ -101,10 +120,10 @@ def _note(resource: Declared[ResourceSpec], patterns: tuple[tuple[str, ...], ...
         report.note(location, f"accepted, without effect here: {', '.join(names)}", hint)
 
 
-def _has_effect(path: FieldPath) -> bool:
-    if path[1] == "config":
+def _is_a_setting_with_effect(path: FieldPath) -> bool:
+    if path[0] == "config":
         return path[-1] in _CONFIG_WITH_EFFECT
-    return path[-2] in {"config", "extraTopicConfigs"} and path[-1] in WITH_EFFECT
+    return len(path) > 1 and path[-2] in {"config", "extraTopicConfigs"} and path[-1] in WITH_EFFECT
 
 
 def _matches(path: FieldPath, pattern: tuple[str, ...]) -> bool:

@@ -17,6 +17,7 @@ from kaspr_delta.errors import NotQuietError
 from kaspr_delta.plan.application_plan import Plan, Stage
 from kaspr_delta.plan.definition import ResourceRef, names_topics
 from kaspr_delta.runtime.resources import query_of
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Failures, Streams
 from kaspr_delta.storage.delta import Delta
@@ -32,17 +33,6 @@ _TICK = 1.0
 _CLEANING = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Progressed:
-    """A resource finished a round."""
-
-    resource: ResourceRef
-    rows_in: int
-
-
-Listener = Callable[[Progressed], None]
-
-
 @dataclass
 class Runner:
     """Runs the resources of a plan on one warehouse."""
@@ -50,13 +40,13 @@ class Runner:
     spark: SparkSession
     delta: Delta
     plan: Plan
-    listener: Listener = lambda progressed: None  # noqa: ARG005
+    listener: Listener = nobody
     _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     _failures: Failures = field(init=False)
 
     def __post_init__(self) -> None:
-        self._failures = Failures(self._queries)
+        self._failures = Failures(self._queries, self.listener)
 
     def until_quiet(self, only: Collection[ResourceRef] = ()) -> None:
         """Process what is there, in dependency order, until no resource has anything to do.
@@ -88,9 +78,10 @@ class Runner:
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._queries[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
             with (
-                Streams(self.spark, self._queries, self._failures, every) as streams,
+                Streams(self.spark, self._queries, self._failures, every, self.listener) as streams,
                 tasks_firing(self.spark, schedules, self._failures.note),
             ):
+                self._tell(Started, refs)
                 streams.start(refs)
                 self._watch(streams, refs, stop)
             streams.note_failures()
@@ -111,6 +102,7 @@ class Runner:
             if time.monotonic() - ticked >= _TICK:
                 for ref in refs:
                     streams.tick(ref)
+                streams.tell_lag()
                 ticked = time.monotonic()
             if time.monotonic() - cleaned >= _CLEANING:
                 remove_old(self.delta, self.spark, self.plan)
@@ -128,7 +120,8 @@ class Runner:
     def _round(self, stage: Stage) -> int:
         """Run every resource of the stage once on what is there now, side by side; the number of rows read."""
         refs = [ref for ref in stage.resources if ref not in self._failures]
-        with Streams(self.spark, self._queries, self._failures, None) as streams:
+        with Streams(self.spark, self._queries, self._failures, None, self.listener) as streams:
+            self._tell(Started, refs)
             streams.start(refs)
             return sum(self._progress(ref, lambda ref: streams.rows_of(ref) + self._rest(ref)) for ref in refs)
 
@@ -141,8 +134,12 @@ class Runner:
         except Exception as error:  # noqa: BLE001  all failures are raised at the end
             self._failures.note(ref, error)
             return 0
-        self.listener(Progressed(ref, rows))
+        self.listener(CaughtUp(ref))
         return rows
+
+    def _tell(self, event: Callable[[ResourceRef], RunEvent], refs: Iterable[ResourceRef]) -> None:
+        for ref in refs:
+            self.listener(event(ref))
 
     def _rest(self, ref: ResourceRef) -> int:
         """Take up what waits for more to come, for in this run nothing will; the number of rows."""
@@ -168,7 +165,7 @@ class Runner:
         """Hold the locks of the resources, and finish what a killed run left, also of those who share their tables."""
         with contextlib.ExitStack() as held:
             self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in refs]
-            self._queries.update({ref: query_of(self.delta, self.plan, ref) for ref in refs})
+            self._queries.update({ref: self._query(ref) for ref in refs})
             for ref, query in self._queries.items():
                 query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
             folded = folded_batches(self.delta, self.spark)
@@ -179,6 +176,12 @@ class Runner:
             )
             side_by_side([*recoveries, *cleaning])
             yield
+
+    def _query(self, ref: ResourceRef) -> Query:
+        query = query_of(self.delta, self.plan, ref)
+        if self.listener is not nobody:
+            query.listener = lambda report: self.listener(BatchDone(ref, report))
+        return query
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         try:

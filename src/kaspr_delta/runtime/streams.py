@@ -14,16 +14,20 @@ from kaspr_delta.engine.query import Query
 from kaspr_delta.engine.source_errors import columns_were_added
 from kaspr_delta.errors import ResourceFailedError
 from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.query_lag import lag_of
+from kaspr_delta.runtime.run_events import Failed, LagSeen, Listener, nobody
+from kaspr_delta.storage.delta import newest_version_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from typing_extensions import Self
 
-# Seconds between two looks at a query that is to stop.
+# Seconds between two looks at a query that is to stop, and at one that runs until all is processed.
 _POLL = 0.1
 _NO_WORKER = "Python worker failed to connect back"
 _MORE_ATTEMPTS = 5
+_LOOK = 1
 
 
 @dataclass
@@ -31,6 +35,7 @@ class Failures:
     """What stopped resources. The others go on; all is told at the end."""
 
     queries: Mapping[ResourceRef, Query]
+    listener: Listener = nobody
     errors: dict[ResourceRef, Exception] = field(default_factory=dict)
 
     def __contains__(self, ref: ResourceRef) -> bool:
@@ -43,6 +48,7 @@ class Failures:
         """A resource has failed, if there is an error."""
         if error is not None:
             self.errors[ref] = self.queries[ref].account_of(error)
+            self.listener(Failed(ref, self.errors[ref]))
 
     def tell(self) -> None:
         """Raise ResourceFailedError if any has failed."""
@@ -58,6 +64,7 @@ class Streams:
     queries: Mapping[ResourceRef, Query]
     failures: Failures
     every: str | None
+    listener: Listener = nobody
     running: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)
 
@@ -83,7 +90,8 @@ class Streams:
         if ref not in self.running:
             return 0
         try:
-            self.running[ref].awaitTermination()
+            while not self.running[ref].awaitTermination(_LOOK):
+                self.tell_lag()
         except Exception:
             if not self.restart(ref):
                 raise
@@ -108,6 +116,16 @@ class Streams:
         """Whether all are running, those included that could be restarted."""
         stopped = [ref for ref, query in self.running.items() if not query.isActive]
         return not [ref for ref in stopped if not self.restart(ref)]
+
+    def tell_lag(self) -> None:
+        """Tell the listener how far each resource is behind, where somebody listens."""
+        if self.listener is nobody:
+            return
+        for ref, query in self.running.items():
+            progress = query.lastProgress
+            lag = None if progress is None else lag_of(progress, newest_version_in)
+            if lag is not None:
+                self.listener(LagSeen(ref, lag))
 
     def tick(self, ref: ResourceRef) -> None:
         """What no arriving record starts: new topics that a pattern matches, and what the clock has made due."""

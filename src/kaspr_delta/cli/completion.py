@@ -1,0 +1,71 @@
+"""Names for shell completion: what was applied to a local warehouse, read from its disk without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from kaspr_delta.cli.options import Target
+from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.spec.manifest import KINDS
+
+if TYPE_CHECKING:
+    from kaspr_delta.plan.application_plan import Plan
+
+Completion = Callable[[typer.Context, str], list[str]]
+
+
+def _names_of(names: Callable[[Plan], Iterable[str]]) -> Completion:
+    """The completion of names that the plans of the applied applications tell."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        try:
+            found = [name for plan in _applied(_target(context)) for name in names(plan)]
+        except Exception:  # noqa: BLE001  a shell that completes has no place for an error
+            return []
+        return sorted({name for name in found if name.startswith(incomplete)})
+
+    return complete
+
+
+def _target(context: typer.Context) -> Target:
+    """What the options typed so far name."""
+    levels = [level.params for level in (context, context.parent) if level is not None]
+    warehouse = next((found for level in levels if (found := level.get("warehouse"))), None)
+    return Target(warehouse, next((found for level in levels if (found := level.get("app"))), None))
+
+
+def _applied(target: Target) -> Iterator[Plan]:
+    from kaspr_delta.plan.builder import build_plans
+    from kaspr_delta.plan.names import delta_name
+    from kaspr_delta.spec.loader import LoadedManifests, load_text
+    from kaspr_delta.storage.layout import RESOURCES
+    from kaspr_delta.storage.namespace import Warehouse
+    from kaspr_delta.storage.without_spark import rows_on_disk
+
+    place = Warehouse(target.place)
+    for schema in () if place.is_unity else place.schemas():
+        if target.app is None or delta_name(target.app) == schema:
+            location = place.namespace(schema).location(RESOURCES) or Path()
+            rows = rows_on_disk(location, ("file", "line", "text"))
+            loaded = (load_text(row["text"], row["file"], row["line"]) for row in rows)
+            yield from build_plans(sum(loaded, LoadedManifests((), ())))[0]
+
+
+def complete_kind(incomplete: str) -> list[str]:
+    """The kinds of resources, as they stand in ``kind/name``."""
+    return [name for name in sorted(map(short_kind, KINDS)) if name.startswith(incomplete)]
+
+
+complete_resource = _names_of(lambda plan: map(str, plan.runs))
+complete_rebuilt = _names_of(lambda plan: (str(ref) for ref in plan.runs if ref.kind in {"join", "table"}))
+complete_topic = _names_of(lambda plan: (topic.name for topic in plan.topics))
+complete_readable = _names_of(lambda plan: (*(t.name for t in plan.topics), *(join.channel for join in plan.joins)))
+complete_table = _names_of(lambda plan: (*(t.name for t in plan.tables), *(join.name for join in plan.joins)))
+complete_name = _names_of(
+    lambda plan: (one.name for kind in (plan.tables, plan.joins, plan.agents, plan.tasks) for one in kind)
+)
+complete_application = _names_of(lambda plan: (plan.application,))

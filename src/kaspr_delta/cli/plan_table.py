@@ -1,0 +1,73 @@
+"""A plan as tables, for a terminal: what runs in which order, what it reads and what it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from kaspr_delta.plan.application_plan import Plan
+
+
+def as_table(plan: Plan) -> Group:
+    """What runs, one row a resource; below it the tables, and what waits."""
+    parts: list[Text | Table] = [Text(f"application {plan.application}", "bold"), Text(), _running(plan)]
+    if plan.tables:
+        parts += [Text(), _tables(plan)]
+    if plan.waiting:
+        parts += [Text(), _waiting(plan)]
+    return Group(*parts)
+
+
+def _running(plan: Plan) -> Table:
+    table = _table("stage", "resource", "reads", "writes")
+    waiting = {ref for ref, _ in plan.waiting}
+    for number, stage in enumerate(plan.stages, 1):
+        for index, ref in enumerate(ref for ref in stage.resources if ref not in waiting):
+            shown = f"{number}{' (loop)' if stage.loop else ''}" if index == 0 else ""
+            table.add_row(shown, str(ref), *_flows(plan, str(ref)))
+    for task in plan.tasks:
+        if task.ref not in waiting:
+            table.add_row("clock", str(task.ref), *_flows(plan, str(task.ref)))
+    return table
+
+
+def _flows(plan: Plan, label: str) -> Iterator[str]:
+    """What a resource reads, and what it writes; a join also writes its channel."""
+    yield ", ".join(edge.source for edge in plan.edges if edge.target == label)
+    written = [edge.target for edge in plan.edges if edge.source == label and not _reads(plan, edge.target)]
+    join = next((join for join in plan.joins if str(join.ref) == label), None)
+    if join is not None:
+        written.append(f"channel/{join.channel}")
+    if label in {str(made.ref) for made in plan.aggregations}:
+        written.append("its rows")
+    yield ", ".join(written)
+
+
+def _reads(plan: Plan, label: str) -> bool:
+    """Whether it is a resource that runs: then data flow to it because it reads them."""
+    return any(str(ref) == label for ref in plan.runs)
+
+
+def _tables(plan: Plan) -> Table:
+    table = _table("table", "keys", "values", "changelog")
+    for one in plan.tables:
+        windows = " (in windows)" if one.window else ""
+        table.add_row(f"{one.name}{windows}", one.serializers.key, one.serializers.value, one.changelog)
+    return table
+
+
+def _waiting(plan: Plan) -> Table:
+    table = _table("waits", "for")
+    for ref, reason in plan.waiting:
+        table.add_row(Text(str(ref), "yellow"), reason)
+    return table
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")  # a name is never cut
+    return table

@@ -1,0 +1,162 @@
+"""What a run shows while it goes on: a table that moves on a terminal, or a line for every batch."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from kaspr_delta.cli.progress import ProgressOutput, console, log, note
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Failed, LagSeen, Listener, RunEvent, Started
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kaspr_delta.engine.progress import BatchReport
+
+_STYLES = {"runs": "cyan", "caught up": "green", "failed": "bold red"}
+
+
+@contextlib.contextmanager
+def shown(output: ProgressOutput, *, keep: bool) -> Iterator[Listener]:
+    """The listener that shows a run. With ``keep`` the table on a terminal stays when the run has ended."""
+    screen = console()
+    if output is ProgressOutput.JSON:
+        yield Lines(as_json=True)
+    elif output is ProgressOutput.LIVE or (output is ProgressOutput.AUTO and screen.is_terminal):
+        board = Board()
+        with _live(board, screen, keep=keep):
+            yield board
+    else:
+        yield Lines(as_json=False)
+
+
+@dataclass
+class Standing:
+    """How a resource stands in this run. ``lag`` is in commits, None where it is not known."""
+
+    state: str = ""
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    dead_letters: int = 0
+    seconds: float = 0.0
+    lag: int | None = None
+
+    def take(self, event: RunEvent) -> None:
+        """Follow an event."""
+        match event:
+            case Started():
+                self.state = "runs"
+            case LagSeen(commits=commits):
+                self.lag = commits
+            case CaughtUp():
+                self.state, self.lag = "caught up", 0
+            case Failed():
+                self.state = "failed"
+            case BatchDone(report=report):
+                self.batches += 1
+                self.rows_in += report.rows_in
+                self.rows_out += report.rows_out
+                self.dead_letters += report.dead_letters
+                self.seconds += report.seconds
+
+
+@dataclass
+class Standings:
+    """How all resources stand; fed from several threads."""
+
+    resources: dict[str, Standing] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, event: RunEvent) -> Standing:
+        """Follow an event; how its resource stands now."""
+        with self.lock:
+            standing = self.resources.setdefault(str(event.resource), Standing())
+            standing.take(event)
+            return standing
+
+
+@dataclass
+class Board:
+    """The table on a terminal."""
+
+    standings: Standings = field(default_factory=Standings)
+
+    def __call__(self, event: RunEvent) -> None:
+        self.standings.take(event)
+
+    def table(self) -> Table:
+        """How all resources stand now."""
+        table = Table(box=None, header_style="bold")
+        for heading in ("resource", ""):
+            table.add_column(heading, no_wrap=True)
+        for heading in ("batches", "in", "out", "dead", "lag", "s/batch"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        with self.standings.lock:
+            for name, one in self.standings.resources.items():
+                table.add_row(
+                    name,
+                    Text(one.state, _STYLES.get(one.state, "")),
+                    *(f"{count:,}" for count in (one.batches, one.rows_in, one.rows_out)),
+                    Text(f"{one.dead_letters:,}", "red" if one.dead_letters else ""),
+                    "" if one.lag is None else f"{one.lag:,}",
+                    f"{one.seconds / one.batches:.1f}" if one.batches else "",
+                )
+        return table
+
+
+@dataclass
+class Lines:
+    """A line for every batch, and for whatever else is worth one."""
+
+    as_json: bool
+    standings: Standings = field(default_factory=Standings)
+
+    def __call__(self, event: RunEvent) -> None:
+        before = self.standings.resources.get(str(event.resource), Standing()).lag
+        lag = self.standings.take(event).lag
+        with contextlib.suppress(OSError):  # whoever closes the log does not stop the run
+            self._tell(event, before, lag)
+
+    def _tell(self, event: RunEvent, before: int | None, lag: int | None) -> None:
+        match event:
+            case BatchDone(report=report):
+                self._batch(event, report, lag)
+            case LagSeen(commits=commits) if self.as_json and commits != before:
+                log("lag", {"resource": str(event.resource), "commits": commits})
+            case Failed(error=error):
+                if self.as_json:
+                    log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})
+                else:
+                    note(f"  {event.resource}: failed, the others go on", style="red")
+
+    def _batch(self, event: BatchDone, report: BatchReport, lag: int | None) -> None:
+        if self.as_json:
+            log(
+                "batch",
+                {
+                    "resource": str(event.resource),
+                    "rowsIn": report.rows_in,
+                    "rowsOut": report.rows_out,
+                    "deadLetters": report.dead_letters,
+                    "lag": lag,
+                    "seconds": round(report.seconds, 3),
+                },
+            )
+            return
+        letters = f", {report.dead_letters} dead letters" if report.dead_letters else ""
+        behind = f", lag {lag}" if lag else ""
+        did = f"{report.rows_in} rows in, {report.rows_out} out{letters}{behind}, {report.seconds:.1f} s"
+        note(f"  {event.resource}: {did}")
+
+
+def _live(board: Board, screen: Console, *, keep: bool) -> Live:
+    # A terminal asks four times a second: nothing here waits for Spark.
+    return Live(get_renderable=board.table, console=screen, refresh_per_second=4, transient=not keep)

@@ -1,0 +1,58 @@
+"""What a run tells while it goes on, to whoever shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kaspr_delta.engine.progress import BatchReport
+from kaspr_delta.plan.definition import ResourceRef
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A resource looks for something to do."""
+
+    resource: ResourceRef
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """A resource has committed and folded a batch."""
+
+    resource: ResourceRef
+    report: BatchReport
+
+
+@dataclass(frozen=True, slots=True)
+class LagSeen:
+    """How many commits to what a resource reads it has not read yet."""
+
+    resource: ResourceRef
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """A resource has processed all there was when it started."""
+
+    resource: ResourceRef
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A resource has stopped; the others go on."""
+
+    resource: ResourceRef
+    error: Exception
+
+
+RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | Failed
+"""Events come from the threads of several resources at once."""
+
+Listener: TypeAlias = Callable[[RunEvent], None]
+
+
+def nobody(event: RunEvent) -> None:
+    """The listener of a run that nobody watches."""

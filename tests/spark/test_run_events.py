@@ -1,0 +1,39 @@
+"""What a run tells while it goes on."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, LagSeen, RunEvent
+from tests.conftest import OrderSystem
+
+ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P1", "quantity": 2}
+
+
+def test_a_run_tells_its_batches_and_how_far_each_resource_is_behind(order_system: OrderSystem) -> None:
+    app = order_system()
+    app.topic("raw-products").produce([{"key": "P1", "value": {"name": "Widget", "price": 1}}])
+    told: list[RunEvent] = []
+    app.run(listener=told.append)
+    done = [(str(event.resource), event.report.rows_in) for event in told if isinstance(event, BatchDone)]
+    assert ("agent/ingest-products", 1) in done
+    assert {str(event.resource) for event in told if isinstance(event, CaughtUp)} == {str(r) for r in app.plan.runs}
+
+    stop, joined, seen = threading.Event(), threading.Event(), dict[str, int]()
+
+    def listen(event: RunEvent) -> None:
+        if isinstance(event, LagSeen):
+            seen[str(event.resource)] = event.commits
+        if isinstance(event, BatchDone) and str(event.resource) == "agent/process-enriched-orders":
+            joined.set()
+        if joined.is_set() and set(seen) == {str(r) for r in app.plan.runs} and not any(seen.values()):
+            stop.set()
+
+    app.topic("raw-orders").produce([{"key": "O1", "value": ORDER}])
+    patience = threading.Timer(240, stop.set)
+    patience.start()
+    app.run_continuously(stop, every="500 milliseconds", listener=listen)
+    patience.cancel()
+    assert joined.is_set()
+    assert seen == {str(ref): 0 for ref in app.plan.runs}

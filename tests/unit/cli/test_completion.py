@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner
+
+from kaspr_delta.cli import application
+from kaspr_delta.runtime.registry import Document
+from kaspr_delta.spec.loader import load_path
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """A warehouse to which order-system was applied."""
+    documents = map(Document.of, load_path(ROOT / "bundles" / "order-system").manifests)
+    rows = [{"file": one.file, "line": one.line, "text": one.text} for one in documents]
+    (tmp_path / "order_system" / "_kaspr").mkdir(parents=True)
+    write_deltalake(tmp_path / "order_system" / "_kaspr_resources", pa.Table.from_pylist(rows))
+    return tmp_path
+
+
+def completed(line: str) -> list[str]:
+    """What a shell offers behind a command line."""
+    environment = {"_KASPR_DELTA_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    done = CliRunner().invoke(application, [], prog_name="kaspr-delta", env=environment)
+    assert "Traceback" not in done.output
+    return done.output.split()
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("run --only join/", ["join/orders-products-join"]),
+        ("rebuild ", ["join/orders-products-join"]),
+        ("produce raw-", ["raw-orders", "raw-products"]),
+        ("consume orders", ["orders-products-joined"]),
+        ("table orders", ["orders", "orders-products-join"]),
+        ("dead-letters --resource agent/p", ["agent/process-enriched-orders"]),
+        ("delete t", ["table", "task"]),
+        ("delete agent ingest-p", ["ingest-products"]),
+        ("table nobody", []),
+    ],
+)
+def test_names_of_what_was_applied_are_offered(warehouse: Path, typed: str, offered: list[str]) -> None:
+    command, _, rest = typed.partition(" ")
+    assert completed(f"kaspr-delta {command} --warehouse {warehouse} {rest}") == offered
+
+
+def test_a_warehouse_named_by_the_environment_is_looked_at(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(warehouse))
+    assert completed("kaspr-delta status --app o") == ["order-system"]
+
+
+def test_without_a_warehouse_nothing_is_offered_and_nothing_said(tmp_path: Path) -> None:
+    assert completed(f"kaspr-delta produce --warehouse {tmp_path} raw") == []
+    (tmp_path / "broken" / "_kaspr").mkdir(parents=True)
+    (tmp_path / "broken" / "_kaspr_resources").write_text("no table")
+    assert completed(f"kaspr-delta produce --warehouse {tmp_path} raw") == []

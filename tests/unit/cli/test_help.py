@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from kaspr_delta.cli import application
+from tests.unit.cli.conftest import Kaspr
+
+COMMANDS = {info.name: info.callback for info in application.registered_commands}
+
+
+def examples(name: str) -> list[str]:
+    """The command lines in a command's help."""
+    text = COMMANDS[name].__doc__ or ""
+    return re.findall(r"^ {8}(.*kaspr-delta .*)$", text.partition("For example:")[2], re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_examples_that_are_right_calls_of_it(name: str) -> None:
+    shown = examples(name)
+    assert shown
+    for line in shown:
+        call = re.split(r"[|] ", line)[-1].split(">", 1)[0].removesuffix(" 2")
+        program, command, *arguments = shlex.split(call)
+        assert (program, command) == ("kaspr-delta", name)
+        # Parsed as it would be, and not run. Raises what a wrong call is told.
+        get_command(application).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_help_flows_in_any_width_and_hides_nothing_in_brackets(name: str) -> None:
+    for width in (70, 110):
+        help_text = CliRunner().invoke(application, [name, "--help"], env={"COLUMNS": str(width)}).output
+        # A line broken in the source would end far from the margin in the middle of a sentence.
+        broken = [line for line in help_text.splitlines() if re.fullmatch(r" \w+ *", line)]
+        assert broken == []
+        assert "KASPR_DELTA_WAREHOUSE" in help_text
+
+
+def test_the_plan_as_tables_tells_what_is_read_and_written(kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    answer = kaspr("plan", "bundles/order-entity", "-o", "table")
+    rows = [re.split(r" {2,}", line.strip()) for line in answer.out.splitlines()]
+    assert ["2", "join/completed-orders", "table/orders, topic/order-events", "channel/completed-orders"] in rows
+    assert ["4", "table/order-entities", "join/completed-order-details", "its rows"] in rows

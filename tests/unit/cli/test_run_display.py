@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextvars import copy_context
+
+import pytest
+from rich.console import Console
+
+from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, show_report
+from kaspr_delta.cli.run_display import Board, shown
+from kaspr_delta.engine.progress import BatchReport
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.report import ResourceReport, RunReport
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Failed, LagSeen, RunEvent, Started
+
+JOIN, AGENT = ResourceRef("join", "j"), ResourceRef("agent", "a")
+EVENTS: tuple[RunEvent, ...] = (
+    Started(JOIN),
+    Started(AGENT),
+    LagSeen(JOIN, 1),
+    LagSeen(JOIN, 1),
+    BatchDone(JOIN, BatchReport(3000, 2000, 0, 0, 0, 1.0)),
+    BatchDone(JOIN, BatchReport(1, 1, 1, 0, 0, 2.0)),
+    CaughtUp(JOIN),
+    Failed(AGENT, ValueError("no\nmore")),
+)
+
+
+def cells(table: object) -> list[list[str]]:
+    screen = Console(width=120)
+    with screen.capture() as captured:
+        screen.print(table)
+    return [line.split() for line in captured.get().splitlines()]
+
+
+def show(output: ProgressOutput, events: Iterable[RunEvent] = EVENTS) -> None:
+    def run() -> None:
+        if output is ProgressOutput.JSON:
+            log_as_json()
+        with shown(output, keep=False) as listener:
+            for event in events:
+                listener(event)
+
+    copy_context().run(run)
+
+
+def test_the_table_adds_up_what_each_resource_did() -> None:
+    board = Board()
+    for event in EVENTS[:6]:
+        board(event)
+    assert cells(board.table())[1] == ["join/j", "runs", "2", "3,001", "2,001", "1", "1", "1.5"]
+    for event in EVENTS[6:]:
+        board(event)
+    _, join, agent = cells(board.table())
+    assert join == ["join/j", "caught", "up", "2", "3,001", "2,001", "1", "0", "1.5"]
+    assert agent == ["agent/a", "failed", "0", "0", "0", "0"]
+
+
+def test_a_log_has_a_line_for_every_batch_and_every_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ProgressOutput.PLAIN)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == [
+        "  join/j: 3000 rows in, 2000 out, lag 1, 1.0 s",
+        "  join/j: 1 rows in, 1 out, 1 dead letters, lag 1, 2.0 s",
+        "  agent/a: failed, the others go on",
+    ]
+
+
+def test_where_nobody_looks_the_automatic_form_is_the_plain_one(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ProgressOutput.AUTO)
+    automatic = capsys.readouterr()
+    show(ProgressOutput.PLAIN)
+    assert automatic == capsys.readouterr()
+
+
+def test_json_lines_tell_the_same_and_the_lag_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ProgressOutput.JSON)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == ["lag", "batch", "batch", "failed"]
+    assert all(line.pop("at").endswith("Z") for line in lines)
+    assert lines[0] == {"event": "lag", "resource": "join/j", "commits": 1}
+    assert lines[2] == {
+        "event": "batch",
+        "resource": "join/j",
+        "rowsIn": 1,
+        "rowsOut": 1,
+        "deadLetters": 1,
+        "lag": 1,
+        "seconds": 2.0,
+    }
+    assert lines[3]["message"] == "no"
+
+
+def test_with_json_lines_nothing_else_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    def run() -> None:
+        log_as_json()
+        note("running")
+        show_report(RunReport({"join/j": ResourceReport(1, 2, 3, 0, 0, 0, 0.5)}), Console())
+
+    copy_context().run(run)
+    printed = capsys.readouterr()
+    assert json.loads(printed.err)["message"] == "running"
+    assert json.loads(printed.out)["resources"]["join/j"]["rowsIn"] == 2
