@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.kaspr-delta-ready
+DOCS_READY := $(VENV)/.kaspr-delta-docs-ready
 CASES ?= tests/oracle/visible
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all oracle lint fmt bench lock clean
+.PHONY: help setup java demo test test-fast test-all oracle lint fmt notebooks docs bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -48,14 +49,32 @@ fmt: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+notebooks: java ## Run all notebooks on a fresh warehouse; build/notebooks holds them with their outputs
+	rm -rf build/notebooks && mkdir -p build/notebooks
+	@set -e; for notebook in notebooks/*.ipynb; do \
+	  KASPR_DELTA_WAREHOUSE=$(CURDIR)/build/notebooks/warehouse $(BIN)/jupyter-execute --timeout=900 \
+	    --output=$(CURDIR)/build/notebooks/$$(basename $$notebook) $$notebook; \
+	done
+
+docs: $(DOCS_READY) ## Build the documentation site: build/docs/site/index.html
+	$(BIN)/python -m website build/docs
+	$(BIN)/zensical build --strict --clean --config-file build/docs/mkdocs.yml
+
+$(DOCS_READY): $(READY) requirements-docs.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-docs.lock
+	@touch $@
+
 bench: java ## Measure rows per second of every stage
 	$(BIN)/python -m benchmarks
 
-lock: setup ## Compile requirements-dev.lock anew from pyproject.toml
+lock: setup ## Compile requirements-dev.lock and requirements-docs.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 	  --extra local --extra databricks --extra notebooks --group dev \
 	  --output-file requirements-dev.lock pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
+	  --group pyproject.toml:docs --constraint requirements-dev.lock --output-file requirements-docs.lock
 
 clean: ## Remove caches, build results and local warehouses (not .venv)
 	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kaspr-delta .databricks spark-warehouse metastore_db derby.log

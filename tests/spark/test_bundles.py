@@ -1,13 +1,11 @@
 """The applications in bundles/ do what their READMEs show: the commands are run, and what stands below is printed.
 
-In what is shown `…` stands for anything: offsets, say, which depend on the commits before.
+In what is shown ``…`` stands for anything: offsets, say, which depend on the commits before.
 """
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,29 +14,15 @@ from typer.testing import CliRunner
 
 from kaspr_delta import Application
 from kaspr_delta.cli import application
+from tests.documented import ROOT, blocks, shows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[2]
 # The order system is shown by the demo, which has its own tests.
 BUNDLES = ["event-counting", "user-preferences", "windowed-counters"]
 # What these show is also shown by one application that all shapes share.
 MORE_BUNDLES = ["fraud-detection", "order-entity", "order-totals", "page-views"]
-
-
-def console(readme: Path) -> Iterator[tuple[str, list[str]]]:
-    """The commands of a README, each with the lines that stand below it."""
-    for block in re.findall(r"```console\n(.*?)```", readme.read_text(), re.DOTALL):
-        for part in re.split(r"(?m)^\$ ", block)[1:]:
-            command, *shown = part.strip().splitlines()
-            yield command, shown
-
-
-def shows(shown: list[str], printed: list[str]) -> bool:
-    """Whether lines were printed as a README shows them."""
-    patterns = [".*".join(map(re.escape, line.split("…"))) for line in shown]
-    return len(shown) == len(printed) and all(map(re.fullmatch, patterns, printed))
 
 
 @pytest.mark.parametrize("bundle", [*BUNDLES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_BUNDLES)])
@@ -46,7 +30,8 @@ def shows(shown: list[str], printed: list[str]) -> bool:
 def test_a_readme_shows_what_its_commands_print(bundle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(tmp_path))
-    commands = list(console(ROOT / "bundles" / bundle / "README.md"))
+    readme = ROOT / "bundles" / bundle / "README.md"
+    commands = [command for block in blocks(readme, "console") for command in block.commands()]
     assert any(shown for _, shown in commands)
     for command, shown in commands:
         name, *arguments = shlex.split(command)

@@ -1,0 +1,54 @@
+"""The tutorial and the recipes are done as they are written: files are made, commands run, and print what is shown."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kaspr_delta.cli import application
+from tests.documented import ROOT, Block, blocks, shows
+
+# What makes the reader's environment, which is there.
+INSTALLATION = {"make setup", "source .venv/bin/activate"}
+
+
+def follow(block: Block, folder: Path) -> None:
+    """Do what a block says."""
+    if block.title is not None:
+        (folder / block.title).parent.mkdir(exist_ok=True)
+        (folder / block.title).write_text(block.text)
+    elif block.language == "python":
+        exec(compile(block.text, str(block), "exec"), {})  # noqa: S102  a snippet is there to be executed
+    elif block.language == "console":
+        for command, shown in block.commands():
+            if command not in INSTALLATION:
+                run(command, shown, block)
+
+
+def run(command: str, shown: list[str], block: Block) -> None:
+    """Run ``kaspr-delta …``, or ``echo TEXT | kaspr-delta …``."""
+    piped, _, call = command.rpartition(" | ")
+    echoed = shlex.split(piped)
+    assert echoed[:1] in ([], ["echo"])
+    program, *arguments = shlex.split(call)
+    assert program == "kaspr-delta"
+    result = CliRunner().invoke(application, arguments, input=" ".join(echoed[1:]) or None, catch_exceptions=False)
+    fails = any(": error: " in line for line in shown)
+    assert result.exit_code == int(fails), f"{block}: {command}\n{result.output}"
+    if shown:
+        printed = result.stdout.splitlines()
+        assert shows(shown, printed), f"{block}: {command}\n{result.stdout}"
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("page", ["tutorial", pytest.param("how-to", marks=pytest.mark.slow)])
+def test_a_page_can_be_followed_to_its_end(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KASPR_DELTA_WAREHOUSE", raising=False)
+    steps = list(blocks(ROOT / "docs" / f"{page}.md"))
+    assert {"yaml", "json", "console"} <= {step.language for step in steps}
+    for step in steps:
+        follow(step, tmp_path)

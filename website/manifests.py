@@ -1,0 +1,135 @@
+"""The reference of the manifests, made from the models: one page a kind, one section a mapping."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kaspr_delta.plan.effect import has_effect
+from kaspr_delta.spec.json_schema import Schema, manifest_schema
+
+KINDS = ("KasprApp", "KasprTable", "KasprJoin", "KasprAgent", "KasprWebView", "KasprTask")
+_DURATION = "duration"
+
+
+def kind_page(kind: str) -> str:
+    """All fields of a kind of resource."""
+    page = _Page(kind, manifest_schema()["$defs"])
+    return "\n".join(page.text())
+
+
+@dataclass
+class _Page:
+    kind: str
+    definitions: dict[str, Schema]
+    # Mappings that have a section, or will have one: the place where each was found first.
+    sections: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def text(self) -> Iterator[str]:
+        yield f"# {self.kind}\n"
+        yield "```yaml"
+        yield f"apiVersion: kaspr.io/v1alpha1\nkind: {self.kind}\nmetadata:\n  name: NAME"
+        if self.kind != "KasprApp":
+            yield "  labels:\n    kaspr.io/app: APPLICATION"
+        yield "spec: …\n```\n"
+        spec = _references(self.definitions[self.kind]["properties"]["spec"])[0]
+        self.sections[spec] = ()
+        done = 0
+        while done < len(self.sections):  # sections are found while others are written
+            name, path = list(self.sections.items())[done]
+            yield from self._section(name, path)
+            done += 1
+
+    def _section(self, name: str, path: tuple[str, ...]) -> Iterator[str]:
+        schema = self.definitions[name]
+        yield f"## {_title(path)} {{ #{name.lower()} }}\n"
+        yield _prose(schema.get("description", "")) + "\n"
+        fields = schema.get("properties", {})
+        required = schema.get("required", ())
+        shown = {one: about for one, about in fields.items() if has_effect(self.kind, (*path, one))}
+        if shown:
+            yield "| field | type | is |\n|---|---|---|"
+        for one, about in shown.items():
+            for reference in _references(about):
+                self.sections.setdefault(reference, (*path, one, *(["*"] if _is_list(about) else [])))
+            needed = " **required**" if one in required else ""
+            default = _default(about)
+            meaning = _prose(about.get("description", ""))
+            yield f"| `{one}`{needed} | {self._type(about)} | {meaning}{default} |"
+        yield ""
+        if without := [one for one in fields if one not in shown]:
+            yield "Accepted, without effect here: " + ", ".join(f"`{one}`" for one in without) + ".\n"
+        if not fields:
+            yield "It has no fields.\n"
+
+    def _type(self, about: Schema) -> str:
+        kinds = [text for one in _alternatives(about) if (text := self._one_type(one))]
+        return " or ".join(dict.fromkeys(kinds)) or "anything"
+
+    def _one_type(self, one: Schema) -> str:  # noqa: PLR0911  one line a kind of schema
+        if "$ref" in one:
+            name = one["$ref"].rpartition("/")[2]
+            return f"[mapping](#{name.lower()})"
+        if "enum" in one:
+            return ", ".join(f"`{value}`" for value in one["enum"])
+        if "const" in one:
+            return f"`{one['const']}`"
+        match one.get("type"):
+            case "array":
+                return f"list of {self._type(one['items'])}"
+            case "string" if "pattern" in one:
+                return "" if one["pattern"].startswith("^(") else _DURATION
+            case "object":
+                return "mapping"
+            case "null":
+                return ""
+            case list(kinds):
+                return ", ".join(_word(kind) for kind in kinds)
+            case str(kind):
+                return _word(kind)
+        return "" if "pattern" in one else "anything"
+
+
+def _word(kind: str) -> str:
+    return {"string": "text", "integer": "whole number", "boolean": "`true` or `false`"}.get(kind, kind)
+
+
+def _alternatives(about: Schema) -> list[Schema]:
+    """What a field may be, one schema each."""
+    for several in ("anyOf", "allOf"):
+        if several in about:
+            return [inner for one in about[several] for inner in _alternatives(one)]
+    return [about]
+
+
+def _references(about: Schema) -> list[str]:
+    """The mappings that a field may hold, also in a list."""
+    found = []
+    for one in _alternatives(about):
+        if "$ref" in one:
+            found.append(one["$ref"].rpartition("/")[2])
+        elif "items" in one:
+            found += _references(one["items"])
+    return found
+
+
+def _is_list(about: Schema) -> bool:
+    return any("items" in one for one in _alternatives(about))
+
+
+def _default(about: Schema) -> str:
+    value: Any = about.get("default")
+    return "" if value in {None, ""} else f"; `{str(value).lower()}` unless given"
+
+
+def _title(path: tuple[str, ...]) -> str:
+    return ".".join(("spec", *path)).replace(".*", "[]")
+
+
+def _prose(text: str) -> str:
+    """A docstring or description for a reader: Markdown's code marks, no hint to other code, safe in a table."""
+    text = re.sub(r"``(.+?)``", r"`\1`", text)
+    text = re.sub(r": see `\w+`", "", text)
+    return re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", text)

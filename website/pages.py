@@ -1,0 +1,96 @@
+"""Which files of the repository are pages of the site, and where their links lead there."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DOCS = "docs"
+
+# Pages whose Markdown stands elsewhere than in docs/.
+_ELSEWHERE = {
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "tests/README.md": "tests.md",
+    "tests/scenarios.md": "scenarios.md",
+}
+_LINK = re.compile(r"(?<=\]\()(?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?(?=\))")
+_CODE = re.compile(r"`[^`]+`")
+_FENCE = re.compile(r"^ *(```|~~~)")
+_ELSEWHERE_ON_THE_WEB = ("http://", "https://", "mailto:")
+
+
+def pages() -> dict[str, str]:
+    """The pages that stand outside docs/: file of the repository -> page of the site."""
+    examples = {
+        readme.relative_to(ROOT).as_posix(): f"examples/{readme.parent.name}.md"
+        for readme in sorted(ROOT.glob("bundles/*/README.md"))
+    }
+    return {**_ELSEWHERE, **examples}
+
+
+def page_of(file: str) -> str:
+    """The page that shows a file of the repository: its own, or one with its text.
+
+    >>> page_of("README.md"), page_of("docs/joins.md"), page_of("databricks.yml")
+    ('index.md', 'joins.md', 'source/databricks.yml.md')
+    """
+    if file in (known := pages()):
+        return known[file]
+    if file.startswith(f"{DOCS}/"):
+        return file.removeprefix(f"{DOCS}/")
+    if file.startswith("notebooks/"):
+        return f"{file}.md"
+    return f"source/{file}.md"
+
+
+def linked_files(file: str) -> Iterator[str]:
+    """The files of the repository to which a Markdown file has links."""
+    for line, is_text in _lines((ROOT / file).read_text()):
+        for link in _LINK.finditer(line) if is_text else ():
+            if (target := _resolved(file, link["target"])) is not None:
+                yield target
+
+
+def with_links_of_the_site(text: str, file: str) -> str:
+    """Markdown of a file with its links leading to pages of the site. What is not there is left: the build tells it."""
+
+    def moved(link: re.Match[str]) -> str:
+        target = _resolved(file, link["target"])
+        if target is None or not (ROOT / target).is_file():
+            return link[0]
+        here = posixpath.dirname(page_of(file))
+        return posixpath.relpath(page_of(target), here or ".") + (link["anchor"] or "")
+
+    return _in_text(text, lambda line: _unescaped(_LINK.sub(moved, line)))
+
+
+def _unescaped(line: str) -> str:
+    """Bars in code in a row of a table: GitHub wants them escaped, the site shows the backslash."""
+    return _CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.startswith("|") else line
+
+
+def _in_text(text: str, change: Callable[[str], str]) -> str:
+    """Markdown with every line changed that stands in no fenced block."""
+    return "".join(change(line) if is_text else line for line, is_text in _lines(text))
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of Markdown, each with whether it is text: not in, or the edge of, a fenced block."""
+    fenced = False
+    for line in text.splitlines(keepends=True):
+        edge = _FENCE.match(line) is not None
+        yield line, not (fenced or edge)
+        fenced ^= edge
+
+
+def _resolved(file: str, target: str) -> str | None:
+    """The file of the repository that a link in another one names."""
+    if target.startswith(_ELSEWHERE_ON_THE_WEB):
+        return None
+    return posixpath.normpath(posixpath.join(posixpath.dirname(file), target))

@@ -1,0 +1,76 @@
+"""All files of the site: pages from the repository, generated pages, and the settings with the navigation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from website.commands import commands_page
+from website.manifests import KINDS, kind_page
+from website.pages import DOCS, ROOT, linked_files, page_of, pages, with_links_of_the_site
+from website.python_api import python_page
+from website.source import notebook_page, source_page
+
+SETTINGS = Path(__file__).parent / "mkdocs.yml"
+STYLE = Path(__file__).parent / "style.css"
+
+# The navigation; pages that it does not name stand at the end of the section that takes those of their folder.
+_START = ("index.md", "tutorial.md")
+_GUIDES = ("how-to.md", "joins.md", "agents.md", "guarantees.md", "cost.md")
+_REFERENCE = (
+    "reference/commands.md",
+    "reference/python.md",
+    *(f"reference/{kind}.md" for kind in KINDS),
+    "glossary.md",
+)
+_INSIDE = ("architecture.md", "contributing.md", "tests.md", "scenarios.md", "changelog.md")
+
+
+def files_of_the_site() -> dict[str, bytes]:
+    """What the builder is given, by file name: ``mkdocs.yml`` and the folder ``pages``."""
+    written = {f"pages/{name}": content for name, content in _pages()}
+    written["pages/style.css"] = STYLE.read_bytes()
+    return {"mkdocs.yml": f"{SETTINGS.read_text()}\n{navigation()}".encode(), **written}
+
+
+def navigation() -> str:
+    """The navigation, as YAML."""
+    other_docs = [page for page in map(page_of, _docs()) if page not in {*_START, *_GUIDES, *_REFERENCE}]
+    sections = {
+        "Start": _START,
+        "Guides": (*_GUIDES, *other_docs),
+        "Examples": sorted(page for page in pages().values() if page.startswith("examples/")),
+        "Notebooks": [page_of(file) for file in _notebooks()],
+        "Reference": _REFERENCE,
+        "Inside": _INSIDE,
+    }
+    lines = ["nav:"]
+    for title, entries in sections.items():
+        lines += [f"  - {title}:", *(f"      - {page}" for page in entries)]
+    return "\n".join(lines) + "\n"
+
+
+def _pages() -> Iterator[tuple[str, bytes]]:
+    markdown = [*pages(), *_docs()]
+    for file in markdown:
+        yield page_of(file), with_links_of_the_site((ROOT / file).read_text(), file).encode()
+    for path in sorted((ROOT / DOCS).rglob("*")):
+        if path.is_file() and path.suffix != ".md":
+            yield path.relative_to(ROOT / DOCS).as_posix(), path.read_bytes()
+    for file in _notebooks():
+        yield page_of(file), notebook_page(file).encode()
+    yield "reference/commands.md", commands_page().encode()
+    yield "reference/python.md", python_page().encode()
+    for kind in KINDS:
+        yield f"reference/{kind}.md", kind_page(kind).encode()
+    for file in sorted({linked for one in markdown for linked in linked_files(one)}):
+        if page_of(file).startswith("source/") and (ROOT / file).is_file():
+            yield page_of(file), source_page(file).encode()
+
+
+def _docs() -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / DOCS).rglob("*.md"))
+
+
+def _notebooks() -> list[str]:
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "notebooks").glob("*.ipynb"))
