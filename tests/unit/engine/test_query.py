@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from kaspr_delta.engine.progress import BatchReport
+from kaspr_delta.engine.query import Query
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.namespace import LocalNamespace
+
+
+def test_a_query_travels_to_another_process_without_whoever_listens(tmp_path: Path) -> None:
+    told: list[object] = []
+    lock = threading.Lock()  # which no process can send to another
+
+    def listen(report: BatchReport) -> None:
+        with lock:
+            told.append(report)
+
+    resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
+    query = Query(Delta(LocalNamespace(tmp_path, "shop", "shop")), resource, listener=listen)
+    arrived: Query = pickle.loads(pickle.dumps(query))  # noqa: S301  made here
+    assert arrived.listener is None
+    assert arrived.resource.ref == query.resource.ref
+    assert query.listener is not None
