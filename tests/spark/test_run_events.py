@@ -24,7 +24,7 @@ def test_a_run_tells_its_batches_and_how_far_each_resource_is_behind(order_syste
 
     def listen(event: RunEvent) -> None:
         if isinstance(event, LagSeen):
-            seen[str(event.resource)] = event.commits
+            seen[str(event.resource)] = event.rows
         if isinstance(event, BatchDone) and str(event.resource) == "agent/process-enriched-orders":
             joined.set()
         if joined.is_set() and set(seen) == {str(r) for r in app.plan.runs} and not any(seen.values()):

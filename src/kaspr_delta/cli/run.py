@@ -48,8 +48,8 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     Tasks run by their schedules with --continuous, and once where --only names them. The exit code is 0, 1 when a
     resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish.
 
-    Progress is on standard error: rows in and out, how many commits to what it reads a resource is behind (lag), and
-    how long its batches take. What the run did is on standard output. JSON lines have `at`, `event` (batch, lag,
+    Progress is on standard error: rows in and out, how many rows and records a resource has yet to read (lag), and how
+    long its batches take. What the run did is on standard output. JSON lines have `at`, `event` (batch, lag,
     failed, note, warning or error) and what belongs to it; then the outcome is JSON too.
 
     For example:

@@ -39,7 +39,7 @@ def shown(output: ProgressOutput, *, keep: bool) -> Iterator[Listener]:
 
 @dataclass
 class Standing:
-    """How a resource stands in this run. ``lag`` is in commits, None where it is not known."""
+    """How a resource stands in this run. ``lag`` is in rows, None where it is not known."""
 
     state: str = ""
     batches: int = 0
@@ -54,8 +54,8 @@ class Standing:
         match event:
             case Started():
                 self.state = "runs"
-            case LagSeen(commits=commits):
-                self.lag = commits
+            case LagSeen(rows=rows):
+                self.lag = rows
             case CaughtUp():
                 self.state, self.lag = "caught up", 0
             case Failed():
@@ -129,8 +129,8 @@ class Lines:
         match event:
             case BatchDone(report=report):
                 self._batch(event, report, lag)
-            case LagSeen(commits=commits) if self.as_json and commits != before:
-                log("lag", {"resource": str(event.resource), "commits": commits})
+            case LagSeen(rows=rows) if self.as_json and rows != before:
+                log("lag", {"resource": str(event.resource), "rows": rows})
             case Failed(error=error):
                 if self.as_json:
                     log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})

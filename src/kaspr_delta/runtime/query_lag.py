@@ -9,24 +9,23 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 
-def lag_of(progress: Mapping[str, Any], newest: Callable[[Path], int | None]) -> int | None:
-    """The commits that a query has not read yet, over all it reads; None where that cannot be told.
+def lag_of(progress: Mapping[str, Any], changed_after: Callable[[Path, int], int | None]) -> int | None:
+    """The rows and records that a query has yet to read, over all it reads; None where that cannot be told.
 
-    ``progress`` is the query's last one, ``newest`` gives the newest version of the Delta table in a folder.
+    ``progress`` is the query's last one. ``changed_after`` gives how many rows were changed after a version of the
+    Delta table in a folder.
     """
-    behind = [_behind(source, newest) for source in progress["sources"]]
-    known = [commits for commits in behind if commits is not None]
+    behind = [_behind(source, changed_after) for source in progress["sources"]]
+    known = [rows for rows in behind if rows is not None]
     return sum(known) if len(known) == len(behind) else None
 
 
-def _behind(source: Mapping[str, Any], newest: Callable[[Path], int | None]) -> int | None:
+def _behind(source: Mapping[str, Any], changed_after: Callable[[Path, int], int | None]) -> int | None:
     folder, offset = _folder(source["description"]), _object(source["endOffset"])
-    version = None if folder is None else newest(folder)
-    if version is None or "reservoirVersion" not in offset:
+    if folder is None or "reservoirVersion" not in offset:
         return None
     # A negative index stands before the first file of the version: that one is still to be read.
-    read = int(offset["reservoirVersion"]) - (1 if int(offset["index"]) < 0 else 0)
-    return max(version - read, 0)
+    return changed_after(folder, int(offset["reservoirVersion"]) - (1 if int(offset["index"]) < 0 else 0))
 
 
 def _folder(description: str) -> Path | None:

@@ -27,10 +27,10 @@ class BatchDone:
 
 @dataclass(frozen=True, slots=True)
 class LagSeen:
-    """How many commits to what a resource reads it has not read yet."""
+    """How many rows and records a resource has yet to read."""
 
     resource: ResourceRef
-    commits: int
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)

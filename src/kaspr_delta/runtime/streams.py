@@ -16,7 +16,7 @@ from kaspr_delta.errors import ResourceFailedError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.query_lag import lag_of
 from kaspr_delta.runtime.run_events import Failed, LagSeen, Listener, nobody
-from kaspr_delta.storage.delta import newest_version_in
+from kaspr_delta.storage.commit_rows import rows_changed_after
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,7 +123,7 @@ class Streams:
             return
         for ref, query in self.running.items():
             progress = query.lastProgress
-            lag = None if progress is None else lag_of(progress, newest_version_in)
+            lag = None if progress is None else lag_of(progress, rows_changed_after)
             if lag is not None:
                 self.listener(LagSeen(ref, lag))
 

@@ -254,11 +254,6 @@ def _is_delta(location: Path) -> bool:
     return any((location / "_delta_log").glob("*.json"))
 
 
-def newest_version_in(location: Path) -> int | None:
-    """The newest version of the table in a folder of this machine; None where there is no table."""
-    return _newest_in(location).version if _is_delta(location) else None
-
-
 def _newest_in(location: Path) -> Commit:
     """The newest version of a table on this machine's disk, as its log has it: no Spark job for what a name tells."""
     newest = max((location / "_delta_log").glob("?" * 20 + ".json"), key=lambda commit: commit.name)

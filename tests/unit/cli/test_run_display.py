@@ -80,7 +80,7 @@ def test_json_lines_tell_the_same_and_the_lag_when_it_changes(capsys: pytest.Cap
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["event"] for line in lines] == ["lag", "batch", "batch", "failed"]
     assert all(line.pop("at").endswith("Z") for line in lines)
-    assert lines[0] == {"event": "lag", "resource": "join/j", "commits": 1}
+    assert lines[0] == {"event": "lag", "resource": "join/j", "rows": 1}
     assert lines[2] == {
         "event": "batch",
         "resource": "join/j",

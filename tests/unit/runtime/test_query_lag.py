@@ -11,6 +11,11 @@ from kaspr_delta.runtime.query_lag import lag_of
 NEWEST = {Path("/wh/shop/orders"): 7, Path("/wh/shop/a b"): 3}
 
 
+def changed_after(folder: Path, version: int) -> int | None:
+    """Ten rows a commit."""
+    return None if folder not in NEWEST else 10 * max(NEWEST[folder] - version, 0)
+
+
 def source(folder: str, version: int, index: int) -> dict[str, Any]:
     offset = {"reservoirVersion": version, "index": index}
     return {"description": f"DeltaSource[file:{folder}]", "endOffset": json.dumps(offset)}
@@ -21,15 +26,15 @@ def source(folder: str, version: int, index: int) -> dict[str, Any]:
     [
         ([source("/wh/shop/orders", 7, 5)], 0),
         ([source("/wh/shop/orders", 8, -1)], 0),  # it waits for the version to come
-        ([source("/wh/shop/orders", 5, -100)], 3),
-        ([source("/wh/shop/orders", 6, 0), source("/wh/shop/a%20b", 1, 0)], 3),
-        ([{**source("/wh/shop/orders", 6, 0), "endOffset": {"reservoirVersion": 6, "index": 0}}], 1),
+        ([source("/wh/shop/orders", 5, -100)], 30),
+        ([source("/wh/shop/orders", 6, 0), source("/wh/shop/a%20b", 1, 0)], 30),
+        ([{**source("/wh/shop/orders", 6, 0), "endOffset": {"reservoirVersion": 6, "index": 0}}], 10),
         ([source("/elsewhere/orders", 6, 0)], None),
         ([{"description": "DeltaSource[s3://bucket/orders]", "endOffset": "{}"}], None),
         ([source("/wh/shop/orders", 6, 0) | {"endOffset": None}], None),
     ],
 )
-def test_commits_that_were_not_read_are_counted_over_all_sources(
+def test_rows_that_were_not_read_are_counted_over_all_sources(
     sources: list[dict[str, Any]], behind: int | None
 ) -> None:
-    assert lag_of({"sources": sources}, NEWEST.get) == behind
+    assert lag_of({"sources": sources}, changed_after) == behind

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaspr_delta.storage.commit_rows import rows_changed_after, rows_of_commit
+
+
+def commit(operation: str, *added: int, data_change: bool = True, **metrics: int) -> list[str]:
+    """The file of a commit: what it says it did, and files with so many rows."""
+    about: dict[str, Any] = {"operation": operation}
+    if metrics:
+        about["operationMetrics"] = {name: str(count) for name, count in metrics.items()}
+    files = [{"add": {"dataChange": data_change, "stats": json.dumps({"numRecords": rows})}} for rows in added]
+    return [json.dumps(action) for action in ({"commitInfo": about}, *files)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows"),
+    [
+        (commit("WRITE", 3, numOutputRows=3), 3),
+        # A MERGE writes whole files anew: rows that were only copied are not changed.
+        (commit("MERGE", 90, numTargetRowsInserted=1, numTargetRowsUpdated=2, numTargetRowsDeleted=4), 7),
+        (commit("DELETE", numDeletedRows=5), 5),
+        (commit("UPDATE", 10, numUpdatedRows=1), 1),
+        (commit("OPTIMIZE", 100, data_change=False), 0),
+        (commit("SET TBLPROPERTIES"), 0),
+        (commit("WRITE", 2, 3), 5),  # of a writer that counts nothing
+        (['{"add": {"dataChange": true}}'], 0),
+    ],
+)
+def test_rows_of_a_commit_are_what_it_says_it_changed(lines: list[str], rows: int) -> None:
+    assert rows_of_commit(lines) == rows
+
+
+def test_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
+    assert rows_changed_after(tmp_path, 0) is None
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    for version, rows in enumerate((1, 10, 100)):
+        (log / f"{version:020}.json").write_text("\n".join(commit("WRITE", rows, numOutputRows=rows)))
+    assert [rows_changed_after(tmp_path, version) for version in (-1, 0, 1, 2, 3)] == [111, 110, 100, 0, 0]
