@@ -28,7 +28,9 @@ def deploy(
 
     It is run where databricks.yml is, and needs the Databricks CLI. The exit code is that of the CLI.
 
-    Example: kaspr-delta deploy order-system --target prod --var catalog=main
+    For example:
+
+        kaspr-delta deploy order-system --target prod --var catalog=main
     """
     folder = _folder(application)
     command = shutil.which("databricks")

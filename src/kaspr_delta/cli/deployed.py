@@ -67,7 +67,9 @@ def logs(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Print what the newest runs of deployed jobs wrote, and what stopped those that failed.
 
-    Example: kaspr-delta logs join/orders-products-join --target prod
+    For example:
+
+        kaspr-delta logs join/orders-products-join --target prod
     """
     from kaspr_delta.workspace import Workspace
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta.errors import ResourceFailedError
+from tests.oracle import __main__ as command
 from tests.oracle import runner
 from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case
@@ -20,6 +21,7 @@ FOREIGN_KEY = ("fk-table-table", "inner")
 def no_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test of this file may reach the engine."""
     monkeypatch.setattr(runner, "DRIVERS", {})
+    monkeypatch.setattr(command, "session_for_few_rows", lambda _: None)
 
 
 def copied(folder: Path, *names: str) -> str:
