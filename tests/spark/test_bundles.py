@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The order system is shown by the demo, which has its own tests.
 BUNDLES = ["event-counting", "user-preferences", "windowed-counters"]
-# What these show is also shown by one application that all shapes share.
+# The one on Kafka is shown in test_kafka.py. What these show is also shown by one application that all shapes share.
 MORE_BUNDLES = ["fraud-detection", "order-entity", "order-totals", "page-views"]
 
 
@@ -45,7 +45,7 @@ def test_a_readme_shows_what_its_commands_print(bundle: str, tmp_path: Path, mon
 
 def test_every_bundle_is_tested() -> None:
     folders = {folder.name for folder in (ROOT / "bundles").iterdir() if folder.is_dir()}
-    assert folders == {*BUNDLES, *MORE_BUNDLES, "order-system"}
+    assert folders == {*BUNDLES, *MORE_BUNDLES, "order-system", "kafka-orders"}
 
 
 def test_s1_3_s1_4_s1_5_s1_6_events_meet_what_is_known_of_their_user(spark: SparkSession, tmp_path: Path) -> None:

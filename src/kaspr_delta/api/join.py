@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.joined_text import JoinedText, json_columns
-from kaspr_delta.api.table import Pairs, as_dict
+from kaspr_delta.api.row_files import Pairs, write_file
+from kaspr_delta.api.table import as_dict
 from kaspr_delta.api.topic import ChannelHandle
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition import Serializers
@@ -52,6 +53,13 @@ class JoinHandle:
         """The result table with decoded columns: key, left, right and timestamp, types inferred from the rows."""
         return decoded(self._read(), json_columns(self.join.spelling))
 
+    def export(self, path: str, file_format: str | None = None) -> int:
+        """Write all results, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
+
+        See ``row_files.write_file``. Raises UsageError.
+        """
+        return write_file(self.df.orderBy("key"), path, file_format)
+
     def _read(self) -> DataFrame:
         return self.delta.read(self.spark, self.join.result)
 
@@ -89,6 +97,10 @@ class StreamJoinHandle:
         raise self._no_table()
 
     def to_dict(self) -> NoReturn:
+        """Raises UsageError: a stream has no value per key."""
+        raise self._no_table()
+
+    def export(self, path: str, file_format: str | None = None) -> NoReturn:  # noqa: ARG002  called as of a table
         """Raises UsageError: a stream has no value per key."""
         raise self._no_table()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file, write_file
 from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import SerializationError, UsageError
@@ -17,8 +19,6 @@ from kaspr_delta.storage.decoded import decoded
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
-
-Pairs = list[tuple[Any, Any]]
 
 
 class Windowed(NamedTuple):
@@ -46,6 +46,31 @@ class TableHandle:
         pairs = rows.items() if isinstance(rows, Mapping) else rows
         texts = self.table.text
         self._write({texts.key(key): None if value is None else texts.value(value) for key, value in pairs})
+
+    def load(self, source: str, *, key: str | Sequence[str] = (), file_format: str | None = None) -> int:
+        """Write the rows of a file in one commit; the number of them.
+
+        ``source`` is a file of JSON lines, CSV or Parquet, a folder of a Delta table, or with ``file_format="delta"``
+        also the name of one. With ``key``, one column or several, a row's key is what stands in them, and its value an
+        object of all columns; without, rows have a key and a value. See ``row_files.pairs_of_file``. Raises UsageError
+        and SerializationError before anything is written.
+        """
+        columns, known = ((key,) if isinstance(key, str) else tuple(key)), format_of(source, file_format)
+        if known == "delta":
+            place = str(Path(source).absolute()) if Path(source).is_dir() else source
+            rows = self.table.delta.read_elsewhere(self.spark, place).toArrow().to_pylist()
+            pairs = list(pairs_of(rows, source, columns))
+        else:
+            pairs = pairs_of_file(source, known, columns)
+        self.put(pairs)
+        return len(pairs)
+
+    def export(self, path: str, file_format: str | None = None) -> int:
+        """Write all rows, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
+
+        See ``row_files.write_file``. Raises UsageError.
+        """
+        return write_file(self.df.orderBy(*self.table.place), path, file_format)
 
     def delete(self, keys: Any) -> None:
         """Delete one key, or a list of keys, in one commit. Deleting a missing key is silent."""

@@ -18,10 +18,14 @@ from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, Effect, to_arrow
 from kaspr_delta.engine.agent.event import moment_of
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.source import changelog_records, topic_records
+from kaspr_delta.engine.binding.place import Place, place_of
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.sequence import offset
+from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.binding_plans import KafkaPlan
 from kaspr_delta.plan.definition import Serializers, TopicPlan
 from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.runtime.connectors import add_connectors
 from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
 
@@ -40,15 +44,20 @@ class TopicHandle:
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Append records in one commit, in their order; the number of them.
 
-        Only key and value are needed; value None is a tombstone. Raises UsageError and SerializationError before
-        anything is written.
+        Only key and value are needed; value None is a tombstone. Of a topic that comes from Kafka they are put there,
+        and are on the topic once it was read. Raises UsageError, also for a topic that comes from files, and
+        SerializationError before anything is written.
         """
+        elsewhere = self._fed_from()
         topics = Topics({self.plan.name: self.plan.partitions}, self.plan.partitions)
         effects = to_arrow(to_effect(record, self.plan.name, self.plan.serializers, topics) for record in records)
         count = int(effects.num_rows)
         if count:
             rows = self.spark.createDataFrame(pa.Table.from_batches([effects], SCHEMA)).coalesce(1)
-            self.delta.append(rows.select(*RECORD), self.plan.delta_name)
+            if elsewhere is None:
+                self.delta.append(rows.select(*RECORD), self.plan.delta_name)
+            else:
+                elsewhere.write(rows, "")
         return count
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -64,6 +73,17 @@ class TopicHandle:
     def stored(self) -> DataFrame:
         """The records as they are stored: key and value as bytes, with offset."""
         return topic_records(self.delta.changes(self.spark, self.plan.delta_name), self.plan.name)
+
+    def _fed_from(self) -> Place | None:
+        """Where records have to be put to come to the topic, if not on the topic itself."""
+        binding = self.plan.binding
+        if binding is None or binding.direction == "output":
+            return None
+        if not isinstance(binding.place, KafkaPlan):
+            msg = f"the records of topic {self.plan.name!r} come {binding.text}: put a file there"
+            raise UsageError(msg)
+        add_connectors(self.spark, ["kafka"])
+        return place_of(self.delta, self.plan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from kaspr_delta.cli.demo import demo
 from kaspr_delta.cli.deploy import deploy
 from kaspr_delta.cli.deployed import logs
 from kaspr_delta.cli.doctor import doctor
+from kaspr_delta.cli.export import export
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import remember
 from kaspr_delta.cli.plan import plan
@@ -39,6 +40,7 @@ for command in (
     produce,
     consume,
     table,
+    export,
     status,
     dead_letters,
     rebuild,

@@ -7,15 +7,15 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
 from kaspr_delta.cli.completion import complete_readable, complete_resource, complete_topic
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
-from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
-from kaspr_delta.serde.json_text import parse
+from kaspr_delta.errors import NotFoundError, UsageError
+from kaspr_delta.serde.json_lines import objects_of
 
 
 def produce(
@@ -97,11 +97,11 @@ def dead_letters(
 def read_lines(file: str) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines. Raises UsageError with the line's number."""
     if file == "-":
-        yield from _objects(sys.stdin, "standard input")
+        yield from objects_of(sys.stdin, "standard input")
         return
     try:
         with Path(file).open(encoding="utf-8") as stream:
-            yield from _objects(stream, file)
+            yield from objects_of(stream, file)
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{file} cannot be read: {error}"
         raise UsageError(msg) from error
@@ -115,21 +115,6 @@ def json_line(record: dict[str, Any]) -> str:
     except UnicodeEncodeError:
         return json.dumps(record, default=_as_text, separators=(",", ":"))
     return line
-
-
-def _objects(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(stream, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = parse(line)
-        except SerializationError as error:
-            msg = f"{name}:{number}: {error}"
-            raise UsageError(msg) from error
-        if not isinstance(record, dict):
-            msg = f"{name}:{number}: expected an object with key and value, not {line.strip()[:60]}"
-            raise UsageError(msg)
-        yield record
 
 
 def _as_text(value: Any) -> str:

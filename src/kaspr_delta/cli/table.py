@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from kaspr_delta.cli.completion import complete_table
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.records import json_line, read_lines
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
     from kaspr_delta.api.table import TableHandle
     from kaspr_delta.application import Application
+
+
+class LoadedFrom(str, Enum):
+    """The formats of what is loaded."""
+
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+    DELTA = "delta"
 
 
 class TableAction(str, Enum):
@@ -36,10 +45,20 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
     ],
     action: Annotated[TableAction, typer.Argument(help="One row, all rows, or write the rows of a file.")],
     argument: Annotated[str | None, typer.Argument(metavar="[KEY|FILE]", help="The key, or the file to load.")] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="COLUMN", help="load: the column with the key; may be repeated."),
+    ] = None,
+    file_format: Annotated[
+        LoadedFrom | None, typer.Option("--format", help="load: by default what FILE ends in, else json.")
+    ] = None,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
     """Read or write a table: rows are JSON lines with key and value.
+
+    `load` also takes CSV, Parquet, and Delta tables (a folder, or a name with --format delta). With --key the rows of a
+    file are the values, and the key stands in one of their columns.
 
     A KEY is JSON where it can be read as such (`1` is a number, `"1"` is text), else text as it stands; of a table with
     raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
@@ -49,24 +68,27 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
 
         kaspr-delta table orders get O1
         kaspr-delta table orders-products-join dump
-        kaspr-delta table products load products.jsonl
+        kaspr-delta table products load products.csv --key sku
     """
     if (argument is None) != (action is TableAction.DUMP):
         expected = {TableAction.GET: "a key", TableAction.LOAD: "a file", TableAction.DUMP: "nothing more"}[action]
         msg = f"table {name} {action.value}: expected {expected} after it"
         raise UsageError(msg)
-    rows = _rows(argument) if action is TableAction.LOAD and argument is not None else []
+    if action is not TableAction.LOAD and (key or file_format):
+        msg = f"table {name} {action.value}: --key and --format are for load"
+        raise UsageError(msg)
+    if action is TableAction.LOAD and argument is not None:
+        _load(context, Target.of(context, warehouse, app), name, _File(argument, file_format, tuple(key or ())))
+        return
     application = open_application(context, warehouse, app)
-    if action is TableAction.LOAD:
-        _load(application, name, rows)
-    elif action is TableAction.DUMP:
-        _print(_handle(application, name).rows())
+    if action is TableAction.DUMP:
+        _print(handle_of(application, name).rows())
     else:
         _get(application, name, argument or "")
 
 
 def _get(application: Application, name: str, argument: str) -> None:
-    rows = _handle(application, name).rows_of(key_of(argument, raw=_has_raw_keys(application, name)))
+    rows = handle_of(application, name).rows_of(key_of(argument, raw=_has_raw_keys(application, name)))
     if not rows:
         console().print(f"{name} has no row {argument}", markup=False)
         raise typer.Exit(1)
@@ -81,24 +103,39 @@ def _print(rows: Iterable[tuple[Any, Any]]) -> None:
         typer.echo(json_line({**fields, "value": value}))
 
 
-def _load(application: Application, name: str, rows: list[tuple[Any, Any]]) -> None:
+class _File(NamedTuple):
+    """A file to load."""
+
+    name: str
+    written_as: LoadedFrom | None
+    key: tuple[str, ...]
+
+
+def _load(context: typer.Context, target: Target, name: str, file: _File) -> None:
+    """Rows of files are read before Spark is started, so that a mistake in one costs no time."""
+    from kaspr_delta.api.row_files import format_of, pairs_of, pairs_of_file
+
+    file_format = format_of(file.name, file.written_as.value if file.written_as else None)
+    rows = None
+    if file.name == "-" and file_format == "json":
+        rows = list(pairs_of(read_lines("-"), "standard input", file.key))
+    elif file_format != "delta":
+        rows = pairs_of_file(file.name, file_format, file.key)
+    application = open_application(context, target.warehouse, target.app)
     if application.plan.table(name) is None and application.plan.join(name) is not None:
         msg = f"{name} is a join, whose result nobody else writes: load what it joins"
         raise UsageError(msg)
-    application.table(name).put(rows)
-    console().print(f"{len(rows)} rows loaded into {name}", style="dim", markup=False)
+    table = application.table(name)
+    if rows is None:
+        count = table.load(file.name, key=file.key, file_format=file_format)
+    else:
+        table.put(rows)
+        count = len(rows)
+    console().print(f"{count} rows loaded into {name}", style="dim", markup=False)
 
 
-def _rows(file: str) -> list[tuple[Any, Any]]:
-    rows = list(read_lines(file))
-    for number, row in enumerate(rows, start=1):
-        if set(row) != {"key", "value"}:
-            msg = f"{file}, row {number}: expected an object with key and value, not {json_line(row)[:80]}"
-            raise UsageError(msg)
-    return [(row["key"], row["value"]) for row in rows]
-
-
-def _handle(application: Application, name: str) -> TableHandle | JoinHandle | StreamJoinHandle:
+def handle_of(application: Application, name: str) -> TableHandle | JoinHandle | StreamJoinHandle:
+    """A table, or the result of a join. Raises NotFoundError."""
     if application.plan.table(name) is not None:
         return application.table(name)
     if application.plan.join(name) is not None:

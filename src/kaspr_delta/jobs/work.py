@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
 import networkx as nx
 
 from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TablePlan
+from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TablePlan, TopicPlan
 from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.spec.diagnostics import Location
 
@@ -132,13 +131,19 @@ def _work(plan: Plan, part: Part, key: str, after: tuple[str, ...]) -> Work:
 
 def _declared(plan: Plan, resource: ResourceRef) -> tuple[Location, str]:
     """Where a resource is declared, and its description."""
-    find: Callable[[str], JoinPlan | TablePlan | AgentPlan | None] = {
-        "join": plan.join,
-        "table": plan.table,
-        "agent": plan.agent,
-    }[resource.kind]
-    known = find(resource.name)
+    known: JoinPlan | TablePlan | AgentPlan | TopicPlan | None
+    match resource.kind:
+        case "join":
+            known = plan.join(resource.name)
+        case "table":
+            known = plan.table(resource.name)
+        case "agent":
+            known = plan.agent(resource.name)
+        case _:
+            known = plan.topic(resource.name)
     if known is None:
         msg = f"{resource} stands in a stage of the plan but is not declared in it"
         raise LookupError(msg)
+    if isinstance(known, TopicPlan):
+        return known.bound.location, known.bound.text
     return known.location, known.description

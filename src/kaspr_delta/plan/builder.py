@@ -13,6 +13,7 @@ from kaspr_delta.plan.agents import agent_plans
 from kaspr_delta.plan.aggregations import aggregation_plans
 from kaspr_delta.plan.application_plan import Edge, Plan
 from kaspr_delta.plan.applications import Application, Declared, applications, channel_of
+from kaspr_delta.plan.bindings import bound_topics
 from kaspr_delta.plan.defaults import defaults_of
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.delta_names import claims, refuse_clashes
@@ -55,8 +56,9 @@ def _plan(
     app = application.app.spec if application.app else None
     defaults = defaults_of(app)
     changelogs = {changelog_topic(application.name, name): name for name in application.tables}
-    mentioned = tuple(topic for topic in named_topics(application) if topic.name not in changelogs)
-    topics = topic_plans(mentioned, defaults)
+    named = tuple(named_topics(application))
+    mentioned = tuple(topic for topic in named if topic.name not in changelogs)
+    topics = topic_plans(mentioned, defaults, bound_topics(application, named, changelogs, report))
     sides = Sides(application, defaults, {topic.name: topic for topic in topics}, changelogs)
     tables = tuple(table_plan(application, application.tables[name], defaults) for name in sorted(application.tables))
     joins = join_plans(application, sides, references)
@@ -68,6 +70,7 @@ def _plan(
     refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)
     note_fields_without_effect(application, report)
     note_kinds_not_run(application, report)
+    bound = [topic for topic in topics if topic.binding is not None]
     edges = data_flow(joins, aggregations, agents, changelogs)
     _refuse_circles(application, edges, report)
     return Plan(
@@ -83,7 +86,7 @@ def _plan(
         agents=agents,
         tasks=tasks,
         groups=groups(agents),
-        stages=stages((one.ref for one in (*joins, *aggregations, *agents)), edges),
+        stages=stages((one.ref for one in (*bound, *joins, *aggregations, *agents)), edges),
         edges=edges,
         waiting=tuple(sorted(references.waiting.items())),
         not_run=tuple(_not_run(application)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.binding_plans import BindingPlan
 from kaspr_delta.plan.names import windows_table
 from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Location
@@ -45,7 +46,8 @@ class Serializers:
 class TopicPlan:
     """A topic: an append-only Delta table. ``serializers`` are the application's, for ``produce`` and ``consume``.
 
-    Records older than ``retention`` milliseconds are deleted; None: never.
+    Records older than ``retention`` milliseconds are deleted; None: never. With a ``binding`` its records come from
+    another place, or go to one.
     """
 
     name: str
@@ -53,6 +55,25 @@ class TopicPlan:
     partitions: int
     serializers: Serializers
     retention: int | None = None
+    binding: BindingPlan | None = None
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The topic as a resource: it runs if it is bound."""
+        return ResourceRef("topic", self.name)
+
+    @property
+    def bound(self) -> BindingPlan:
+        """The binding, for those whose plan says that there is one. Raises LookupError."""
+        if self.binding is None:
+            msg = f"topic {self.name!r} lives on Delta alone"
+            raise LookupError(msg)
+        return self.binding
+
+    @property
+    def log(self) -> str:
+        """The log of what reads it from elsewhere or writes it to elsewhere. Raises LookupError."""
+        return self.bound.log
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,9 @@ from kaspr_delta.plan.names import (
     channel_table,
     contributions_table,
     delta_name,
+    export_table,
     index_table,
+    ingest_table,
     log_table,
     subscriptions_table,
     task_table,
@@ -22,6 +24,7 @@ from kaspr_delta.plan.names import (
     windows_table,
 )
 from kaspr_delta.plan.report import Report
+from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.resource import ResourceSpec
@@ -61,6 +64,8 @@ def claims(application: Application, topics: Iterable[tuple[str, Location]]) -> 
         yield Claim(task_table(task.name), f"the log of task '{task.name}'", _name_of(task))
     for topic, location in topics:
         yield Claim(topic_table(topic), f"topic '{topic}'", location)
+    if application.app is not None:
+        yield from _of_bindings(application.app)
 
 
 def _of_table(table: Declared[TableSpec], application: Application) -> Iterator[Claim]:
@@ -86,6 +91,13 @@ def _of_join(join: Declared[JoinSpec]) -> Iterator[Claim]:
     channel = channel_of(join)
     at = join.source.locate_value("spec", "outputChannel") if join.spec.output_channel else at
     yield Claim(channel_table(channel), f"channel '{channel}'", at)
+
+
+def _of_bindings(app: Declared[AppSpec]) -> Iterator[Claim]:
+    for topic in app.spec.topics:
+        at = app.source.locate("spec", "topics", topic)
+        yield Claim(ingest_table(topic), f"the log of what reads topic '{topic}'", at)
+        yield Claim(export_table(topic), f"the log of what writes topic '{topic}'", at)
 
 
 def _name_of(resource: Declared[ResourceSpec]) -> Location:

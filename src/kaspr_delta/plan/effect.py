@@ -20,12 +20,14 @@ _CONFIG_WITH_EFFECT = {"topicPartitions", "keySerializer", "valueSerializer", "e
 
 # "*" stands for any one step, and fields that are not written are not listed.
 _APP: tuple[tuple[str, ...], ...] = (
-    *((name,) for name in ("version", "image", "replicas", "bootstrapServers", "tls", "authentication", "resources")),
+    *((name,) for name in ("version", "image", "replicas", "resources")),
     *((name,) for name in ("livenessProbe", "readinessProbe", "storage", "template")),
     ("config", "*"),
     *(("pythonPackages", name) for name in ("indexUrl", "extraIndexUrls", "trustedHosts", "credentials", "cache")),
     *(("pythonPackages", name) for name in ("installPolicy", "resources")),
 )
+# What is said of Kafka counts for topics that are bound to it.
+_KAFKA = (("bootstrapServers",), ("tls",), ("authentication",))
 _TABLE = (("options",), ("extraTopicConfigs", "*"))
 _SPELLING = ("keySerializer", "valueSerializer")
 _SENDS = tuple(("processors", "operations", "*", "topicSend", *field) for field in _DECLARATION)
@@ -61,7 +63,8 @@ def note_fields_without_effect(application: Application, report: Report) -> None
     """Add the notes for all manifests of an application that is run."""
     if application.app is not None:
         _note_unknown_settings(application.app, report)
-        _note(application.app, _WITHOUT_EFFECT["KasprApp"], report)
+        reaches_kafka = any(binding.kafka for binding in application.app.spec.topics.values())
+        _note(application.app, _APP if reaches_kafka else (*_KAFKA, *_APP), report)
     looked_up = {name for join in application.joins.values() for name in _looked_up_by_key(join.spec)}
     for table in application.tables.values():
         everywhere = () if table.name in looked_up else (("global",),)
@@ -115,7 +118,8 @@ def _note(resource: Declared[ResourceSpec], patterns: tuple[tuple[str, ...], ...
         listed.append(("spec", "name"))
         names.append(f"name (the name that counts is metadata.name, '{resource.name}')")
     if listed:
-        hint = "topics are Delta tables, no broker is contacted" if "bootstrapServers" in names else ""
+        hint = "topics are Delta tables: no broker is contacted where `topics` binds none"
+        hint = hint if "bootstrapServers" in names else ""
         location = min(resource.source.locate(*path) for path in listed)
         report.note(location, f"accepted, without effect here: {', '.join(names)}", hint)
 

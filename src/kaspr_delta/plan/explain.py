@@ -18,6 +18,7 @@ from kaspr_delta.plan.definition import (
     SendPlan,
     Serializers,
     TaskPlan,
+    TopicPlan,
 )
 from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.plan.join_text import aggregation_text, join_text
@@ -42,7 +43,7 @@ def as_json(plan: Plan) -> dict[str, Any]:
 
 def _lines(plan: Plan) -> Iterator[str]:
     yield f"application {plan.application} (id {plan.application_id}, schema {plan.schema})"
-    yield from _section("topics", ((topic.name, f"{topic.partitions} partitions") for topic in plan.topics))
+    yield from _section("topics", ((topic.name, _topic(topic)) for topic in plan.topics))
     yield from _section(
         "tables",
         (
@@ -74,6 +75,10 @@ def _section(title: str, rows: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield ""
         yield title
         yield from (f"  {name.ljust(width)}  {text}".rstrip() for name, text in listed)
+
+
+def _topic(topic: TopicPlan) -> str:
+    return f"{topic.partitions} partitions" + (f", {topic.binding.text}" if topic.binding else "")
 
 
 def _agent(agent: AgentPlan) -> str:

@@ -27,8 +27,9 @@ def as_mermaid(plans: Iterable[Plan]) -> str:
 
 
 def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
+    for topic in plan.topics:
+        yield f"  {_node(str(topic.ref), prefix, f' {topic.binding.text}' if topic.binding else '')}"
     runs = (
-        *(f"topic/{topic.name}" for topic in plan.topics),
         *(f"table/{table.name}" for table in plan.tables),
         *(str(join.ref) for join in plan.joins),
         *(str(agent.ref) for agent in plan.agents),

@@ -19,6 +19,16 @@ def topic_table(topic: str) -> str:
     return f"topic__{delta_name(topic)}"
 
 
+def ingest_table(topic: str) -> str:
+    """The log of what reads a topic from elsewhere."""
+    return f"ingest__{delta_name(topic)}"
+
+
+def export_table(topic: str) -> str:
+    """The log of what writes a topic to elsewhere."""
+    return f"export__{delta_name(topic)}"
+
+
 def channel_table(join: str) -> str:
     """The log of a join, which is its channel."""
     return f"channel__{delta_name(join)}"

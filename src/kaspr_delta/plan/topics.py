@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kaspr_delta.plan.applications import Application, Declared
+from kaspr_delta.plan.binding_plans import BindingPlan
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import TopicPlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.plan.pipelines import OPERATIONS
 from kaspr_delta.spec.agent import AgentSpec
+from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.processors import Processors
@@ -26,10 +28,15 @@ class NamedTopic(NamedTuple):
     name: str
     location: Location
     declared: TopicDeclaration
+    # Whether records are sent to it there; and whether it is only said where it lives.
+    sent: bool = False
+    binding: bool = False
 
 
 def named_topics(application: Application) -> Iterator[NamedTopic]:
     """All topics that are named, by resources that wait or are not run too: they can be filled beforehand."""
+    if application.app is not None:
+        yield from _of_bindings(application.app)
     for join in application.joins.values():
         for field, side in (("leftStream", join.spec.left_stream), ("rightStream", join.spec.right_stream)):
             yield from _of_stream(join, side, ("spec", field))
@@ -44,8 +51,10 @@ def named_topics(application: Application) -> Iterator[NamedTopic]:
         yield from _sent_to(task, task.spec.processors)
 
 
-def topic_plans(named: Iterable[NamedTopic], defaults: Defaults) -> tuple[TopicPlan, ...]:
-    """The topics, sorted by name.
+def topic_plans(
+    named: Iterable[NamedTopic], defaults: Defaults, bound: Mapping[str, BindingPlan]
+) -> tuple[TopicPlan, ...]:
+    """The topics, sorted by name, each with where it lives.
 
     Of several declarations of one topic the greater number of partitions and the longer retention count.
     """
@@ -59,9 +68,15 @@ def topic_plans(named: Iterable[NamedTopic], defaults: Defaults) -> tuple[TopicP
             max((one.partitions for one in declarations if one.partitions), default=defaults.partitions),
             defaults.serializers,
             _longest([_retention(one) for one in declarations]),
+            bound.get(name),
         )
         for name, declarations in sorted(declared.items())
     )
+
+
+def _of_bindings(app: Declared[AppSpec]) -> Iterator[NamedTopic]:
+    for name in app.spec.topics:
+        yield NamedTopic(name, app.source.locate("spec", "topics", name), TopicDeclaration(), binding=True)
 
 
 def _of_stream(resource: Declared[ResourceSpec], side: StreamSide | None, at: FieldPath) -> Iterator[NamedTopic]:
@@ -78,14 +93,14 @@ def _of_agent(agent: Declared[AgentSpec]) -> Iterator[NamedTopic]:
     for index, topic in enumerate(agent.spec.output.topics):
         if topic.name:
             at = agent.source.locate_value("spec", "output", "topics", index, "name")
-            yield NamedTopic(topic.name, at, topic)
+            yield NamedTopic(topic.name, at, topic, sent=True)
 
 
 def _sent_to(resource: Declared[ResourceSpec], processors: Processors) -> Iterator[NamedTopic]:
     for index, operation in processors.steps():
         if operation.topic_send and operation.topic_send.name:
             at = resource.source.locate_value(*OPERATIONS, index, "topicSend", "name")
-            yield NamedTopic(operation.topic_send.name, at, operation.topic_send)
+            yield NamedTopic(operation.topic_send.name, at, operation.topic_send, sent=True)
 
 
 def _retention(declared: TopicDeclaration) -> int | None:

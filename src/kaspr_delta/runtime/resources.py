@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
 from kaspr_delta.engine.aggregation.over_table import TableAggregation
+from kaspr_delta.engine.binding.export import Export
+from kaspr_delta.engine.binding.ingest import Ingest
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
 from kaspr_delta.engine.query import Query, checkpoints_of, side_by_side
 from kaspr_delta.engine.resource import Resource
@@ -38,7 +40,9 @@ from kaspr_delta.storage.layout import (
     CHANNEL,
     CONTRIBUTIONS,
     EFFECTS,
+    EXPORT,
     INDEX,
+    INGEST,
     RESULT,
     STREAM_CHANNEL,
     SUBSCRIPTIONS,
@@ -68,6 +72,8 @@ def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]
         yield agent.log, EFFECTS
     if ref.kind == "task" and (task := plan.task(ref.name)):
         yield task.log, EFFECTS
+    if ref.kind == "topic" and (topic := plan.topic(ref.name)) and topic.binding:
+        yield topic.log, INGEST if topic.binding.direction == "input" else EXPORT
 
 
 def _tables_of_join(join: JoinPlan) -> Iterator[tuple[str, Layout]]:
@@ -95,7 +101,7 @@ def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
     """Every Delta table of the application that its plan names, with its layout."""
     for topic in plan.topics:
         yield topic.delta_name, TOPIC
-    for kind in (plan.tables, plan.joins, plan.agents, plan.tasks):
+    for kind in (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks):
         for resource in kind:
             yield from tables_kept_by(plan, resource.ref)
 
@@ -161,6 +167,9 @@ def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
     task = plan.task(ref.name) if ref.kind == "task" else None
     if task is not None:
         return Task(delta, task, plan)
+    topic = plan.topic(ref.name) if ref.kind == "topic" else None
+    if topic is not None and topic.binding is not None:
+        return (Ingest if topic.binding.direction == "input" else Export)(delta, topic, plan)
     raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
 
 

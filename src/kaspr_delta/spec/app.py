@@ -6,9 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenMap, OpenSpec, PositiveInteger
+from kaspr_delta.spec.base import Boolean, NaturalNumber, Number, OpenSpec, PositiveInteger, Text
+from kaspr_delta.spec.bindings import TopicBinding
 from kaspr_delta.spec.durations import PositiveDuration
-from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storage, Template
+from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storage, Template, Tls
 from kaspr_delta.spec.python_packages import PythonPackages
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 from kaspr_delta.spec.serializers import TopicSerializer
@@ -58,13 +59,16 @@ class AppConfig(OpenSpec):
 
 
 class AppSpec(ResourceSpec):
-    """The fields of an application. Kafka's and Kubernetes' are kept, and have no effect here."""
+    """The fields of an application. Kubernetes' are kept, and have no effect here.
+
+    Kafka's count for topics that are bound to it: ``topics``, which is not Kaspr's, says which ones.
+    """
 
     version: str | None = None
     image: str | None = None
     replicas: NaturalNumber | None = None
     bootstrap_servers: str | None = None
-    tls: OpenMap | None = None
+    tls: Tls | None = None
     authentication: Authentication | None = None
     config: AppConfig = Field(default=AppConfig(), description="settings of the application")
     resources: Resources | None = None
@@ -73,6 +77,9 @@ class AppSpec(ResourceSpec):
     storage: Storage | None = None
     python_packages: PythonPackages | None = Field(default=None, description="what the functions import")
     template: Template | None = None
+    topics: dict[Text, TopicBinding] = Field(
+        default_factory=dict, description="topics that live on Kafka or in files, by name"
+    )
 
 
 class KasprApp(Resource):

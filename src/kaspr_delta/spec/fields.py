@@ -12,12 +12,15 @@ from kaspr_delta.spec.base import FieldPath, Spec
 def spec_at(model: type[Spec], path: FieldPath) -> type[Spec] | None:
     """The model of the mapping at ``path``, or None where the models end."""
     current: type[Spec] | None = model
+    of_any_name = False
     for step in path:
-        # A list is written as the field of its elements: the index leads nowhere else.
-        if isinstance(step, int):
+        # A list is written as the field of its elements: the index leads nowhere else. Nor do names that people choose.
+        if isinstance(step, int) or of_any_name:
+            of_any_name = False
             continue
         if current is None:
             return None
+        of_any_name = step in _of_any_name(current)
         current = next((spec for name, spec in _mappings(current) if name == step), None)
     return current
 
@@ -46,9 +49,18 @@ def _mappings(model: type[Spec]) -> Iterator[tuple[str, type[Spec]]]:
             yield field.alias or name, spec
 
 
+def _of_any_name(model: type[Spec]) -> Iterator[str]:
+    """The fields that hold one mapping for each name that people choose."""
+    for name, field in model.model_fields.items():
+        if get_origin(field.annotation) is dict:
+            yield field.alias or name
+
+
 def _spec_in(annotation: Any) -> type[Spec] | None:
     if isinstance(annotation, type) and issubclass(annotation, Spec):
         return annotation
+    if get_origin(annotation) is dict:
+        return _spec_in(get_args(annotation)[1])
     if get_origin(annotation) in {Union, types.UnionType, Annotated, tuple}:
         return next((spec for spec in map(_spec_in, get_args(annotation)) if spec is not None), None)
     return None

@@ -5,7 +5,7 @@ Shaped as far as Kaspr shapes it; what lies deeper is Kubernetes' own and stays 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -13,11 +13,25 @@ from pydantic import Field
 from kaspr_delta.spec.base import Boolean, Integer, OpenMap, OpenSpec, Problem, Spec, Text
 
 
+class Tls(OpenSpec):
+    """How Kafka's certificates are checked; ``{}`` turns TLS on, and Java's own authorities count."""
+
+    ca_file: Text | None = Field(default=None, description="certificates of authorities, a PEM file")
+
+
 class PasswordSecret(Spec):
-    """The Kubernetes secret that holds a password."""
+    """Where a password is kept: a secret with its key, or an environment variable. ``environment`` is not Kaspr's."""
 
     secret_name: Text | None = None
     password_key: Text | None = None
+    environment: Text | None = None
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        """A secret or a variable, not both."""
+        if written.get("environment") is not None and written.get("secretName") is not None:
+            message = "a password is kept in one place: 'environment' excludes 'secretName' (at {other})"
+            yield Problem(message, "remove one of the two", ("environment",), ("secretName",))
 
 
 class Authentication(Spec):

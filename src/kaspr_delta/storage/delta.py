@@ -153,6 +153,12 @@ class Delta:
         reader = spark.read if version is None else spark.read.option("versionAsOf", version)
         return reader.table(self.namespace.identifier(table))
 
+    def read_elsewhere(self, spark: SparkSession, source: str) -> DataFrame:
+        """The rows of a Delta table that is not of this namespace: its folder or URI, or its name in the catalog."""
+        if "/" in source:
+            return spark.read.format("delta").load(source)
+        return spark.read.table(source)
+
     def changes(self, spark: SparkSession, table: str, first: int = 0, last: int | None = None) -> DataFrame:
         """The table's change feed between two versions, both included; without a last one to the newest."""
         reader = spark.read.option("readChangeFeed", "true").option("startingVersion", first)

@@ -105,6 +105,16 @@ EFFECTS = Layout(
     keeps_log=True,
 )
 
+# The log of what reads a topic from elsewhere: its effects are sends to the topic and dead letters, as an agent's, and
+# `source` is where each came from: a topic on Kafka with `source_offset`, or a file.
+INGEST = Layout(
+    f"kind STRING, target STRING, key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT,"
+    f" seq BIGINT, problem {PROBLEM}, source STRING, source_offset BIGINT, {BATCH}"
+)
+
+# The log of what writes a topic to elsewhere: each batch is the records after one offset, up to and with another.
+EXPORT = Layout(f"after BIGINT, upto BIGINT, records BIGINT, {BATCH}")
+
 # The log of a table that is made from something. `kind` is `write` (key, value: none deletes), `contribution` (key: a
 # row of the table it is made from; what it adds to the group `grp` while `live`), `failed`, or `close` and `expire` as
 # in an agent's log.
@@ -139,7 +149,7 @@ SYSTEM = {
     ),
     TOPICS: Layout("name STRING"),
     RESOURCES: Layout(
-        "format INT, position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING"
+        "format INT, position INT, kind STRING, name STRING, source STRING, file STRING, line INT, text STRING"
     ),
 }
 

@@ -40,6 +40,11 @@ class Namespace(Protocol):
         """The folder of the streaming checkpoints."""
         ...
 
+    @property
+    def on_databricks(self) -> bool:
+        """Whether Spark is Databricks' own: it has Auto Loader, and Kafka's classes under other names."""
+        ...
+
     def identifier(self, table: str) -> str:
         """The table's name, quoted for SQL."""
         ...
@@ -79,6 +84,10 @@ class LocalNamespace:
     @property
     def schema(self) -> str:
         return _quoted(self.registered_as)
+
+    @property
+    def on_databricks(self) -> bool:
+        return False
 
     @property
     def checkpoints(self) -> Path:
@@ -126,6 +135,10 @@ class UnityNamespace:
     @property
     def schema(self) -> str:
         return f"{_quoted(self.catalog)}.{_quoted(self.name)}"
+
+    @property
+    def on_databricks(self) -> bool:
+        return True
 
     @property
     def checkpoints(self) -> Path:

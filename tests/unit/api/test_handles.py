@@ -11,7 +11,7 @@ from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.joined_text import JoinedText
 from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
-from kaspr_delta.cli.table import _handle, _has_raw_keys
+from kaspr_delta.cli.table import _has_raw_keys, handle_of
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.join_plans import Spelling
@@ -69,7 +69,7 @@ def test_a_stream_has_no_value_per_key_and_says_what_has(app: Application, read:
 
 def test_the_command_line_reads_no_table_of_a_stream_either(app: Application) -> None:
     with pytest.raises(UsageError, match="no current value per key"):
-        _handle(app, "records").rows()
+        handle_of(app, "records").rows()
 
 
 @pytest.mark.parametrize(("name", "raw"), [("profiles", True), ("counted", False), ("rows", True), ("nothing", False)])

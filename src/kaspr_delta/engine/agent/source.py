@@ -137,7 +137,7 @@ def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> 
         _bytes(F.when(F.col("kind") == "value", pair)).alias("value"),
         _no_headers(),
         "timestamp",
-        _partition(_bytes(F.col("key")), partitions),
+        partition_of(_bytes(F.col("key")), partitions),
         offset(),
         _arrived(),
     )
@@ -158,7 +158,7 @@ def changelog_records(feed: DataFrame, table: TablePlan) -> DataFrame:
         F.when(~deleted, value).alias("value"),
         _no_headers(),
         F.when(deleted, F.col("_commit_timestamp")).otherwise(F.col("timestamp")).alias("timestamp"),
-        _partition(key, table.partitions),
+        partition_of(key, table.partitions),
         offset(),
         _arrived(),
     )
@@ -172,7 +172,8 @@ def _no_headers() -> Column:
     return F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
 
 
-def _partition(key: Column, partitions: int) -> Column:
+def partition_of(key: Column, partitions: int) -> Column:
+    """The partition of a key, given as bytes."""
     # Records without a key, which joins of streams may have, are in the first one.
     return F.coalesce(F.pmod(F.crc32(key), F.lit(partitions)), F.lit(0)).cast("int").alias("partition")
 

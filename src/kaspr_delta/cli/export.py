@@ -1,0 +1,38 @@
+"""``kaspr-delta export``: a table or a join's result as a file for others."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.table import handle_of
+
+
+class ExportedAs(str, Enum):
+    """The formats of an export."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def export(  # noqa: PLR0913, PLR0917  one parameter an option
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="A table, or a join of tables (its result).")],
+    file: Annotated[str, typer.Argument(help="The file to write; one that is there is replaced.")],
+    file_format: Annotated[ExportedAs | None, typer.Option("--format", help="By default what FILE ends in.")] = None,
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Write a table or a join's result to a CSV or Parquet file, with typed columns.
+
+    Parquet has nested columns (key, left, right, timestamp); in CSV their fields are columns: left.quantity.
+
+    Example: kaspr-delta export orders-products-join joined.parquet
+    """
+    handle = handle_of(open_application(context, warehouse, app), name)
+    count = handle.export(file, file_format.value if file_format else None)
+    console().print(f"{count} rows of {name} in {file}", style="dim", markup=False)

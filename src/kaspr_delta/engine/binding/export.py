@@ -1,0 +1,82 @@
+"""A topic that is written to elsewhere, as a resource: it reads the Delta topic, and its fold is the writing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.agent.source import NOTHING, Source
+from kaspr_delta.engine.binding.place import place_of
+from kaspr_delta.engine.log import BatchId, Start
+from kaspr_delta.engine.planned import Planned
+from kaspr_delta.engine.resource import Decision, Folded
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.plan.binding_plans import KafkaPlan
+from kaspr_delta.plan.definition import TopicInput, TopicPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A backlog is taken in pieces, so that a kill repeats one of them at most.
+_BATCH = "64m"
+
+
+class Export(Planned[TopicPlan]):
+    """Decides which records are due; that they are written comes after the commit, and again where a kill came between.
+
+    A batch is all records after one offset, up to and with another: of an append-only topic that is always the same.
+    """
+
+    __slots__ = ()
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {}
+
+    @property
+    def _source(self) -> Source:
+        place = self.plan.bound.place
+        start = place.starting_offsets if isinstance(place, KafkaPlan) else "earliest"
+        read = TopicInput((self.plan.name,), None, self.plan.serializers, start)
+        return Source(self.delta, read, self.application)
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return (self.plan.name,)
+
+    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
+        return {name: self._source.newest(spark, name) for name in sources}
+
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {self.plan.name: version_of(state.get("done", NOTHING))}
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """Nothing is decided: the topic is read from where the checkpoint before had come to."""
+        done = state.get("done", self._source.first_position(spark, self.plan.name))
+        return Decision(Rows.none(spark), 0, {"done": done}), {self.plan.name: done}
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        return self._source.stream(spark, start.positions, _BATCH)
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        found = batch.agg(F.max("offset").alias("last"), F.count("*").alias("records")).collect()[0]
+        after, last = int(state["done"]), found["last"]
+        # A commit of several files may come in several batches: then the first of them took all up to its last record.
+        if last is None or last <= after:
+            return Decision(Rows.none(batch.sparkSession), 0, state)
+        due = pa.table({"after": [after], "upto": [last], "records": [found["records"]]})
+        return Decision(Rows.held(batch.sparkSession, due), found["records"], {"done": last})
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+        name, written = self.plan.name, 0
+        for due in rows.df.select("after", "upto", "records").collect():
+            records = self._source.between(spark, {name: due["after"]}, {name: due["upto"]})
+            ordered = records.repartition("partition").sortWithinPartitions("offset")
+            place_of(self.delta, self.plan).write(ordered, f"{batch.checkpoint}-{batch.number:010d}")
+            written += due["records"]
+        return Folded(written, 0)

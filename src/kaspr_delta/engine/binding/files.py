@@ -1,0 +1,170 @@
+"""Files in a folder: each row of those that come in is a record; what goes out is a folder of its own per batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.agent.source import partition_of
+from kaspr_delta.engine.dead_letters import problem
+from kaspr_delta.plan.binding_plans import FilesPlan
+from kaspr_delta.spec.ddl import columns_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# A backlog is taken in pieces, so that a kill costs one of them.
+_MOST_FILES = "1000"
+# A line of JSON; and where CSV keeps the text of a row that does not fit the schema.
+_LINE = "value"
+_CORRUPT = "_kaspr_corrupt"
+_NUMBER = r"^\s*-?\d+(\.\d*)?\s*$"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The rows of files. A file is read once, when it is first seen: it must be whole by then."""
+
+    plan: FilesPlan
+    topic: str
+    partitions: int
+    on_databricks: bool
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return ("modified", "source", "block", "row")
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        if self.plan.path.startswith("/") and not self.on_databricks:
+            Path(self.plan.path).mkdir(parents=True, exist_ok=True)  # files may come later
+        kind = "text" if self._lines else self.plan.format
+        reader = spark.readStream.schema(", ".join(f"{_name(name)} {type_}" for name, type_ in self._read))
+        if self.on_databricks:
+            reader = reader.format("cloudFiles").option("cloudFiles.format", kind)
+            reader = reader.option("cloudFiles.maxFilesPerTrigger", _MOST_FILES)
+        else:
+            reader = reader.format(kind).option("maxFilesPerTrigger", _MOST_FILES)
+        # Whoever takes a broken file away must not be held up by its absence.
+        reader = reader.option("ignoreMissingFiles", "true")
+        if self.plan.format == "csv":
+            reader = reader.option("header", str(self.plan.header).lower()).option("sep", self.plan.delimiter)
+            # With columns in another order than the schema's a file is refused, not misread.
+            reader = reader.option("enforceSchema", "false").option("columnNameOfCorruptRecord", _CORRUPT)
+        return reader.load(self.plan.path).select(
+            *(F.col(_name(name)) for name, _ in self._read),
+            F.col("_metadata.file_path").alias("_kaspr_path"),
+            F.col("_metadata.file_modification_time").alias("_kaspr_modified"),
+            F.col("_metadata.file_block_start").alias("_kaspr_block"),
+        )
+
+    def records(self, batch: DataFrame) -> DataFrame:
+        if self._lines:
+            batch = batch.where(F.trim(_LINE) != "").withColumn("_kaspr_json", F.try_parse_json(_LINE))
+        given = self._given_timestamp()
+        at = _moment(given)
+        text = self._text()
+        misread = given.isNotNull() & at.isNull()
+        late = problem("record cannot be read", F.concat(F.lit("no timestamp: "), given), text)
+        wrong = F.coalesce(self._unreadable(), F.when(misread, late))
+        failed = wrong.isNotNull()
+        key = F.encode(self._key(), "UTF-8")
+        return batch.select(
+            F.when(failed, "dead-letter").otherwise("send").alias("kind"),
+            F.when(failed, F.col("_kaspr_path")).otherwise(self.topic).alias("target"),
+            F.when(~failed, key).alias("key"),
+            F.encode(text, "UTF-8").alias("value"),
+            F.expr("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)").alias("headers"),
+            F.coalesce(at, F.col("_kaspr_modified")).alias("timestamp"),
+            partition_of(key, self.partitions),
+            wrong.alias("problem"),
+            F.col("_kaspr_path").alias("source"),
+            F.expr("CAST(NULL AS BIGINT)").alias("source_offset"),
+            F.col("_kaspr_modified").alias("modified"),
+            F.col("_kaspr_block").alias("block"),
+            F.monotonically_increasing_id().alias("row"),
+        ).orderBy(*self.order)
+
+    def write(self, records: DataFrame, batch: str) -> None:
+        """A batch that comes again replaces itself: its folder has its name."""
+        key, value = (F.col(name).cast("string").alias(name) for name in ("key", "value"))
+        headers = F.transform("headers", lambda h: F.struct(h["key"], h["value"].cast("string").alias("value")))
+        if self._lines:
+            key, value = (F.coalesce(F.try_parse_json(part), part.cast("variant")) for part in (key, value))
+        else:
+            headers = F.to_json(headers)
+        others = (F.col(name) for name in ("timestamp", "partition", "offset"))
+        rows = records.select(key.alias("key"), value.alias("value"), headers.alias("headers"), *others)
+        if self._lines:
+            rows = rows.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias(_LINE))
+        kind = "text" if self._lines else self.plan.format
+        writer = rows.write.mode("overwrite").format(kind)
+        writer = writer.option("header", "true") if kind == "csv" else writer
+        writer.save(f"{self.plan.path}/batch={batch}")
+
+    @property
+    def _lines(self) -> bool:
+        return self.plan.format == "json"
+
+    @property
+    def _read(self) -> list[tuple[str, str]]:
+        """The columns that are read, with their types."""
+        if self._lines:
+            return [(_LINE, "STRING")]
+        columns = [(column.name, column.type) for column in columns_of(self.plan.schema)]
+        return [*columns, (_CORRUPT, "STRING")] if self.plan.format == "csv" else columns
+
+    def _text(self) -> Column:
+        """The value of a row as JSON text: a line as it stands, or an object of the columns."""
+        if self._lines:
+            return F.col(_LINE)
+        columns = (F.col(_name(name)) for name, _ in self._read if name != _CORRUPT)
+        row = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
+        return F.coalesce(F.col(_CORRUPT), row) if self.plan.format == "csv" else row
+
+    def _key(self) -> Column:
+        """The key as JSON text; NULL without one."""
+        if self.plan.key is None:
+            return F.lit(None).cast("string")
+        return F.nullif(F.to_json(self._field(self.plan.key)), F.lit("null"))
+
+    def _given_timestamp(self) -> Column:
+        """The time a row tells, as text."""
+        if self.plan.timestamp is None:
+            return F.lit(None).cast("string")
+        if self._lines:
+            return F.try_variant_get(F.col("_kaspr_json"), _path(self.plan.timestamp), "string")
+        return F.col(_name(self.plan.timestamp)).cast("string")
+
+    def _field(self, name: str) -> Column:
+        """A field of a row as a VARIANT."""
+        if self._lines:
+            return F.try_variant_get(F.col("_kaspr_json"), _path(name), "variant")
+        return F.col(_name(name)).cast("variant")
+
+    def _unreadable(self) -> Column:
+        """What is wrong with a row, if anything."""
+        if self._lines:
+            bad = F.col("_kaspr_json").isNull()
+            return F.when(bad, problem("record cannot be read", F.lit("the line is not JSON"), F.col(_LINE)))
+        if self.plan.format == "csv":
+            bad = F.col(_CORRUPT).isNotNull()
+            detail = F.lit(f"the row does not fit the schema {self.plan.schema}")
+            return F.when(bad, problem("record cannot be read", detail, F.col(_CORRUPT)))
+        return F.expr("CAST(NULL AS STRUCT<reason: STRING, detail: STRING, value: STRING>)")
+
+
+def _moment(text: Column) -> Column:
+    """A time: milliseconds since 1970 where it is a number, else as SQL reads it."""
+    millis = F.timestamp_millis(text.try_cast("double").cast("bigint"))
+    return F.when(text.rlike(_NUMBER), millis).otherwise(text.try_cast("timestamp"))
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _path(field: str) -> str:
+    return f"$['{field}']"

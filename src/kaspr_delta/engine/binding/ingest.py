@@ -1,0 +1,73 @@
+"""A topic that is read from elsewhere, as a resource: what comes in is appended to the Delta topic, once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kaspr_delta.engine.agent.fold import EffectFold
+from kaspr_delta.engine.binding.place import Place, place_of
+from kaspr_delta.engine.log import BatchId, Start
+from kaspr_delta.engine.planned import Planned
+from kaspr_delta.engine.resource import Decision, Folded
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import seq_of_rows
+from kaspr_delta.plan.definition import TopicPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COLUMNS = ["kind", "target", "key", "value", "headers", "timestamp", "partition", "problem", "source", "source_offset"]
+
+
+class Ingest(Planned[TopicPlan]):
+    """Reads a place until what was there at the start of a run is on the topic, or for ever.
+
+    How far it has read is in the checkpoint of Spark's stream, which hands out the same records again after a kill.
+    """
+
+    __slots__ = ()
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {}
+
+    @property
+    def _place(self) -> Place:
+        return place_of(self.delta, self.plan)
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return (self.plan.bound.place.label,)
+
+    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
+        # What is there only its stream can tell: it is started once in a run, and ends when it has read that.
+        return dict.fromkeys(sources, 0)
+
+    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        return Decision(Rows.none(spark), 0), dict.fromkeys(self.sources(spark), 0)
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        return self._place.stream(spark)
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        """Bytes are taken as they are: whoever reads the topic decodes them. Rows of files may be no records."""
+        place = self._place
+        records = place.records(batch)
+        arrived = Rows.of(records)
+        if arrived.table is None:
+            return Decision(Rows(records.select(*_COLUMNS, seq_of_rows())), arrived.count())
+        ordered = arrived.table.sort_by([(column, "ascending") for column in place.order])
+        numbered = ordered.select(_COLUMNS).append_column("seq", pa.array(range(len(ordered)), pa.int64()))
+        return Decision(Rows.held(batch.sparkSession, numbered), len(ordered))
+
+    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+        # They were sent by others: the counter of what the application sent is not theirs.
+        return replace(EffectFold(self.delta, self.application, self.ref).fold(spark, batch, rows), counts={})

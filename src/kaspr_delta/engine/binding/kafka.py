@@ -1,0 +1,108 @@
+"""A topic on Kafka, through Spark's connector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.plan.binding_plans import KafkaPlan, LoginPlan
+from kaspr_delta.secrets import password_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# Spark's sink cannot set the time of a record, so the event's travels as a header, in milliseconds as text.
+TIMESTAMP_HEADER = "kaspr-timestamp"
+# A backlog is taken in pieces, so that a kill costs one of them.
+_MOST_RECORDS = 1_000_000
+# A commit is numbered by up to so many tasks (``engine.sequence``), and Kafka's partitions are tasks.
+_MOST_TASKS = 1_024
+_MODULES = {"PLAIN": "plain.PlainLoginModule"}
+_SCRAM = "scram.ScramLoginModule"
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """Records as they are on Kafka: keys and values as bytes, headers, timestamps, partitions."""
+
+    plan: KafkaPlan
+    topic: str
+    on_databricks: bool
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return ("partition", "source_offset")
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the connector has to be told to reach the brokers. Holds the password: not to be shown.
+
+        Raises SetupError where the password is not to be found.
+        """
+        login, tls = self.plan.login, self.plan.tls
+        protocol = ("SASL_" if login else "") + ("SSL" if tls else "PLAINTEXT")
+        options = {"kafka.bootstrap.servers": self.plan.bootstrap_servers, "kafka.security.protocol": protocol}
+        if self.plan.ca_file is not None:
+            options |= {"kafka.ssl.truststore.type": "PEM", "kafka.ssl.truststore.location": self.plan.ca_file}
+        if login is not None:
+            options |= {"kafka.sasl.mechanism": login.mechanism, "kafka.sasl.jaas.config": self._jaas(login)}
+        return options
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        return (
+            spark.readStream.format("kafka")
+            .options(**self.options)
+            .option("subscribe", self.plan.topic)
+            .option("startingOffsets", self.plan.starting_offsets)
+            .option("failOnDataLoss", str(self.plan.fail_on_data_loss).lower())
+            .option("includeHeaders", "true")
+            # What a producer has taken back never was.
+            .option("kafka.isolation.level", "read_committed")
+            .option("maxOffsetsPerTrigger", str(_MOST_RECORDS))
+            .load()
+        )
+
+    def records(self, batch: DataFrame) -> DataFrame:
+        headers = F.filter("headers", lambda header: header["key"] != TIMESTAMP_HEADER)
+        return batch.coalesce(_MOST_TASKS).select(
+            F.lit("send").alias("kind"),
+            F.lit(self.topic).alias("target"),
+            "key",
+            "value",
+            F.when(F.size(headers) > 0, headers).alias("headers"),
+            F.coalesce(_sent_timestamp(), F.col("timestamp")).alias("timestamp"),
+            "partition",
+            F.expr("CAST(NULL AS STRUCT<reason: STRING, detail: STRING, value: STRING>)").alias("problem"),
+            F.concat(F.lit("kafka:"), F.col("topic")).alias("source"),
+            F.col("offset").alias("source_offset"),
+        )
+
+    def write(self, records: DataFrame, batch: str) -> None:
+        """Records of a key go to the partition that Kafka's own clients would choose. What comes again is repeated."""
+        at = F.encode(F.unix_millis("timestamp").cast("string"), "UTF-8")
+        stamp = F.array(F.struct(F.lit(TIMESTAMP_HEADER).alias("key"), at.alias("value")))
+        stamped = F.concat(F.coalesce("headers", F.filter(stamp, lambda _: F.lit(False))), stamp)
+        with_time = F.when(F.col("timestamp").isNull(), F.col("headers")).otherwise(stamped)
+        sent = records.select("key", "value", with_time.alias("headers"))
+        writer = sent.write.format("kafka").options(**self.options).option("includeHeaders", "true")
+        writer.option("topic", self.plan.topic).save()
+
+    def _jaas(self, login: LoginPlan) -> str:
+        prefix = "kafkashaded." if self.on_databricks else ""
+        module = f"{prefix}org.apache.kafka.common.security.{_MODULES.get(login.mechanism, _SCRAM)}"
+        username, password = _quoted(login.username), _quoted(password_of(login.password))
+        return f"{module} required username={username} password={password};"
+
+
+def _sent_timestamp() -> Column:
+    """The time that another application's export gave along, if it did."""
+    given = F.filter("headers", lambda header: header["key"] == TIMESTAMP_HEADER)
+    millis = F.try_element_at(given, F.lit(-1))["value"]
+    return F.timestamp_millis(millis.cast("string").try_cast("bigint"))
+
+
+def _quoted(text: str) -> str:
+    """Text as JAAS has it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,97 @@
+"""Where topics live that are not on Delta alone, frozen. Passwords are not here, only where they are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kaspr_delta.plan.names import export_table, ingest_table
+from kaspr_delta.spec.bindings import Direction, FileFormat
+from kaspr_delta.spec.diagnostics import Location
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPlan:
+    """Where a password is kept: in an environment variable, or under a key of a secret (a scope, on Databricks)."""
+
+    environment: str
+    scope: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginPlan:
+    """How to log in to Kafka. ``mechanism`` is SASL's name of it."""
+
+    mechanism: str
+    username: str
+    password: SecretPlan
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPlan:
+    """A topic on Kafka: ``topic`` is its name there, ``starting_offsets`` where a new reader or writer begins."""
+
+    topic: str
+    bootstrap_servers: str
+    tls: bool
+    ca_file: str | None
+    login: LoginPlan | None
+    starting_offsets: Literal["earliest", "latest"]
+    fail_on_data_loss: bool
+
+    @property
+    def label(self) -> str:
+        """What it is called in the state of its reader. Servers are not in it: a cluster may get other addresses."""
+        return f"kafka:{self.topic}"
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"Kafka topic {self.topic} at {self.bootstrap_servers}"
+
+
+@dataclass(frozen=True, slots=True)
+class FilesPlan:
+    """Rows of the files in a folder. ``schema`` is empty for JSON lines; ``key`` and ``timestamp`` name columns."""
+
+    path: str
+    format: FileFormat
+    schema: str
+    key: str | None
+    timestamp: str | None
+    header: bool
+    delimiter: str
+
+    @property
+    def label(self) -> str:
+        """What they are called in the state of their reader."""
+        return f"files:{self.path}"
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.format} files in {self.path}"
+
+
+PlacePlan: TypeAlias = KafkaPlan | FilesPlan
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPlan:
+    """A topic that is read from another place, or written to one. ``log`` is that of the reader or writer."""
+
+    direction: Direction
+    place: PlacePlan
+    log: str
+    location: Location
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{'from' if self.direction == 'input' else 'to'} {self.place.text}"
+
+
+def log_of(topic: str, direction: Direction) -> str:
+    """The log of what reads or writes a topic elsewhere."""
+    return ingest_table(topic) if direction == "input" else export_table(topic)

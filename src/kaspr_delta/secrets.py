@@ -1,0 +1,41 @@
+"""Where passwords come from: the environment, or a secret scope of Databricks. They are never kept."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.binding_plans import SecretPlan
+
+
+def password_of(secret: SecretPlan) -> str:
+    """The password that is kept there. The environment variable counts first. Raises SetupError."""
+    given = os.environ.get(secret.environment)
+    if given is not None:
+        return given
+    if secret.scope is None or secret.key is None:
+        msg = f"the environment variable {secret.environment} is not set, and should hold a password"
+        raise SetupError(msg)
+    if "DATABRICKS_RUNTIME_VERSION" not in os.environ and "DATABRICKS_HOST" not in os.environ:
+        msg = (
+            f"the password {secret.key!r} of secret {secret.scope!r} is not here: set the environment variable"
+            f" {secret.environment}; on Databricks it comes from the secret scope of that name"
+        )
+        raise SetupError(msg)
+    return _from_databricks(secret.scope, secret.key)
+
+
+def _from_databricks(scope: str, key: str) -> str:
+    try:
+        from databricks.sdk import WorkspaceClient
+        from databricks.sdk.errors.base import DatabricksError
+    except ImportError as error:
+        msg = "databricks-sdk is not installed: pip install 'kaspr-delta[databricks]'"
+        raise SetupError(msg) from error
+    try:
+        value = WorkspaceClient().secrets.get_secret(scope, key).value
+    except (DatabricksError, ValueError) as error:  # ValueError: no way to log in was found
+        msg = f"the secret {key!r} of scope {scope!r} cannot be read: {error}"
+        raise SetupError(msg) from error
+    return base64.b64decode(value or "").decode()

@@ -1,0 +1,120 @@
+"""Topics elsewhere: what ``spec.topics`` of a KasprApp says of topics that live on Kafka or in files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from kaspr_delta.spec.base import Boolean, Problem, Spec, Text
+from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.spec.kubernetes import Authentication, Tls
+from kaspr_delta.spec.near import listing, suggestion
+from kaspr_delta.spec.topics import topic_name_problems
+
+Direction = Literal["input", "output"]
+FileFormat = Literal["json", "csv", "parquet", "avro"]
+
+# A path or URI that means the same wherever the application runs.
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+_PLACES = ("kafka", "files", "delta")
+_INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
+
+
+def absolute_path_problems(path: str | None, field: str) -> Iterator[Problem]:
+    """A path must lead to the same place from every folder and machine."""
+    if path is not None and not _ABSOLUTE.match(path):
+        hint = "for example /data/clicks, or /Volumes/main/raw/clicks on Databricks"
+        message = f"'{path}' depends on where the application runs: a path must be absolute, or a URI"
+        yield Problem(message, hint, (field,))
+
+
+class KafkaBinding(Spec):
+    """A topic on Kafka. What is not said here is the KasprApp's own."""
+
+    topic: Text | None = Field(default=None, description="its name on Kafka, where that is another one")
+    bootstrap_servers: Text | None = None
+    tls: Tls | None = None
+    authentication: Authentication | None = None
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    fail_on_data_loss: Boolean = True
+
+    def problems(self) -> Iterator[Problem]:
+        """The topic has the name of one."""
+        yield from topic_name_problems(self.topic, "topic")
+
+
+class FilesBinding(Spec):
+    """A topic whose records are rows of files in a folder."""
+
+    path: Text = Field(description="a folder, as an absolute path or a URI")
+    format: FileFormat = Field(description="'json' (JSON lines), 'csv', 'parquet' or 'avro'")
+    columns: Text | None = Field(default=None, alias="schema", description="as in `id STRING, price DOUBLE`")
+    key: Text | None = None
+    timestamp: Text | None = None
+    header: Boolean | None = None
+    delimiter: Text | None = None
+
+    def problems(self) -> Iterator[Problem]:
+        """The schema can be read and has the columns that are named; settings of CSV are for CSV."""
+        yield from absolute_path_problems(self.path, "path")
+        for field, given in (("header", self.header), ("delimiter", self.delimiter)):
+            if given is not None and self.format != "csv":
+                yield Problem(f"'{field}' is for csv, and these files are {self.format}", "remove it", (field,))
+        if self.columns is None:
+            yield from self._names_without_columns()
+            return
+        if self.format == "json":
+            yield Problem("JSON lines need no 'schema': each line is a value of its own", "remove it", ("schema",))
+            return
+        try:
+            names = [column.name for column in columns_of(self.columns)]
+        except ValueError as error:
+            hint = "for example `schema: id STRING, price DECIMAL(10, 2)`"
+            yield Problem(f"'schema' cannot be read: {error}", hint, ("schema",))
+            return
+        for field, column in (("key", self.key), ("timestamp", self.timestamp)):
+            if column is not None and column not in names:
+                hint = suggestion(column, names, "its columns are")
+                yield Problem(f"'schema' has no column '{column}'", hint, (field,))
+
+    def _names_without_columns(self) -> Iterator[Problem]:
+        for field, name in (("key", self.key), ("timestamp", self.timestamp)):
+            if name is not None and re.search(r"['\"\]\\]", name):
+                yield Problem(f"'{name}' cannot be looked up: it holds a quote or bracket", "", (field,))
+
+
+class DeltaBinding(Spec):
+    """A topic that lives on Delta alone, as every topic does of which nothing is said."""
+
+
+class TopicBinding(Spec):
+    """Where a topic lives, and whether the application reads it from there or writes it to there."""
+
+    kafka: KafkaBinding | None = None
+    files: FilesBinding | None = None
+    delta: DeltaBinding | None = None
+    direction: Direction | None = None
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        """Exactly one place."""
+        given = [place for place in _PLACES if written.get(place) is not None]
+        for place in given[1:]:
+            message = f"a topic lives in one place: '{place}' excludes '{given[0]}' (at {{other}})"
+            yield Problem(message, "remove one of the two", (place,), (given[0],))
+        if not given:
+            hint = "for example `kafka: {}`, with the application's bootstrapServers"
+            needed = f"a topic that is bound needs {listing(_PLACES, 'or')}"
+            yield Problem(needed, hint, absent=tuple((place,) for place in _PLACES))
+
+    def problems(self) -> Iterator[Problem]:
+        """What is for reading alone does not stand beside ``direction: output``."""
+        if self.direction == "output" and self.files is not None:
+            for field in _INPUT_ONLY:
+                name = "columns" if field == "schema" else field
+                if getattr(self.files, name) is not None:
+                    message = f"'{field}' tells how files are read, and 'direction' is output (at {{other}})"
+                    yield Problem(message, "remove it", ("files", field), ("direction",))

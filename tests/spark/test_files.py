@@ -1,0 +1,238 @@
+"""Topics that come from files and go to files, and files that tables are loaded from and exported to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow.csv import read_csv
+from pyarrow.parquet import read_table
+
+from kaspr_delta import Application
+from kaspr_delta.errors import ResourceFailedError, UsageError
+from tests.spark.killing import killed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata:
+  name: files
+spec:
+  topics:
+    lines:
+      files: {{path: {folder}/lines, format: json, key: id, timestamp: at}}
+    rows:
+      files:
+        path: {folder}/rows
+        format: csv
+        schema: "id STRING, n INT, price DECIMAL(6, 2), day DATE"
+        key: id
+        delimiter: ";"
+    written:
+      files: {{path: {folder}/written, format: json}}
+    copied:
+      files: {{path: {folder}/copied, format: parquet}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata:
+  name: number
+  labels:
+    kaspr.io/app: files
+spec:
+  input:
+    topic:
+      name: lines, rows
+  output:
+    topics:
+      - name: written
+        keySelector:
+          python: "def key(value): return value['id']"
+      - name: copied
+  processors:
+    pipeline: [only]
+    operations:
+      - name: only
+        filter:
+          python: "def only(value): return value is not None and 'id' in value"
+"""
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "app.yaml").write_text(MANIFESTS.format(folder=tmp_path))
+    return tmp_path / "app"
+
+
+def put(path: Path, text: str) -> None:
+    """A file that is whole when it is seen."""
+    path.parent.mkdir(exist_ok=True)
+    hidden = path.with_name(f"_{path.name}")
+    hidden.write_text(text)
+    hidden.rename(path)
+
+
+def records(app: Application, topic: str) -> list[tuple[Any, Any, int]]:
+    return [(record["key"], record["value"], record["timestamp"]) for record in app.topic(topic).records()]
+
+
+def lines_in(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("batch=*/part-*"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter(
+    spark: SparkSession, tmp_path: Path, manifests: Path
+) -> None:
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    put(
+        tmp_path / "lines" / "b.json",
+        '{"id": "first", "at": 1000}\nno json\n\n{"id": 7, "at": "2026-01-02T03:04:05Z", "x": [1, null]}\n'
+        '{"id": "when", "at": "nonsense"}\n{"at": 2000}\n',
+    )
+    put(
+        tmp_path / "rows" / "a.csv",
+        'id;n;price;day\nP1;1;9.50;2026-01-02\nP2;x;1.00;2026-01-02\n"P;3";;;\nP4;4\nP5;5;0.1;2026-02-30\n',
+    )
+    app.run()
+    assert records(app, "lines") == [
+        ("first", {"id": "first", "at": 1000}, 1_000),
+        (7, {"id": 7, "at": "2026-01-02T03:04:05Z", "x": [1, None]}, 1_767_323_045_000),
+        (None, {"at": 2000}, 2_000),
+    ]
+    assert [(key, value) for key, value, _ in records(app, "rows")] == [
+        ("P1", {"id": "P1", "n": 1, "price": 9.5, "day": "2026-01-02"}),
+        ("P;3", {"id": "P;3", "n": None, "price": None, "day": None}),
+    ]
+    letters = {letter["value"]: letter for letter in app.dead_letters()}
+    assert set(letters) == {
+        "no json",
+        '{"id": "when", "at": "nonsense"}',
+        "P2;x;1.00;2026-01-02",
+        "P4;4",
+        "P5;5;0.1;2026-02-30",
+    }
+    assert letters["no json"]["resource"] == "topic/lines"
+    assert letters["no json"]["source"].endswith("/lines/b.json")
+    assert letters["P4;4"]["reason"] == "record cannot be read"
+    # What went out: one line a record, as `consume` prints them; and typed columns.
+    out = [{name: line[name] for name in ("key", "value")} for line in lines_in(tmp_path / "written")]
+    assert Counter(map(repr, out)) == Counter(
+        repr({"key": record["key"], "value": record["value"]}) for record in app.topic("written").records()
+    )
+    copied = read_table(tmp_path / "copied", partitioning=None).to_pylist()
+    assert sorted(json.loads(row["value"])["id"] for row in copied if "first" not in row["value"]) != []
+    assert len(copied) == 4
+
+    put(tmp_path / "lines" / "a.json", '{"id": "second"}\n')
+    app.run()
+    assert [key for key, _, _ in records(app, "lines")] == ["first", 7, None, "second"]
+    assert len(lines_in(tmp_path / "written")) == 5
+    with pytest.raises(UsageError, match=r"the records of topic 'lines' come from json files in .*: put a file there"):
+        app.topic("lines").produce([{"value": 1}])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_killed_around_every_write_rows_come_in_and_go_out_once(
+    spark: SparkSession, tmp_path: Path, manifests: Path
+) -> None:
+    warehouse = tmp_path / "wh"
+    app = Application.open(manifests, warehouse=warehouse, spark=spark)
+    app.run()
+    ingest = ["ingest__lines", "topic__lines", "_kaspr_dead_letters", "_kaspr_progress"]
+    for number, table in enumerate(ingest):
+        put(tmp_path / "lines" / f"{number}.json", f'{{"id": {number}, "at": {number}}}\nbroken {number}\n')
+        killed(manifests, warehouse, "topic/lines", (table, "after" if number % 2 else "before"))
+        app.run()
+        assert [key for key, _, _ in records(app, "lines")] == list(range(number + 1))
+        assert sorted(letter["value"] for letter in app.dead_letters()) == [f"broken {n}" for n in range(number + 1)]
+    for number, table in enumerate(["export__written", "_kaspr_progress"], start=len(ingest)):
+        put(tmp_path / "lines" / f"{number}.json", f'{{"id": {number}}}\n')
+        app.run(only=["topic/lines", "agent/number"])
+        killed(manifests, warehouse, "topic/written", (table, "before"))
+        app.run()
+        assert sorted(line["key"] for line in lines_in(tmp_path / "written")) == list(range(number + 1))
+
+
+@pytest.mark.slow
+def test_a_csv_file_with_other_columns_stops_its_topic_until_it_is_taken_away(
+    spark: SparkSession, tmp_path: Path, manifests: Path
+) -> None:
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    put(tmp_path / "rows" / "wrong.csv", "n;id;price;day\n1;P1;9.50;2026-01-02\n")
+    with pytest.raises(ResourceFailedError, match=r"wrong\.csv"):
+        app.run()
+    assert app.topic("rows").records() == []
+    (tmp_path / "rows" / "wrong.csv").unlink()
+    put(tmp_path / "rows" / "right.csv", "id;n;price;day\nP1;1;9.50;2026-01-02\n")
+    app.run()
+    assert [key for key, _, _ in records(app, "rows")] == ["P1"]
+
+
+@pytest.mark.slow  # the connector for Avro comes from Maven
+def test_rows_of_parquet_and_avro_files_are_records(spark: SparkSession, tmp_path: Path) -> None:
+    from kaspr_delta.runtime.connectors import add_connectors
+
+    add_connectors(spark, ["avro"])
+    schema = "`order id` BIGINT, price DECIMAL(6, 2), at TIMESTAMP, tags ARRAY<STRING>"
+    columns = f"schema: '{schema}', key: order id, timestamp: at"
+    app_file = tmp_path / "app.yaml"
+    topics = [
+        f"    {kind}:\n      files: {{path: {tmp_path}/{kind}, format: {kind}, {columns}}}\n"
+        for kind in ("parquet", "avro")
+    ]
+    app_file.write_text(
+        "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: typed}\nspec:\n  topics:\n" + "".join(topics)
+    )
+    row = "1 AS `order id`, 9.5BD AS price, TIMESTAMP'2026-01-02T03:04:05.678Z' AS at, array('a') AS tags, 2 AS more"
+    for kind in ("parquet", "avro"):
+        spark.range(1).selectExpr(row.replace("1 AS", "1L AS", 1).replace("9.5BD", "CAST(9.5 AS DECIMAL(6, 2))")).drop(
+            "id"
+        ).write.format(kind).save(f"{tmp_path}/{kind}")
+    with Application.open(app_file, warehouse=tmp_path / "wh", spark=spark) as app:
+        app.run()
+        for kind in ("parquet", "avro"):
+            ((key, value, at),) = records(app, kind)
+            assert (key, at) == (1, 1_767_323_045_678), kind
+            assert value == {"order id": 1, "price": 9.5, "at": "2026-01-02T03:04:05.678Z", "tags": ["a"]}, kind
+
+
+def test_tables_are_loaded_from_files_and_results_exported_to_them(spark: SparkSession, tmp_path: Path) -> None:
+    app = Application.open(ROOT / "bundles" / "order-system", warehouse=tmp_path / "wh", spark=spark)
+    products = tmp_path / "products.csv"
+    products.write_text("sku,name,price\nP1,Lamp,9.50\nP2,Table,120\n")
+    assert app.table("products").load(str(products), key="sku") == 2
+    orders = tmp_path / "orders"
+    rows = "concat('O', id) AS order_id, concat('P', id) AS product_id, id AS quantity, array(id) AS tags"
+    spark.range(1, 4).selectExpr(rows).write.format("delta").save(str(orders))
+    assert app.table("orders").load(str(orders), key="order_id") == 3
+    app.run()
+
+    joined = app.join("orders-products-join")
+    assert joined.export(str(tmp_path / "out" / "joined.parquet")) == 2
+    first = read_table(tmp_path / "out" / "joined.parquet").to_pylist()[0]
+    assert (first["key"], first["left"]["quantity"], first["right"]) == (
+        "O1",
+        1,
+        {"name": "Lamp", "price": 9.5, "sku": "P1"},
+    )
+    assert joined.export(str(tmp_path / "joined.csv")) == 2
+    flat = read_csv(tmp_path / "joined.csv").to_pylist()
+    assert [(row["key"], row["left.quantity"], row["left.tags"], row["right.price"]) for row in flat] == [
+        ("O1", 1, "[1]", 9.5),
+        ("O2", 2, "[2]", 120.0),
+    ]
+    assert app.table("products").export(str(tmp_path / "products.data"), "parquet") == 2
+    with pytest.raises(UsageError, match=r"a file name that ends in \.csv or \.parquet"):
+        joined.export(str(tmp_path / "joined.xlsx"))
+    assert sorted(file.name for file in tmp_path.glob("joined*")) == ["joined.csv"]

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from kaspr_delta.jobs.work import work_of
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.spec.loader import load_path
+
+BUNDLE = Path(__file__).parents[3] / "bundles" / "kafka-orders"
+
+
+def test_a_topic_that_lives_elsewhere_is_a_task_between_what_it_feeds_and_what_feeds_it() -> None:
+    (plan,), findings = build_plans(load_path(BUNDLE))
+    assert not findings
+    work = {unit.key: unit for unit in work_of(plan)}
+    assert work["topic_raw-orders"].after == ()
+    assert work["agent_ingest-orders"].after == ("topic_raw-orders",)
+    assert work["topic_enriched-orders"].after == ("agent_process-enriched-orders",)
+    assert work["topic_enriched-orders"].description == "to Kafka topic enriched-orders at localhost:9092"
+    assert Path(work["topic_raw-orders"].location.file).name == "app.yaml"

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from kaspr_delta.spec.ddl import Column, columns_of
+
+
+def test_columns_are_read_as_spark_writes_them() -> None:
+    text = "id string, `unit price` decimal( 10,2 ) NOT NULL COMMENT 'in \\'EUR\\'', n: INT, at TIMESTAMP_NTZ"
+    assert columns_of(text) == (
+        Column("id", "STRING"),
+        Column("unit price", "DECIMAL(10,2)"),
+        Column("n", "INT"),
+        Column("at", "TIMESTAMP_NTZ"),
+    )
+
+
+def test_nested_types_are_types() -> None:
+    (column,) = columns_of("items ARRAY<STRUCT<sku: STRING, `of it`: MAP<STRING, ARRAY<DOUBLE>>>>")
+    assert column == Column("items", "ARRAY<STRUCT<`sku`: STRING, `of it`: MAP<STRING, ARRAY<DOUBLE>>>>")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected the name of a column, found the end"),
+        ("id", "the end is no type"),
+        ("id STRNG", "'STRNG' is no type"),
+        ("id STRING,", "expected the name of a column, found the end"),
+        ("id STRING name STRING", "expected the end, found 'name'"),
+        ("id ARRAY", "expected '<', found the end"),
+        ("id ARRAY<STRING", "expected '>', found the end"),
+        ("id MAP<STRING>", "expected ',', found '>'"),
+        ("id STRUCT<>", "expected the name of a column, found '>'"),
+        ("id DECIMAL(ten)", "DECIMAL needs its size as whole numbers, as in DECIMAL(10, 2)"),
+        ("id VARCHAR", "VARCHAR needs its size as whole numbers, as in VARCHAR(10)"),
+        ("id STRING(3)", "expected the end, found '('"),
+        ("id STRING NOT", "expected 'NULL', found the end"),
+        ("id STRING, ID INT", "column 'id' stands there twice"),
+        ("id STRING; DROP TABLE x", "'; DROP TABLE x' is not understood"),
+    ],
+)
+def test_what_is_wrong_with_columns_is_said(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^") as error:
+        columns_of(text)
+    assert str(error.value) == message

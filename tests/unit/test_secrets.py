@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.binding_plans import SecretPlan
+from kaspr_delta.secrets import password_of
+
+IN_A_SCOPE = SecretPlan("KAFKA_LOGIN_PASSWORD", "kafka-login", "password")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DATABRICKS_RUNTIME_VERSION", "DATABRICKS_HOST", "DATABRICKS_TOKEN", "KAFKA_LOGIN_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Workspace(BaseHTTPRequestHandler):
+    """As much of a workspace as keeps secrets."""
+
+    def do_GET(self) -> None:
+        asked = urlsplit(self.path)
+        if asked.path != "/api/2.0/secrets/get":
+            self._answer(404, {"error_code": "ENDPOINT_NOT_FOUND", "message": asked.path})
+        elif parse_qs(asked.query) == {"scope": ["kafka-login"], "key": ["password"]}:
+            self._answer(200, {"key": "password", "value": base64.b64encode("geheim€".encode()).decode()})
+        else:
+            self._answer(404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Secret does not exist"})
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def _answer(self, code: int, body: dict[str, str]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture
+def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Workspace)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setenv("DATABRICKS_HOST", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("DATABRICKS_TOKEN", "token")
+    yield
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("secret", [SecretPlan("KAFKA_LOGIN_PASSWORD"), IN_A_SCOPE])
+def test_a_password_in_the_environment_counts_first(secret: SecretPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_LOGIN_PASSWORD", "from here")
+    assert password_of(secret) == "from here"
+
+
+@pytest.mark.parametrize(
+    ("secret", "message"),
+    [
+        (SecretPlan("KAFKA_PASSWORD"), "the environment variable KAFKA_PASSWORD is not set"),
+        (IN_A_SCOPE, "set the environment variable KAFKA_LOGIN_PASSWORD; on Databricks it comes from the secret scope"),
+    ],
+)
+def test_a_password_that_is_nowhere_is_told_with_the_way_to_set_it(secret: SecretPlan, message: str) -> None:
+    with pytest.raises(SetupError, match=message):
+        password_of(secret)
+
+
+@pytest.mark.usefixtures("workspace")
+def test_on_databricks_a_password_comes_from_the_secret_scope() -> None:
+    assert password_of(IN_A_SCOPE) == "geheim€"
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_secret_that_the_workspace_has_not_is_told() -> None:
+    with pytest.raises(SetupError, match="the secret 'other' of scope 'kafka-login' cannot be read: Secret does not"):
+        password_of(SecretPlan("KAFKA_LOGIN_OTHER", "kafka-login", "other"))
