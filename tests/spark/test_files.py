@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,6 +140,20 @@ def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter
     assert len(lines_in(tmp_path / "written")) == 5
     with pytest.raises(UsageError, match=r"the records of topic 'lines' come from json files in .*: put a file there"):
         app.topic("lines").produce([{"value": 1}])
+
+
+@pytest.mark.slow
+def test_many_rows_keep_the_order_of_their_files(spark: SparkSession, tmp_path: Path, manifests: Path) -> None:
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    for file in range(3):
+        lines = [
+            f'{{"id": {file * 2_000 + number}}}' if number % 500 else f"broken {number}" for number in range(2_000)
+        ]
+        put(tmp_path / "lines" / f"{9 - file}.json", "\n".join(lines) + "\n")
+        time.sleep(0.01)  # the order is that in which they were written
+    app.run()
+    assert [key for key, _, _ in records(app, "lines")] == [n for n in range(6_000) if n % 500]
+    assert len(app.dead_letters()) == 12
 
 
 @pytest.mark.slow

@@ -279,12 +279,12 @@ class Wave:
         self._random = random.Random(7)  # noqa: S311  the same data every time
         self._number = 0
 
-    def send(self) -> None:
+    def send(self, orders_at_most: int = 200, names: int = 150) -> None:
         self._number += 1
         products = {f"P{i}": {"name": f"Product {i}", "price": self._number * i} for i in range(self._number, 12)}
         orders: dict[str, Any] = {}
-        for _ in range(200):
-            name = f"O{self._random.randrange(150)}"
+        for _ in range(orders_at_most):
+            name = f"O{self._random.randrange(names)}"
             product = f"P{self._random.randrange(14)}"
             order = {"order_id": name, "product_id": product, "quantity": self._random.randrange(9)}
             orders[name] = order if self._random.random() < 0.9 else None
@@ -339,7 +339,7 @@ def test_with_kills_of_the_run_and_of_the_broker_nothing_is_lost_and_nothing_dou
     wave = Wave(broker, "storm")
     run = start(manifests, warehouse, log)
     try:
-        wave.send()
+        wave.send(5_000, 5_000)  # more than are handled on the driver
         wait_until(lambda: len(broker.consume("storm-enriched-orders")) > 0, run, log)
         for pause in (0.5, 2.5):
             wave.send()

@@ -28,10 +28,13 @@ def remove_old(delta: Delta, spark: SparkSession, plan: Plan) -> None:
                 _remove_before(delta, spark, name, now - timedelta(milliseconds=table.retention))
     for topic in plan.topics:
         if topic.retention is not None:
-            _remove_before(delta, spark, topic.delta_name, now - timedelta(milliseconds=topic.retention))
+            before = now - timedelta(milliseconds=topic.retention)
+            _remove_before(delta, spark, topic.delta_name, before)
+            if topic.binding is not None and topic.binding.direction == "input":  # what came in stands there too
+                _remove_before(delta, spark, topic.log, before, "kind = 'send'")
 
 
-def _remove_before(delta: Delta, spark: SparkSession, table: str, moment: datetime) -> None:
+def _remove_before(delta: Delta, spark: SparkSession, table: str, moment: datetime, only: str = "true") -> None:
     # Looked up first: a deletion costs more than a look, also where there is nothing to delete.
-    if not delta.read(spark, table).where(F.col("timestamp") < moment).isEmpty():
-        delta.delete(spark, table, "timestamp < {moment}", moment=moment)
+    if not delta.read(spark, table).where((F.col("timestamp") < moment) & F.expr(only)).isEmpty():
+        delta.delete(spark, table, f"timestamp < {{moment}} AND {only}", moment=moment)

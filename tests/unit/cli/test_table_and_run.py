@@ -40,6 +40,33 @@ def test_a_row_to_load_has_key_and_value_and_nothing_else(kaspr: Kaspr, tmp_path
     assert not (tmp_path / "wh").exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "arguments", "message"),
+    [
+        ("rows.csv", "id,name\n1\n", ["--key", "id"], "rows.csv:2: expected 2 fields, found 1"),
+        ("rows.csv", "id,name\n1,a\n", ["--key", "sku"], "there is no column 'sku'"),
+        ("rows.csv", "id,name\n1,a\n", [], "say which column is the key (--key)"),
+        ("rows.txt", "PAR1", ["--format", "parquet"], "cannot be read"),
+        ("rows.txt", "1", ["--format", "xlsx"], "'xlsx' is not one of"),
+    ],
+)
+def test_what_is_wrong_with_a_file_to_load_is_told_before_spark_starts(  # noqa: PLR0917  fixtures, and the case
+    kaspr: Kaspr, tmp_path: Path, file: str, text: str, arguments: list[str], message: str
+) -> None:
+    (tmp_path / file).write_text(text)
+    answer = kaspr("table", "orders", "load", tmp_path / file, *arguments, "--warehouse", tmp_path / "wh")
+    assert answer.code == 2
+    assert message in " ".join(answer.err.split())
+    assert not (tmp_path / "wh").exists()
+
+
+@pytest.mark.parametrize("option", [["--key", "id"], ["--format", "csv"]])
+def test_options_of_load_are_for_load(kaspr: Kaspr, tmp_path: Path, option: list[str]) -> None:
+    answer = kaspr("table", "orders", "dump", *option, "--warehouse", tmp_path / "wh")
+    assert answer.code == 2
+    assert "--key and --format are for load" in answer.err
+
+
 @pytest.mark.parametrize("every", ["5", "fast", "5 s", "-1s", "1.5s", ""])
 def test_an_interval_is_a_number_and_a_unit(kaspr: Kaspr, tmp_path: Path, every: str) -> None:
     answer = kaspr("run", "--continuous", "--every", every, "--warehouse", tmp_path / "wh")
