@@ -157,6 +157,20 @@ def test_many_rows_keep_the_order_of_their_files(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.slow
+def test_what_came_in_leaves_the_log_with_the_topic(spark: SparkSession, tmp_path: Path, manifests: Path) -> None:
+    file = manifests / "app.yaml"
+    file.write_text(file.read_text().replace("name: lines, rows", "name: lines, rows\n      retention: 3600"))
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    put(tmp_path / "lines" / "a.json", '{"id": "old", "at": 1000}\n{"id": "new"}\n')
+    app.run()
+    app.run()  # what is old leaves when a run begins
+    logged = app.sql("SELECT CAST(key AS STRING) AS key FROM ingest__lines WHERE kind = 'send'").collect()
+    rest = app.sql("SELECT CAST(key AS STRING) AS key FROM topic__lines").collect()
+    assert [row["key"] for row in logged] == [row["key"] for row in rest] == ['"new"']
+    assert [line["key"] for line in lines_in(tmp_path / "written")] == ["old", "new"]
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(3_600)
 def test_killed_around_every_write_rows_come_in_and_go_out_once(
     spark: SparkSession, tmp_path: Path, manifests: Path
