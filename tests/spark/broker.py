@@ -27,7 +27,7 @@ VERSION = "4.1.0"
 USERNAME, PASSWORD = "app", 'pass"word\\'
 # librdkafka tells on the standard error that a broker is away, which here is on purpose.
 _QUIET = {"log_level": 0}
-_SECONDS = 90
+_SECONDS = 180
 
 
 @cache

@@ -320,7 +320,7 @@ def start(manifests: Path, warehouse: Path, log: Path) -> subprocess.Popen[bytes
 
 
 def wait_until(done: Callable[[], bool], run: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 300
+    until = time.monotonic() + 600
     while not done():
         assert run.poll() is None, log.read_text()[-3_000:]
         assert time.monotonic() < until, log.read_text()[-3_000:]
@@ -359,7 +359,7 @@ def test_with_kills_of_the_run_and_of_the_broker_nothing_is_lost_and_nothing_dou
         wave.send()
         wait_until(lambda: len(broker.consume("storm-enriched-orders")) > before, run, log)
         run.send_signal(signal.SIGTERM)
-        assert run.wait(timeout=300) == 0, log.read_text()[-3_000:]
+        assert run.wait(timeout=600) == 0, log.read_text()[-3_000:]
 
         app = Application.open(manifests, warehouse=warehouse, spark=spark)
         app.run()

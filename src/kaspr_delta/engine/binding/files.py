@@ -91,14 +91,20 @@ class Files:
         """A batch that comes again replaces itself: its folder has its name."""
         key, value = (F.col(name).cast("string").alias(name) for name in ("key", "value"))
         headers = F.transform("headers", lambda h: F.struct(h["key"], h["value"].cast("string").alias("value")))
-        if self._lines:
-            key, value = (F.coalesce(F.try_parse_json(part), part.cast("variant")) for part in (key, value))
-        else:
-            headers = F.to_json(headers)
         others = (F.col(name) for name in ("timestamp", "partition", "offset"))
-        rows = records.select(key.alias("key"), value.alias("value"), headers.alias("headers"), *others)
         if self._lines:
-            rows = rows.select(F.to_json(F.struct("*"), {"ignoreNullFields": "false"}).alias(_LINE))
+            rest = F.to_json(F.struct(headers.alias("headers"), *others), {"ignoreNullFields": "false"})
+            parts = (
+                F.lit('{"key":'),
+                _json(key),
+                F.lit(',"value":'),
+                _json(value),
+                F.lit(","),
+                F.substring(rest, 2, 1 << 30),
+            )
+            rows = records.select(F.concat(*parts).alias(_LINE))
+        else:
+            rows = records.select(key, value, F.to_json(headers).alias("headers"), *others)
         kind = "text" if self._lines else self.plan.format
         writer = rows.write.mode("overwrite").format(kind)
         writer = writer.option("header", "true") if kind == "csv" else writer
@@ -154,6 +160,13 @@ class Files:
             detail = F.lit(f"the row does not fit the schema {self.plan.schema}")
             return F.when(bad, problem("record cannot be read", detail, F.col(_CORRUPT)))
         return F.expr("CAST(NULL AS STRUCT<reason: STRING, detail: STRING, value: STRING>)")
+
+
+def _json(text: Column) -> Column:
+    """Text as a piece of JSON on one line: as it stands, if it is that, else as a JSON text."""
+    read = F.try_parse_json(text)
+    as_it_is = read.isNotNull() & ~text.rlike(r"[\r\n]")
+    return F.coalesce(F.when(as_it_is, text), F.to_json(F.coalesce(read, text.cast("variant"))), F.lit("null"))
 
 
 def _moment(text: Column) -> Column:
