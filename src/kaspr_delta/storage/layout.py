@@ -149,7 +149,7 @@ SYSTEM = {
     ),
     TOPICS: Layout("name STRING"),
     RESOURCES: Layout(
-        "format INT, position INT, kind STRING, name STRING, source STRING, file STRING, line INT, text STRING"
+        "format INT, position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING"
     ),
 }
 
