@@ -100,10 +100,12 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
     if servers is None:
         message = f"topic '{name}' is bound to Kafka, and nothing says where that is"
         report.error(app.source.locate(*below), message, "add 'bootstrapServers' here, or to the spec of the KasprApp")
+    # The application's password is not for whoever has other servers.
+    shared = kafka.bootstrap_servers is None
     own_tls, own_login = kafka.tls is not None, kafka.authentication is not None
-    tls = kafka.tls if own_tls else spec.tls
+    tls = kafka.tls if own_tls or not shared else spec.tls
     _check_tls(app, (*below, "tls") if own_tls else ("spec", "tls"), tls, report)
-    given = kafka.authentication if own_login else spec.authentication
+    given = kafka.authentication if own_login or not shared else spec.authentication
     login = None
     if given is not None:
         login = _login(app, (*below, "authentication") if own_login else ("spec", "authentication"), given, report)
