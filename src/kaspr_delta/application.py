@@ -23,7 +23,6 @@ from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.definition import ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.plan.names import delta_name, topic_table
-from kaspr_delta.runtime.connectors import add_connectors, formats_of
 from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
@@ -249,7 +248,6 @@ class Application:
     # -- inside -------------------------------------------------------------------------------------------------------
 
     def _runner(self, listener: Listener | None) -> Runner:
-        add_connectors(self.spark, formats_of(self.plan))
         return Runner(self.spark, self.delta, self.plan, listener or nobody)
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:

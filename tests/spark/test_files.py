@@ -13,6 +13,7 @@ from pyarrow.csv import read_csv
 from pyarrow.parquet import read_table
 
 from kaspr_delta import Application
+from kaspr_delta.engine.binding.connectors import need
 from kaspr_delta.errors import ResourceFailedError, UsageError
 from tests.spark.killing import killed
 
@@ -209,9 +210,7 @@ def test_a_csv_file_with_other_columns_stops_its_topic_until_it_is_taken_away(
 
 @pytest.mark.slow  # the connector for Avro comes from Maven
 def test_rows_of_parquet_and_avro_files_are_records(spark: SparkSession, tmp_path: Path) -> None:
-    from kaspr_delta.runtime.connectors import add_connectors
-
-    add_connectors(spark, ["avro"])
+    need(spark, "avro")
     schema = "`order id` BIGINT, price DECIMAL(6, 2), at TIMESTAMP, tags ARRAY<STRING>"
     columns = f"schema: '{schema}', key: order id, timestamp: at"
     app_file = tmp_path / "app.yaml"

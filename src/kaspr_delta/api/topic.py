@@ -25,7 +25,6 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.binding_plans import KafkaPlan
 from kaspr_delta.plan.definition import Serializers, TopicPlan
 from kaspr_delta.plan.join_plans import JoinPlan
-from kaspr_delta.runtime.connectors import add_connectors
 from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
 
@@ -82,7 +81,6 @@ class TopicHandle:
         if not isinstance(binding.place, KafkaPlan):
             msg = f"the records of topic {self.plan.name!r} come {binding.text}: put a file there"
             raise UsageError(msg)
-        add_connectors(self.spark, ["kafka"])
         return place_of(self.delta, self.plan)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.source import partition_of
+from kaspr_delta.engine.binding.connectors import need
 from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.plan.binding_plans import FilesPlan
 from kaspr_delta.spec.ddl import columns_of
@@ -38,6 +39,7 @@ class Files:
         return ("modified", "source", "block", "row")
 
     def stream(self, spark: SparkSession) -> DataFrame:
+        need(spark, self.plan.format)
         if self.plan.path.startswith("/") and not self.on_databricks:
             Path(self.plan.path).mkdir(parents=True, exist_ok=True)  # files may come later
         kind = "text" if self._lines else self.plan.format
@@ -89,6 +91,7 @@ class Files:
 
     def write(self, records: DataFrame, batch: str) -> None:
         """A batch that comes again replaces itself: its folder has its name."""
+        need(records.sparkSession, self.plan.format)
         key, value = (F.col(name).cast("string").alias(name) for name in ("key", "value"))
         headers = F.transform("headers", lambda h: F.struct(h["key"], h["value"].cast("string").alias("value")))
         others = (F.col(name) for name in ("timestamp", "partition", "offset"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.binding.connectors import need
 from kaspr_delta.plan.binding_plans import KafkaPlan, LoginPlan
 from kaspr_delta.secrets import password_of
 
@@ -51,6 +52,7 @@ class Kafka:
         return options
 
     def stream(self, spark: SparkSession) -> DataFrame:
+        need(spark, "kafka")
         return (
             spark.readStream.format("kafka")
             .options(**self.options)
@@ -81,6 +83,7 @@ class Kafka:
 
     def write(self, records: DataFrame, batch: str) -> None:
         """Records of a key go to the partition that Kafka's own clients would choose. What comes again is repeated."""
+        need(records.sparkSession, "kafka")
         at = F.encode(F.unix_millis("timestamp").cast("string"), "UTF-8")
         stamp = F.array(F.struct(F.lit(TIMESTAMP_HEADER).alias("key"), at.alias("value")))
         stamped = F.concat(F.coalesce("headers", F.filter(stamp, lambda _: F.lit(False))), stamp)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.binding_plans import KafkaPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,25 +27,19 @@ _ARTIFACTS = {
     },
     "avro": {"spark-avro": "transitive=false"},
 }
+# The version of each that was found, in this process.
+_found: dict[str, str] = {}
 
 
-def formats_of(plan: Plan) -> tuple[str, ...]:
-    """The formats of topics elsewhere that Spark knows only by a connector."""
-    places = [topic.binding.place for topic in plan.topics if topic.binding]
-    kafka = any(isinstance(place, KafkaPlan) for place in places)
-    avro = any(not isinstance(place, KafkaPlan) and place.format == "avro" for place in places)
-    return (*(["kafka"] if kafka else []), *(["avro"] if avro else []))
+def need(spark: SparkSession, name: str) -> None:
+    """Let this thread read and write a format, by its connector if it has one. Raises SetupError.
 
-
-def add_connectors(spark: SparkSession, formats: Iterable[str]) -> None:
-    """Let a session read and write these formats. Where it already can, as on Databricks, nothing is done.
-
-    Raises SetupError when a connector cannot be had.
+    Where Spark knows the format, as it does on Databricks, nothing is done. A thread of Spark's knows what was added in
+    it, or in the thread that started it: so whoever reads or writes asks for it, each time.
     """
-    for name in formats:
-        if not _knows(spark, name):
-            for artifact, how in _ARTIFACTS[name].items():
-                _add(spark, name, artifact, how)
+    if name in _ARTIFACTS and not _knows(spark, name):
+        for artifact, how in _ARTIFACTS[name].items():
+            _add(spark, name, artifact, how)
 
 
 def _knows(spark: SparkSession, name: str) -> bool:
@@ -63,13 +54,14 @@ def _knows(spark: SparkSession, name: str) -> bool:
 
 def _add(spark: SparkSession, name: str, artifact: str, how: str) -> None:
     failure: Exception | None = None
-    for version in (spark.version, *_OLDER.get(artifact, ())):
+    for version in dict.fromkeys((_found.get(artifact, spark.version), spark.version, *_OLDER.get(artifact, ()))):
         coordinates = f"org.apache.spark:{artifact}_{_SCALA}:{version}"
         try:
             spark.sql(f"ADD JAR ivy://{coordinates}?{how}").collect()
         except Exception as error:  # noqa: BLE001  Ivy's is none of Spark's own
             failure = error
         else:
+            _found[artifact] = version
             return
     msg = (
         f"Spark's connector for {name} cannot be had from Maven (org.apache.spark:{artifact}_{_SCALA}:{spark.version}):"
