@@ -131,8 +131,7 @@ def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter
     there = [(record["key"], record["value"]) for record in app.topic("written").records()]
     assert Counter(map(repr, out)) == Counter(map(repr, there))
     copied = read_table(tmp_path / "copied", partitioning=None).to_pylist()
-    assert sorted(json.loads(row["value"])["id"] for row in copied if "first" not in row["value"]) != []
-    assert len(copied) == 4
+    assert Counter(json.loads(row["value"])["id"] for row in copied) == {"first": 1, 7: 1, "P1": 1, "P;3": 1}
 
     put(tmp_path / "lines" / "a.json", '{"id": "second"}\n')
     app.run()
@@ -211,8 +210,8 @@ def test_a_csv_file_with_other_columns_stops_its_topic_until_it_is_taken_away(
 @pytest.mark.slow  # the connector for Avro comes from Maven
 def test_rows_of_parquet_and_avro_files_are_records(spark: SparkSession, tmp_path: Path) -> None:
     need(spark, "avro")
-    schema = "`order id` BIGINT, price DECIMAL(6, 2), at TIMESTAMP, tags ARRAY<STRING>"
-    columns = f"schema: '{schema}', key: order id, timestamp: at"
+    schema = "order_id BIGINT, price DECIMAL(6, 2), at TIMESTAMP, tags ARRAY<STRING>"
+    columns = f"schema: '{schema}', key: order_id, timestamp: at"
     app_file = tmp_path / "app.yaml"
     topics = [
         f"    {kind}:\n      files: {{path: {tmp_path}/{kind}, format: {kind}, {columns}}}\n"
@@ -221,17 +220,16 @@ def test_rows_of_parquet_and_avro_files_are_records(spark: SparkSession, tmp_pat
     app_file.write_text(
         "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: typed}\nspec:\n  topics:\n" + "".join(topics)
     )
-    row = "1 AS `order id`, 9.5BD AS price, TIMESTAMP'2026-01-02T03:04:05.678Z' AS at, array('a') AS tags, 2 AS more"
+    moment = "TIMESTAMP'2026-01-02T03:04:05.678Z' AS at"
+    row = ("1L AS order_id", "CAST(9.5 AS DECIMAL(6, 2)) AS price", moment, "array('a') AS tags", "2 AS more")
     for kind in ("parquet", "avro"):
-        spark.range(1).selectExpr(row.replace("1 AS", "1L AS", 1).replace("9.5BD", "CAST(9.5 AS DECIMAL(6, 2))")).drop(
-            "id"
-        ).write.format(kind).save(f"{tmp_path}/{kind}")
+        spark.range(1).selectExpr(*row).write.format(kind).save(f"{tmp_path}/{kind}")
     with Application.open(app_file, warehouse=tmp_path / "wh", spark=spark) as app:
         app.run()
         for kind in ("parquet", "avro"):
             ((key, value, at),) = records(app, kind)
             assert (key, at) == (1, 1_767_323_045_678), kind
-            assert value == {"order id": 1, "price": 9.5, "at": "2026-01-02T03:04:05.678Z", "tags": ["a"]}, kind
+            assert value == {"order_id": 1, "price": 9.5, "at": "2026-01-02T03:04:05.678Z", "tags": ["a"]}, kind
 
 
 def test_tables_are_loaded_from_files_and_results_exported_to_them(spark: SparkSession, tmp_path: Path) -> None:
@@ -240,8 +238,8 @@ def test_tables_are_loaded_from_files_and_results_exported_to_them(spark: SparkS
     products.write_text("sku,name,price\nP1,Lamp,9.50\nP2,Table,120\n")
     assert app.table("products").load(str(products), key="sku") == 2
     orders = tmp_path / "orders"
-    rows = "concat('O', id) AS order_id, concat('P', id) AS product_id, id AS quantity, array(id) AS tags"
-    spark.range(1, 4).selectExpr(rows).write.format("delta").save(str(orders))
+    columns = ("concat('O', id) AS order_id", "concat('P', id) AS product_id", "id AS quantity", "array(id) AS tags")
+    spark.range(1, 4).selectExpr(*columns).write.format("delta").save(str(orders))
     assert app.table("orders").load(str(orders), key="order_id") == 3
     app.run()
 
