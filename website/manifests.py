@@ -53,7 +53,7 @@ class _Page:
             yield "| field | type | is |\n|---|---|---|"
         for one, about in shown.items():
             for reference in _references(about):
-                self.sections.setdefault(reference, (*path, one, *(["*"] if _is_list(about) else [])))
+                self.sections.setdefault(reference, (*path, one, *(["*"] if _holds_several(about) else [])))
             needed = " **required**" if one in required else ""
             default = _default(about)
             meaning = _prose(about.get("description", ""))
@@ -82,7 +82,8 @@ class _Page:
             case "string" if "pattern" in one:
                 return "" if one["pattern"].startswith("^(") else _DURATION
             case "object":
-                return "mapping"
+                named = one.get("additionalProperties")
+                return f"by name, {self._type(named)}" if _references(one) and named else "mapping"
             case "null":
                 return ""
             case list(kinds):
@@ -105,18 +106,24 @@ def _alternatives(about: Schema) -> list[Schema]:
 
 
 def _references(about: Schema) -> list[str]:
-    """The mappings that a field may hold, also in a list."""
+    """The mappings that a field may hold, also in a list or by name."""
     found = []
     for one in _alternatives(about):
         if "$ref" in one:
             found.append(one["$ref"].rpartition("/")[2])
-        elif "items" in one:
-            found += _references(one["items"])
+        elif several := _several(one):
+            found += _references(several)
     return found
 
 
-def _is_list(about: Schema) -> bool:
-    return any("items" in one for one in _alternatives(about))
+def _several(one: Schema) -> Schema | None:
+    """What each of the elements is, in a list or by name."""
+    named = one.get("additionalProperties")
+    return one.get("items") or (named if isinstance(named, dict) else None)
+
+
+def _holds_several(about: Schema) -> bool:
+    return any(_several(one) for one in _alternatives(about))
 
 
 def _default(about: Schema) -> str:

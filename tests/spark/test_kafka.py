@@ -24,9 +24,9 @@ from kaspr_delta import Application
 from kaspr_delta.cli import application
 from kaspr_delta.engine.binding.kafka import TIMESTAMP_HEADER
 from kaspr_delta.errors import ResourceFailedError
+from tests.documented import blocks, shows
 from tests.spark.broker import PASSWORD, Broker
 from tests.spark.killing import killed
-from tests.spark.test_bundles import console, shows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,8 @@ def test_the_readme_of_the_bundle_shows_what_its_commands_print(
     folder = bundle_at(broker, tmp_path / "kafka-orders", "readme")
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(tmp_path / "wh"))
-    for command, shown in console(folder / "README.md"):
+    commands = [command for block in blocks(folder / "README.md", "console") for command in block.commands()]
+    for command, shown in commands:
         _, *arguments = shlex.split(command.replace("bundles/kafka-orders", str(folder)))
         result = CliRunner().invoke(application, arguments, catch_exceptions=False)
         assert result.exit_code == 0, result.output

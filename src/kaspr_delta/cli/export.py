@@ -31,7 +31,9 @@ def export(  # noqa: PLR0913, PLR0917  one parameter an option
 
     Parquet has nested columns (key, left, right, timestamp); in CSV their fields are columns: left.quantity.
 
-    Example: kaspr-delta export orders-products-join joined.parquet
+    For example:
+
+        kaspr-delta export orders-products-join joined.parquet
     """
     handle = handle_of(open_application(context, warehouse, app), name)
     count = handle.export(file, file_format.value if file_format else None)

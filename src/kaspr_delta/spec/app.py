@@ -67,9 +67,9 @@ class AppSpec(ResourceSpec):
     version: str | None = None
     image: str | None = None
     replicas: NaturalNumber | None = None
-    bootstrap_servers: str | None = None
-    tls: Tls | None = None
-    authentication: Authentication | None = None
+    bootstrap_servers: str | None = Field(default=None, description="Kafka, for topics that are bound to it")
+    tls: Tls | None = Field(default=None, description="how Kafka's certificates are checked")
+    authentication: Authentication | None = Field(default=None, description="how to log in to Kafka")
     config: AppConfig = Field(default=AppConfig(), description="settings of the application")
     resources: Resources | None = None
     liveness_probe: Probe | None = None

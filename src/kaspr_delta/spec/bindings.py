@@ -35,11 +35,15 @@ class KafkaBinding(Spec):
     """A topic on Kafka. What is not said here is the KasprApp's own."""
 
     topic: Text | None = Field(default=None, description="its name on Kafka, where that is another one")
-    bootstrap_servers: Text | None = None
-    tls: Tls | None = None
-    authentication: Authentication | None = None
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
-    fail_on_data_loss: Boolean = True
+    bootstrap_servers: Text | None = Field(default=None, description="host:port of its brokers, with commas between")
+    tls: Tls | None = Field(default=None, description="how its certificates are checked")
+    authentication: Authentication | None = Field(default=None, description="how to log in")
+    starting_offsets: Literal["earliest", "latest"] = Field(
+        default="earliest", description="where a topic that is new here begins to be read"
+    )
+    fail_on_data_loss: Boolean = Field(
+        default=True, description="stop where Kafka has removed records that were not read yet"
+    )
 
     def problems(self) -> Iterator[Problem]:
         """The topic has the name of one."""
@@ -52,10 +56,10 @@ class FilesBinding(Spec):
     path: Text = Field(description="a folder, as an absolute path or a URI")
     format: FileFormat = Field(description="'json' (JSON lines), 'csv', 'parquet' or 'avro'")
     columns: Text | None = Field(default=None, alias="schema", description="as in `id STRING, price DOUBLE`")
-    key: Text | None = None
-    timestamp: Text | None = None
-    header: Boolean | None = None
-    delimiter: Text | None = None
+    key: Text | None = Field(default=None, description="the column with the key")
+    timestamp: Text | None = Field(default=None, description="the column with the time of the record")
+    header: Boolean | None = Field(default=None, description="csv: whether the first line names the columns")
+    delimiter: Text | None = Field(default=None, description="csv: what stands between two columns")
 
     def problems(self) -> Iterator[Problem]:
         """The schema can be read and has the columns that are named; settings of CSV are for CSV."""
@@ -93,10 +97,13 @@ class DeltaBinding(Spec):
 class TopicBinding(Spec):
     """Where a topic lives, and whether the application reads it from there or writes it to there."""
 
-    kafka: KafkaBinding | None = None
-    files: FilesBinding | None = None
-    delta: DeltaBinding | None = None
-    direction: Direction | None = None
+    kafka: KafkaBinding | None = Field(default=None, description="on Kafka")
+    files: FilesBinding | None = Field(default=None, description="in files of a folder")
+    delta: DeltaBinding | None = Field(default=None, description="on Delta alone, as by default")
+    direction: Direction | None = Field(
+        default=None,
+        description="input: read from there; output: written there; by default as it is used",
+    )
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:

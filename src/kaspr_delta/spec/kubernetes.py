@@ -22,9 +22,9 @@ class Tls(OpenSpec):
 class PasswordSecret(Spec):
     """Where a password is kept: a secret with its key, or an environment variable. ``environment`` is not Kaspr's."""
 
-    secret_name: Text | None = None
-    password_key: Text | None = None
-    environment: Text | None = None
+    secret_name: Text | None = Field(default=None, description="a secret, on Databricks a secret scope")
+    password_key: Text | None = Field(default=None, description="the key of the password in the secret")
+    environment: Text | None = Field(default=None, description="an environment variable that holds the password")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
@@ -37,9 +37,11 @@ class PasswordSecret(Spec):
 class Authentication(Spec):
     """How Kaspr logs in to Kafka."""
 
-    type: Literal["scram-sha-256", "scram-sha-512", "plain"] | None = None
-    username: str | None = None
-    password_secret: PasswordSecret | None = None
+    type: Literal["scram-sha-256", "scram-sha-512", "plain"] | None = Field(
+        default=None, description="the SASL mechanism"
+    )
+    username: str | None = Field(default=None, description="who logs in")
+    password_secret: PasswordSecret | None = Field(default=None, description="where the password is kept")
 
 
 class Resources(Spec):
