@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,13 +19,13 @@ from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.topics import known_topics
-from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
+from kaspr_delta.errors import AlreadyRunningError, ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.definition import ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.join_plans import TableTableJoinPlan
-from kaspr_delta.plan.names import delta_name, topic_table
-from kaspr_delta.runtime.registry import Document, Registry, applied, loaded
+from kaspr_delta.plan.names import topic_table
+from kaspr_delta.runtime.registry import Document, Registry, applied, documents_of, loaded, without
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
 from kaspr_delta.runtime.run_events import Listener, nobody
@@ -36,10 +38,19 @@ from kaspr_delta.spec.loader import LoadedManifests, load_path
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.namespace import Namespace, Warehouse
+from kaspr_delta.storage.system_tables import system_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Self
+
+    from kaspr_delta.web.asgi import WebApplication
+
+# Seconds between two looks at the registry: on this machine's disk, and where a look is a query.
+_LOOK = 1.0
+_LOOK_FAR = 15.0
+# Seconds to wait until somebody who runs a resource that was deleted has let go of it.
+_PATIENCE = 60.0
 
 
 class Application:
@@ -85,11 +96,11 @@ class Application:
             spark = _session_of(profile, place, spark)
         if path is not None:
             return cls._apply(Path(path), place, app, spark)
-        schema = _applied_schema(place, app)
+        schema = place.applied_schema(app)
         session = spark or spark_session(place.log_file)
         delta = Delta(place.namespace(schema))
         create_system_tables(session, delta)
-        documents = Registry(delta).documents(session)
+        documents = Registry(system_tables(session, delta)).documents()
         return cls._with_tables(session, delta, _plan_of(loaded(documents), app if place.is_unity else schema))
 
     @classmethod
@@ -99,13 +110,15 @@ class Application:
         session = spark or spark_session(place.log_file)
         delta = Delta(place.namespace(alone.schema))
         create_system_tables(session, delta)
-        registry = Registry(delta)
-        before = registry.documents(session)
-        after = applied(before, path, [Document.of(manifest) for manifest in manifests.manifests])
-        plan = _plan_of(loaded(after), alone.application)
-        if after != before:
-            registry.replace(session, after)
-        return cls._with_tables(session, delta, plan)
+        new = documents_of(manifests, alone.application)
+
+        def update(before: list[Document]) -> list[Document]:
+            after = applied(before, new, path)
+            _plan_of(loaded(after), alone.application)
+            return after
+
+        _, after = Registry(system_tables(session, delta)).change(update)
+        return cls._with_tables(session, delta, _plan_of(loaded(after), alone.application))
 
     @classmethod
     def _with_tables(cls, session: SparkSession, delta: Delta, plan: Plan) -> Application:
@@ -168,6 +181,17 @@ class Application:
         self.delta.use(self.spark)
         return self.spark.sql(text)
 
+    def web_application(self, *, token: str = "", behind_proxy: bool = False) -> WebApplication:
+        """The web views as an ASGI application, for uvicorn or another server: what `kaspr-delta serve` serves.
+
+        With a ``token`` every request must bring it; ``behind_proxy`` tells that the headers of a proxy can be
+        believed. Raises SetupError without the packages of the extra ``serve``, and UsageError for tables that are not
+        on this machine.
+        """
+        from kaspr_delta.web.server import web_application
+
+        return web_application(self.delta.namespace, token=token, behind_proxy=behind_proxy)
+
     # -- running ------------------------------------------------------------------------------------------------------
 
     def run(self, *, only: Iterable[str] = (), listener: Listener | None = None) -> RunReport:
@@ -189,8 +213,27 @@ class Application:
         only: Iterable[str] = (),
         listener: Listener | None = None,
     ) -> None:
-        """Run until ``stop`` is set, tasks by their schedules; batches under way are finished. Raises like ``run``."""
-        self._runner(listener).continuously(stop, every, self._refs(only))
+        """Run until ``stop`` is set, tasks by their schedules; batches under way are finished. Raises like ``run``.
+
+        What is applied, changed or deleted meanwhile is taken up: the resources are started anew, where they stand.
+        """
+        names = list(only)
+        self._refs(names)
+        started: dict[ResourceRef, datetime] = {}
+        while not stop.is_set():
+            # What changes from here on is noticed; what changed before is in the plan.
+            changed = self._registry.changed(_LOOK_FAR if self.delta.namespace.location("") is None else _LOOK)
+            self._take_up()
+            known = [name for name in names if self._is_known(name)]
+            if known or not names:
+                runner = self._runner(listener)
+                # A task that was deleted and comes again begins anew; the others go on.
+                started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
+                runner.started = started
+                runner.continuously(stop, every, self._refs(known), changed)
+            else:  # all that was asked for is deleted
+                while not (changed() or stop.wait(_LOOK)):
+                    pass
 
     def rebuild(self, resource: str) -> RunReport:
         """Make the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``) anew.
@@ -220,21 +263,23 @@ class Application:
         """Remove a resource from the application. Its data stay, and are found again when it is applied anew.
 
         With ``purge`` its data go too: the rows of a table, the result, channel and state of a join. Kinds are called
-        as with kubectl. Raises NotFoundError, and AlreadyRunningError while the resource runs.
+        as with kubectl. A resource that runs continuously is let go of. Raises NotFoundError; and, where its data
+        should go, AlreadyRunningError when it runs for more than a minute longer: then its data stay.
         """
-        registry = Registry(self.delta)
         full = kind_called(kind)
-        before = registry.documents(self.spark)
-        after = [document for document in before if (document.kind, document.name) != (full, name)]
-        if len(after) == len(before):
-            raise NotFoundError.among(short_kind(full), name, [d.name for d in before if d.kind == full])
         ref = ResourceRef(short_kind(full), name)
-        with self.delta.namespace.running(str(ref)):
-            if purge:  # before it is forgotten: whoever is interrupted here can still name it
+        known = [document.name for document in self._registry.documents() if document.kind == full]
+        if name not in known:
+            raise NotFoundError.among(short_kind(full), name, known)
+        with contextlib.ExitStack() as held:
+            if purge:
+                if not self._held(held, ref):
+                    self._registry.change(lambda before: without(before, full, name))
+                    self._wait_for(held, ref)
+                # Before it is forgotten, where that can be: whoever is interrupted here can still name it.
                 remove_data(self.spark, self.delta, self.plan, ref)
-            registry.replace(self.spark, after)
-        plans, _ = build_plans(loaded(after))
-        self.plan = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan)
+            self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
+        self._reload()
 
     def close(self) -> None:
         """Nothing is held open: the Spark session lives as long as the process, all state is in the warehouse."""
@@ -246,6 +291,42 @@ class Application:
         self.close()
 
     # -- inside -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _registry(self) -> Registry:
+        return Registry(system_tables(self.spark, self.delta))
+
+    def _reload(self) -> None:
+        """Go on with what is applied by now."""
+        plans, _ = build_plans(loaded(self._registry.documents()))
+        self.plan = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
+
+    def _take_up(self) -> None:
+        """Go on with what is applied by now, and make the tables of what is new."""
+        before = self.plan
+        self._reload()
+        if self.plan != before:
+            create_tables(self.spark, self.delta, self.plan)
+            create_views(self.spark, self.delta, self.plan)
+
+    def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:
+        """Hold a resource, unless somebody runs it."""
+        try:
+            held.enter_context(self.delta.namespace.running(str(ref)))
+        except AlreadyRunningError:
+            return False
+        return True
+
+    def _wait_for(self, held: contextlib.ExitStack, ref: ResourceRef) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not self._held(held, ref):
+            if time.monotonic() > deadline:
+                msg = f"{ref} is deleted, and still runs in another process: its data stay"
+                raise AlreadyRunningError(msg)
+            time.sleep(_LOOK)
+
+    def _is_known(self, name: str) -> bool:
+        return name in {str(ref) for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
     def _runner(self, listener: Listener | None) -> Runner:
         return Runner(self.spark, self.delta, self.plan, listener or nobody)
@@ -304,20 +385,4 @@ def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:
         msg = "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
         raise UsageError(msg)
     msg = f"there are several applications: choose one with --app ({', '.join(plan.application for plan in plans)})"
-    raise UsageError(msg)
-
-
-def _applied_schema(place: Warehouse, app: str | None) -> str:
-    """The schema of the application that was applied to a warehouse."""
-    schemas = place.schemas()
-    if app is not None:
-        if not place.is_unity and delta_name(app) not in schemas:
-            raise NotFoundError.among("application", app, schemas)
-        return delta_name(app)
-    if len(schemas) == 1:
-        return schemas[0]
-    if not schemas:
-        msg = f"nothing was applied to {place.text} yet: name the manifests, as in `kaspr-delta run PATH`"
-        raise NotFoundError(msg)
-    msg = f"{place.text} holds several applications: choose one with --app ({', '.join(schemas)})"
     raise UsageError(msg)

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
-from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
+from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
+from kaspr_delta.spec.kinds import kind_called
+from kaspr_delta.storage.namespace import Warehouse
 
 
 def delete(  # noqa: PLR0913, PLR0917  one parameter an option
@@ -26,6 +28,7 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Remove a resource from the application that was applied; its manifest file is left alone.
 
+    What refers to it waits from then on, and a `run --continuous` or `serve` that goes on lets go of it within seconds.
     Its data stay where they are, and are found again when it is applied anew, unless --purge deletes them too.
 
     For example:
@@ -33,6 +36,16 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta delete join orders-products-join
         kaspr-delta delete ktable products --purge
     """
-    open_application(context, warehouse, app).delete(kind, name, purge=purge)
-    done = "deleted, and its data with it" if purge else "deleted; its data stay (--purge would delete them too)"
-    console().print(f"{kind} {name}: {done}", markup=False)
+    from kaspr_delta.runtime.applying import registry_of
+    from kaspr_delta.runtime.registry import without
+
+    full = kind_called(kind)
+    if purge:
+        open_application(context, warehouse, app).delete(kind, name, purge=True)
+    else:
+        target = Target.of(context, warehouse, app)
+        place = Warehouse(target.place)
+        registry_of(place, place.applied_schema(target.app)).change(lambda before: without(before, full, name))
+    typer.echo(f'{full.lower()}.kaspr.io "{name}" deleted')
+    done = "its data with it" if purge else "its data stay (--purge would delete them too)"
+    console().print(done, markup=False, style="dim")

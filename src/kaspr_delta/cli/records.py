@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +13,7 @@ from kaspr_delta.cli.completion import complete_readable, complete_resource, com
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.errors import NotFoundError, UsageError
-from kaspr_delta.serde.json_lines import objects_of
+from kaspr_delta.serde.json_lines import json_line, objects_of
 
 
 def produce(
@@ -107,20 +105,3 @@ def read_lines(file: str) -> Iterator[dict[str, Any]]:
         raise UsageError(msg) from error
 
 
-def json_line(record: dict[str, Any]) -> str:
-    """One record as a line of JSON: bytes as text, moments in UTC, text that has no UTF-8 escaped."""
-    line = json.dumps(record, default=_as_text, ensure_ascii=False, separators=(",", ":"))
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        return json.dumps(record, default=_as_text, separators=(",", ":"))
-    return line
-
-
-def _as_text(value: Any) -> str:
-    match value:
-        case bytes():
-            return value.decode("utf-8", "replace")
-        case datetime():  # without a zone it is local time, as Spark gives it
-            return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
-    return str(value)

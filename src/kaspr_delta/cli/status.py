@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timezone
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -13,7 +13,7 @@ from rich.table import Table
 from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
 from kaspr_delta.cli.progress import results
-from kaspr_delta.cli.records import json_line
+from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.workspace import DeployedJob, Workspace
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
         return
     found = open_application(context, warehouse, app).status()
     if output is StatusOutput.JSON:
-        typer.echo(json_line(_as_json(found)))
+        typer.echo(json_line(found.plain))
         return
     screen = results()
     for table in _tables(found):
@@ -69,23 +69,6 @@ def _show_target(jobs: tuple[DeployedJob, ...], output: StatusOutput) -> None:
         typer.echo(json_line(jobs_as_json(jobs)))
     else:
         show_jobs(jobs)
-
-
-def _as_json(found: Status) -> dict[str, Any]:
-    return {
-        "resources": [
-            {
-                "resource": str(one.resource),
-                "state": one.state,
-                "rowsIn": one.rows_in,
-                "rowsOut": one.rows_out,
-                "deadLetters": one.dead_letters,
-                "lastBatch": one.last_batch,
-            }
-            for one in found.resources
-        ],
-        "metrics": [{"name": one.name, "labels": dict(one.labels), "value": one.value} for one in found.metrics],
-    }
 
 
 def _tables(found: Status) -> Sequence[Table]:

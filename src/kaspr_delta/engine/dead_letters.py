@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
-from kaspr_delta.engine.log import BatchId
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from kaspr_delta.engine.log import BatchId
 
 # What a row of a log tells of its failure, as storage/layout.py has it.
 ARROW_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
@@ -20,6 +20,8 @@ ARROW_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("v
 
 def problem(reason: str | Column, detail: Column, value: Column) -> Column:
     """What is wrong with a row, as a column of that type."""
+    from pyspark.sql import functions as F
+
     fields = {"reason": F.lit(reason) if isinstance(reason, str) else reason, "detail": detail, "value": value}
     # Text that is certainly there makes a type that NULL does not fit, and most rows have no problem.
     return F.struct(*(F.nullif(field, F.lit("")).alias(name) for name, field in fields.items()))
@@ -27,6 +29,8 @@ def problem(reason: str | Column, detail: Column, value: Column) -> Column:
 
 def fold_dead_letters(delta: Delta, rows: DataFrame, resource: str, batch: BatchId) -> None:
     """Append rows with columns source, key, value, problem, timestamp and batch to the dead letters, once."""
+    from pyspark.sql import functions as F
+
     letters = rows.select(
         F.lit(resource).alias("resource"),
         "source",

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, RETENTION, SYSTEM
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, RETENTION, SYSTEM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,9 +70,10 @@ def forget_old(delta: Delta, spark: SparkSession) -> None:
     old = delta.read(spark, PROGRESS).where(before)
     if old.count() >= _MANY_OLD:
         delta.replace(_summed(old), PROGRESS, before)
-    before = _days_ago(RETENTION[DEAD_LETTERS])
-    if not delta.read(spark, DEAD_LETTERS).where(before).isEmpty():
-        delta.delete(spark, DEAD_LETTERS, before)
+    for table in (DEAD_LETTERS, EVENTS):
+        before = _days_ago(RETENTION[table])
+        if not delta.read(spark, table).where(before).isEmpty():
+            delta.delete(spark, table, before)
 
 
 def _summed(batches: DataFrame) -> DataFrame:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +33,8 @@ class Rows:
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
         """Rows that are on the driver already."""
         if table.num_rows == 0:  # of which Spark Connect has to be told the columns
+            from pyspark.sql.pandas.types import from_arrow_schema
+
             return cls(spark.createDataFrame([], from_arrow_schema(table.schema, prefer_timestamp_ntz=False)), table)
         return cls(spark.createDataFrame(table).coalesce(1), table)
 
@@ -79,6 +79,8 @@ class Rows:
         if self.table is not None:
             counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
         else:
+            from pyspark.sql import functions as F
+
             rows = self.df.groupBy(*columns).agg(F.count("*").alias("count_all")).collect()
             counted = [row.asDict() for row in rows]
         return {tuple(row[column] for column in columns): row["count_all"] for row in counted}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from kaspr_delta.plan.aggregation_plans import AggregationPlan
 from kaspr_delta.plan.definition import (
@@ -13,6 +14,7 @@ from kaspr_delta.plan.definition import (
     TablePlan,
     TaskPlan,
     TopicPlan,
+    WebViewPlan,
 )
 from kaspr_delta.plan.job_schedule import JobSchedule
 from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
@@ -42,9 +44,9 @@ class Edge:
 class Plan:
     """An application as it will run. ``event_timeout`` is how many milliseconds a function may take for one event.
 
-    ``waiting`` tells, per resource that cannot run yet, why; ``not_run`` lists accepted kinds that ``run`` does not
-    start. ``groups`` are agents that share tables: one at a time, so that each sees the other's writes. ``location`` is
-    where the KasprApp stands or, without one, the first of the resources.
+    ``waiting`` tells, per resource that cannot run yet, why. ``groups`` are agents that share tables: one at a time,
+    so that each sees the other's writes. ``location`` is where the KasprApp stands or, without one, the first of the
+    resources.
     """
 
     application: str
@@ -58,11 +60,11 @@ class Plan:
     aggregations: tuple[AggregationPlan, ...]
     agents: tuple[AgentPlan, ...]
     tasks: tuple[TaskPlan, ...]
+    web_views: tuple[WebViewPlan, ...]
     groups: tuple[tuple[ResourceRef, ...], ...]
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...]
     waiting: tuple[tuple[ResourceRef, str], ...]
-    not_run: tuple[ResourceRef, ...]
     python_packages: tuple[str, ...]
     findings: tuple[Finding, ...]
     job_schedule: JobSchedule = field(metadata=NOT_SHOWN)
@@ -72,6 +74,13 @@ class Plan:
     def runs(self) -> tuple[ResourceRef, ...]:
         """All resources that run: joins and agents stage by stage, then tasks."""
         return (*(ref for stage in self.stages for ref in stage.resources), *(task.ref for task in self.tasks))
+
+    @property
+    def emptied(self) -> Plan:
+        """The plan of this application when all its resources are deleted."""
+        kept = {"application", "application_id", "schema", "default_partitions", "event_timeout"}
+        nothing: dict[str, Any] = {field.name: () for field in fields(self) if field.name not in kept}
+        return replace(self, **nothing)
 
     def topic(self, name: str) -> TopicPlan | None:
         """The topic of that name."""
@@ -135,6 +144,10 @@ class Plan:
     def task(self, name: str) -> TaskPlan | None:
         """The task of that name."""
         return next((task for task in self.tasks if task.name == name), None)
+
+    def web_view(self, name: str) -> WebViewPlan | None:
+        """The web view of that name."""
+        return next((view for view in self.web_views if view.name == name), None)
 
     def changelog(self, topic: str) -> TablePlan | None:
         """The table whose changelog has that name as a topic."""

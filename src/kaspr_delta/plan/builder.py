@@ -6,7 +6,6 @@ that the rest runs. With an error among the findings no plan should be run at al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from kaspr_delta.plan.agents import agent_plans
@@ -15,21 +14,20 @@ from kaspr_delta.plan.application_plan import Edge, Plan
 from kaspr_delta.plan.applications import Application, Declared, applications, channel_of
 from kaspr_delta.plan.bindings import bound_topics
 from kaspr_delta.plan.defaults import defaults_of
-from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.delta_names import claims, refuse_clashes
-from kaspr_delta.plan.effect import note_fields_without_effect, note_kinds_not_run
+from kaspr_delta.plan.effect import note_fields_without_effect
 from kaspr_delta.plan.job_schedule import job_schedule
 from kaspr_delta.plan.joins import join_plans
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.plan.order import data_flow, definition_cycles, groups, stages
-from kaspr_delta.plan.pipelines import table_references
 from kaspr_delta.plan.references import References
 from kaspr_delta.plan.report import Report
 from kaspr_delta.plan.sides import Sides
 from kaspr_delta.plan.tables import table_plan
 from kaspr_delta.plan.tasks import task_plans
 from kaspr_delta.plan.topics import named_topics, topic_plans
-from kaspr_delta.spec.diagnostics import Finding, Location, sorted_findings
+from kaspr_delta.plan.web_views import web_view_plans
+from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests
 
@@ -65,11 +63,10 @@ def _plan(
     aggregations = aggregation_plans(application, sides, references)
     agents = agent_plans(application, defaults, references, [topic.name for topic in topics])
     tasks = task_plans(application, defaults, references)
-    _check_not_run(application, references)
+    web_views = web_view_plans(application, defaults, references)
     _refuse_shared_channels(application, report)
     refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)
     note_fields_without_effect(application, report)
-    note_kinds_not_run(application, report)
     bound = [topic for topic in topics if topic.binding is not None]
     edges = data_flow(joins, aggregations, agents, changelogs)
     _refuse_circles(application, edges, report)
@@ -85,11 +82,11 @@ def _plan(
         aggregations=aggregations,
         agents=agents,
         tasks=tasks,
+        web_views=web_views,
         groups=groups(agents),
         stages=stages((one.ref for one in (*bound, *joins, *aggregations, *agents)), edges),
         edges=edges,
         waiting=tuple(sorted(references.waiting.items())),
-        not_run=tuple(_not_run(application)),
         python_packages=app.python_packages.packages if app and app.python_packages else (),
         findings=(),
         job_schedule=job_schedule(application, report),
@@ -106,26 +103,6 @@ def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: R
         defined = " -> ".join(f"{label} (at {places[label]})" for label in circle)
         message = f"these are defined by one another: {defined} -> {circle[0]}"
         report.error(places[circle[0]], message, "break the circle")
-
-
-def _not_run(application: Application) -> Iterator[ResourceRef]:
-    yield from (ResourceRef("webview", name) for name in sorted(application.web_views))
-
-
-def _check_not_run(application: Application, references: References) -> None:
-    """Resources that are not started are checked like the others."""
-    # They are listed as not run, so they need not be listed as waiting too.
-    checked = replace(references, waiting={})
-    addresses: dict[tuple[str, str], Location] = {}
-    for view in application.web_views.values():
-        for name, location in table_references(view, view.spec.processors):
-            checked.table(ResourceRef("webview", view.name), "table", name, location)
-        request = view.spec.request
-        first = addresses.setdefault((request.method, request.path), view.location)
-        if first != view.location:
-            at = view.source.locate_value("spec", "request", "path")
-            message = f"{request.method} {request.path} is answered by the web view at {first} already"
-            references.report.error(at, message, "change the method or the path")
 
 
 def _refuse_shared_channels(application: Application, report: Report) -> None:

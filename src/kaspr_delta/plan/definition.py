@@ -246,11 +246,52 @@ class TaskPlan:
         return None
 
 
-def sends_of(plan: AgentPlan | TaskPlan) -> tuple[SendPlan, ...]:
+@dataclass(frozen=True, slots=True)
+class SelectorPlan:
+    """Functions that make a part of a response: of the value that came out, or of what went wrong."""
+
+    on_success: Snippet | None = None
+    on_error: Snippet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePlan:
+    """How a value becomes an HTTP response. ``status_code`` is that of a success, ``headers`` are of both ends."""
+
+    content_type: str | None
+    status_code: int
+    headers: tuple[tuple[str, str], ...]
+    body: SelectorPlan
+    status: SelectorPlan
+    header: SelectorPlan
+
+
+@dataclass(frozen=True, slots=True)
+class WebViewPlan:
+    """A web view: which requests it answers, with which pipeline, and how what comes out becomes a response."""
+
+    name: str
+    method: str
+    path: str
+    response: ResponsePlan
+    init: Snippet | None
+    pipeline: tuple[OperationPlan, ...]
+    tables: tuple[str, ...]
+    description: str
+    location: Location
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The web view as a resource."""
+        return ResourceRef("webview", self.name)
+
+
+def sends_of(plan: AgentPlan | TaskPlan | WebViewPlan) -> tuple[SendPlan, ...]:
     """All sends of a pipeline, those of its operations before those of its output."""
-    return (*(step.send for step in plan.pipeline if step.send), *plan.outputs)
+    outputs = () if isinstance(plan, WebViewPlan) else plan.outputs
+    return (*(step.send for step in plan.pipeline if step.send), *outputs)
 
 
-def names_topics(plan: AgentPlan | TaskPlan) -> bool:
+def names_topics(plan: AgentPlan | TaskPlan | WebViewPlan) -> bool:
     """Whether a function of a pipeline names topics to send to."""
     return any(send.name_selector is not None for send in sends_of(plan))

@@ -76,13 +76,8 @@ def note_fields_without_effect(application: Application, report: Report) -> None
         _note(agent, _WITHOUT_EFFECT["KasprAgent"], report)
     for task in application.tasks.values():
         _note(task, _WITHOUT_EFFECT["KasprTask"], report)
-
-
-def note_kinds_not_run(application: Application, report: Report) -> None:
-    """Add a note for every resource that is checked, but not started."""
     for view in application.web_views.values():
-        message = f"KasprWebView '{view.name}' is accepted; `run` does not start it in this version"
-        report.note(view.source.locate("kind"), message)
+        _note(view, _SENDS, report)
 
 
 def _looked_up_by_key(join: JoinSpec) -> Iterator[str]:

@@ -19,6 +19,7 @@ from kaspr_delta.plan.definition import (
     Serializers,
     TaskPlan,
     TopicPlan,
+    WebViewPlan,
 )
 from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.plan.join_text import aggregation_text, join_text
@@ -60,11 +61,11 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from _section("joins", ((join.name, join_text(join)) for join in plan.joins))
     yield from _section("agents", ((agent.name, _agent(agent)) for agent in plan.agents))
     yield from _section("tasks", ((task.name, _task(task)) for task in plan.tasks))
+    yield from _section("web views", ((view.name, _web_view(view)) for view in plan.web_views))
     shared = ((str(number), _names(group)) for number, group in enumerate(plan.groups, 1) if len(group) > 1)
     yield from _section("agents that share tables", shared)
     yield from _section("stages", ((str(number), _stage(stage)) for number, stage in enumerate(plan.stages, 1)))
     yield from _section("waiting", ((str(resource), reason) for resource, reason in plan.waiting))
-    yield from _section("accepted, not run in this version", ((str(resource), "") for resource in plan.not_run))
     yield from _section("python packages", ((package, "") for package in plan.python_packages))
 
 
@@ -106,6 +107,11 @@ def _task(task: TaskPlan) -> str:
         when = f"{task.schedule.cron} ({task.schedule.timezone})"
     tables = f" [tables: {', '.join(task.tables)}]" if task.tables else ""
     return " -> ".join([when, *map(_operation, task.pipeline)]) + tables
+
+
+def _web_view(view: WebViewPlan) -> str:
+    tables = f" [tables: {', '.join(view.tables)}]" if view.tables else ""
+    return " -> ".join([f"{view.method} {view.path}", *map(_operation, view.pipeline)]) + tables
 
 
 def _window(window: WindowPlan) -> str:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,13 @@ _CLEANING = 60.0
 
 @dataclass
 class Runner:
-    """Runs the resources of a plan on one warehouse."""
+    """Runs the resources of a plan on one warehouse. ``started`` holds since when tasks are counted."""
 
     spark: SparkSession
     delta: Delta
     plan: Plan
     listener: Listener = nobody
+    started: dict[ResourceRef, datetime] = field(default_factory=dict)
     _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     _failures: Failures = field(init=False)
@@ -67,10 +69,17 @@ class Runner:
                 raise _endless(_refs(stages))
         self._failures.tell()
 
-    def continuously(self, stop: threading.Event, every: str, only: Collection[ResourceRef] = ()) -> None:
+    def continuously(
+        self,
+        stop: threading.Event,
+        every: str,
+        only: Collection[ResourceRef] = (),
+        changed: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Keep all resources running until ``stop`` is set, tasks by their schedules; batches under way are finished.
 
-        Raises ResourceFailedError as soon as one fails, after the others were stopped.
+        Ends too when what is to run has ``changed``. Raises ResourceFailedError as soon as one fails, after the others
+        were stopped.
         """
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
@@ -79,11 +88,11 @@ class Runner:
             schedules = [(self._queries[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
             with (
                 Streams(self.spark, self._queries, self._failures, every, self.listener) as streams,
-                tasks_firing(self.spark, schedules, self._failures.note),
+                tasks_firing(self.spark, schedules, self._failures.note, self.started),
             ):
                 self._tell(Started, refs)
                 streams.start(refs)
-                self._watch(streams, refs, stop)
+                self._watch(streams, refs, stop, changed)
             streams.note_failures()
         self._failures.tell()
 
@@ -92,12 +101,14 @@ class Runner:
         with self.delta.namespace.running(str(ref)):
             query_of(self.delta, self.plan, ref).rebuild(self.spark)
 
-    def _watch(self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event) -> None:
-        """Look after streams until they are to stop, one has failed, or a lock is lost."""
+    def _watch(
+        self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event, changed: Callable[[], bool]
+    ) -> None:
+        """Look after streams until they are to stop, one has failed, a lock is lost, or others are to run."""
         ticked = cleaned = time.monotonic()
         while not (self._failures or stop.wait(_POLL)):
             lost = any(lost.is_set() for lost in self._lost)  # leaving the locks says which one
-            if lost or not streams.all_go_on():
+            if lost or changed() or not streams.all_go_on():
                 return
             if time.monotonic() - ticked >= _TICK:
                 for ref in refs:

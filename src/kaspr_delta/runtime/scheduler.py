@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,20 @@ Failed = Callable[[ResourceRef, Exception], None]
 
 @contextlib.contextmanager
 def tasks_firing(
-    spark: SparkSession, tasks: Iterable[tuple[Query, SchedulePlan | None]], failed: Failed
+    spark: SparkSession,
+    tasks: Iterable[tuple[Query, SchedulePlan | None]],
+    failed: Failed,
+    started: MutableMapping[ResourceRef, datetime],
 ) -> Iterator[None]:
-    """Run tasks when they are due; runs under way are finished. ``failed`` is told what stopped one for good."""
+    """Run tasks when they are due; runs under way are finished. ``failed`` is told what stopped one for good.
+
+    ``started`` holds since when each is counted: one that is in it goes on, and what was due meanwhile is left out.
+    """
     stop = threading.Event()
     threads = [
-        threading.Thread(target=_keep_firing, args=(spark, query, schedule, stop, failed), name=str(query.resource.ref))
+        threading.Thread(
+            target=_keep_firing, args=(spark, query, schedule, stop, failed, started), name=str(query.resource.ref)
+        )
         for query, schedule in tasks
     ]
     for thread in threads:
@@ -38,12 +46,17 @@ def tasks_firing(
             thread.join()
 
 
-def _keep_firing(
-    spark: SparkSession, query: Query, schedule: SchedulePlan | None, stop: threading.Event, failed: Failed
+def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
+    spark: SparkSession,
+    query: Query,
+    schedule: SchedulePlan | None,
+    stop: threading.Event,
+    failed: Failed,
+    started: MutableMapping[ResourceRef, datetime],
 ) -> None:
-    free = start = datetime.now(timezone.utc)
+    free = datetime.now(timezone.utc)
     try:
-        for moment in firings(schedule, start):
+        for moment in firings(schedule, started.setdefault(query.resource.ref, free)):
             if moment < free:  # it fell into the run before: what was missed is not made up for
                 continue
             if stop.wait(max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())):

@@ -1,12 +1,24 @@
-"""JSON lines: one object a line."""
+"""JSON lines, for people and programs that read lines: one object a line."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.json_text import parse
+
+
+def json_line(record: dict[str, Any]) -> str:
+    """One record as a line of JSON: bytes as text, moments in UTC, text that has no UTF-8 escaped."""
+    line = json.dumps(record, default=_as_text, ensure_ascii=False, separators=(",", ":"))
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return json.dumps(record, default=_as_text, separators=(",", ":"))
+    return line
 
 
 def objects_of(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
@@ -23,3 +35,12 @@ def objects_of(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
             msg = f"{name}:{number}: expected an object with key and value, not {line.strip()[:60]}"
             raise UsageError(msg)
         yield record
+
+
+def _as_text(value: Any) -> str:
+    match value:
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case datetime():  # without a zone it is local time, as Spark gives it
+            return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+    return str(value)

@@ -16,6 +16,9 @@ _BY_NAME = {
     name: kind for kind, short in _SHORT.items() for name in (kind.lower(), f"{kind.lower()}s", f"{short[0]}s", *short)
 }
 
+KINDS_BY_COMMAND = tuple(_SHORT)
+"""All kinds, in the order in which `get all` lists them."""
+
 
 def kind_called(name: str) -> str:
     """The kind that a full, plural or short name stands for: KasprJoin for ``kj``. Raises NotFoundError."""

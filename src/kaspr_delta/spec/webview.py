@@ -13,7 +13,8 @@ from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.processors import Processors
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 
-_PARAMETER = re.compile(r"\{([^{}:]*)(?::(?:[^{}]|\{[^{}]*\})*)?\}")
+PARAMETER = re.compile(r"\{([^{}:]*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
+"""A parameter of a path, {name} or {name:regex}; the expression may hold braces of its own, as in {year:[0-9]{4}}."""
 
 
 class Request(Spec):
@@ -28,10 +29,14 @@ class Request(Spec):
         """The path begins with a slash and its parameters have different Python names."""
         if not self.path.startswith("/"):
             yield Problem(f"the path '{self.path}' does not begin with '/'", f"write '/{self.path}'", ("path",))
-        names = [match[1] for match in _PARAMETER.finditer(self.path)]
-        rest = _PARAMETER.sub("", self.path)
+        names = [match[1] for match in PARAMETER.finditer(self.path)]
+        rest = PARAMETER.sub("", self.path)
         if "{" in rest or "}" in rest:
             yield Problem(f"the braces of the path '{self.path}' do not match", "a parameter is {name}", ("path",))
+        for match in PARAMETER.finditer(self.path):
+            if (broken := _not_an_expression(match[2])) is not None:
+                hint = "such as {year:[0-9]{4}}"
+                yield Problem(f"'{match[2]}' is no regular expression: {broken}", hint, ("path",))
         for name in dict.fromkeys(names):
             if not (name.isascii() and name.isidentifier()):
                 hint = "letters, digits and '_', such as {user_id}"
@@ -58,7 +63,7 @@ class Response(Spec):
     content_type: Literal["text/html", "application/json", "text/plain", "application/octet-stream"] | None = Field(
         default=None, description="what the body is"
     )
-    status_code: Annotated[int, Field(strict=True, ge=100, le=599)] | None = Field(
+    status_code: Annotated[int, Field(strict=True, ge=200, le=599)] | None = Field(
         default=None, description="the status, where it is always the same"
     )
     headers: TextMap | None = Field(default=None, description="the headers, where they are always the same")
@@ -89,3 +94,12 @@ class KasprWebView(Resource):
 
     kind: Literal["KasprWebView"]
     spec: WebViewSpec = Field(description="at least `request`")
+
+
+def _not_an_expression(written: str | None) -> str | None:
+    """What is wrong with the regular expression of a parameter, if anything."""
+    try:
+        re.compile(written or "")
+    except re.error as error:
+        return str(error)
+    return None

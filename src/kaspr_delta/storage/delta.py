@@ -14,8 +14,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.errors import PySparkException
-
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -84,12 +82,12 @@ class Delta:
         location = self.namespace.location(table)
         with self.namespace.commit_lock(table):
             if location is not None and _is_delta(location):
-                spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {_literal(str(location))}")
+                spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(location))}")
                 return
             if location is not None:  # a catalog may remember a table whose folder was deleted
                 spark.sql(f"DROP TABLE IF EXISTS {identifier}")
-            properties = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in layout.properties.items())
-            place = f" LOCATION {_literal(str(location))}" if location is not None else ""
+            properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in layout.properties.items())
+            place = f" LOCATION {literal(str(location))}" if location is not None else ""
             statement = f"({layout.columns}) USING DELTA{place} TBLPROPERTIES ({properties})"
             # Tasks of a job that start side by side all create what is not there yet.
             self._retried(lambda: spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} {statement}"))
@@ -99,7 +97,7 @@ class Delta:
         identifier = self.namespace.identifier(table)
         has = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
         if any(has.get(name) != value for name, value in properties.items()):
-            listed = ", ".join(f"{_literal(name)} = {_literal(value)}" for name, value in properties.items())
+            listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
             with self.namespace.commit_lock(table):
                 self._retried(lambda: spark.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({listed})"))
 
@@ -244,6 +242,8 @@ class Delta:
 
     def _retried(self, statement: Callable[[], Result]) -> Result:
         """Run a statement again, with growing pauses, while others commit first."""
+        from pyspark.errors import PySparkException
+
         for attempt in range(1, _CONFLICT_ATTEMPTS):
             try:
                 return statement()
@@ -269,11 +269,12 @@ def _newest_in(location: Path) -> Commit:
 def _with(text: str, values: Mapping[str, str | datetime]) -> str:
     """SQL text with values in it; neither DELETE nor UPDATE of Delta takes parameters."""
     literals = {
-        name: _literal(value) if isinstance(value, str) else f"TIMESTAMP_MICROS({round(value.timestamp() * 1_000_000)})"
+        name: literal(value) if isinstance(value, str) else f"TIMESTAMP_MICROS({round(value.timestamp() * 1_000_000)})"
         for name, value in values.items()
     }
     return text.format(**literals)
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """Text in a statement."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -18,6 +18,7 @@ PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
 RESOURCES = "_kaspr_resources"
 TOPICS = "_kaspr_topics"
+EVENTS = "_kaspr_events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ RESULT = Layout("key STRING, left STRING, right STRING, timestamp TIMESTAMP", ch
 SUBSCRIPTIONS = Layout("key STRING, fk STRING, left_hash STRING, emitted STRING")
 
 # How long rows of system tables are kept, in days. What is still needed, the last batch of a checkpoint, stays.
-RETENTION = {PROGRESS: 30, DEAD_LETTERS: 90}
+RETENTION = {PROGRESS: 30, DEAD_LETTERS: 90, EVENTS: 90}
 
 SYSTEM = {
     PROGRESS: Layout(
@@ -149,8 +150,10 @@ SYSTEM = {
     ),
     TOPICS: Layout("name STRING"),
     RESOURCES: Layout(
-        "format INT, position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING"
+        "format INT, position INT, kind STRING, name STRING, origin STRING, file STRING, line INT, text STRING,"
+        " created TIMESTAMP, generation INT"
     ),
+    EVENTS: Layout("at TIMESTAMP, type STRING, reason STRING, kind STRING, name STRING, message STRING", compacts=True),
 }
 
 

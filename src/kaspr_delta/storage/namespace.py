@@ -14,7 +14,8 @@ from typing import Protocol
 
 from filelock import FileLock, Timeout
 
-from kaspr_delta.errors import AlreadyRunningError, UsageError
+from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
+from kaspr_delta.plan.names import delta_name
 from kaspr_delta.storage.heartbeat import Lease
 
 _STATE_FOLDER = "_kaspr"
@@ -194,6 +195,21 @@ class Warehouse:
         if self.is_unity:
             return (self.namespace("").name,)
         return tuple(sorted(folder.parent.name for folder in self._root.glob(f"*/{_STATE_FOLDER}") if folder.is_dir()))
+
+    def applied_schema(self, app: str | None) -> str:
+        """The schema of the application that was applied here. Raises NotFoundError, and UsageError for several."""
+        schemas = self.schemas()
+        if app is not None:
+            if not self.is_unity and delta_name(app) not in schemas:
+                raise NotFoundError.among("application", app, schemas)
+            return delta_name(app)
+        if len(schemas) == 1:
+            return schemas[0]
+        if not schemas:
+            msg = f"nothing was applied to {self.text} yet: name the manifests, as in `kaspr-delta run PATH`"
+            raise NotFoundError(msg)
+        msg = f"{self.text} holds several applications: choose one with --app ({', '.join(schemas)})"
+        raise UsageError(msg)
 
     @property
     def is_unity(self) -> bool:

@@ -161,9 +161,14 @@ def test_agents_that_share_tables_form_a_group(plan: Callable[..., Plan]) -> Non
     )
 
 
-def test_web_views_are_checked_and_listed_as_not_run(plan: Callable[..., Plan]) -> None:
+def test_a_web_view_does_not_run_and_waits_for_its_tables(plan: Callable[..., Plan]) -> None:
     built = plan(("KasprWebView", "v", "request: {method: GET, path: /x}\nresponse:"))
-    assert built.not_run == (ResourceRef("webview", "v"),)
+    assert [view.ref for view in built.web_views] == [ResourceRef("webview", "v")]
+    assert built.runs == ()
+    reading = "{pipeline: [r], operations: [{name: r, tables: [{name: t, paramName: t}], map: {python: 'def r(): 1'}}]}"
+    view = ("KasprWebView", "v", f"request: {{method: GET, path: /x}}\nprocessors: {reading}")
+    assert plan(view).waiting == ((ResourceRef("webview", "v"), "table 't' is not there"),)
+    assert plan(view, ("KasprTable", "t", "{}")).web_views[0].tables == ("t",)
 
 
 SENDING = "{pipeline: [s], operations: [{name: s, topicSend: {name: out}}]}"

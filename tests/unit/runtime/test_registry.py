@@ -27,21 +27,21 @@ def names(documents: list[Document]) -> list[str]:
 
 def test_what_came_from_another_file_stays(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
-    first = applied([], one, write(one, "orders"))
-    assert names(applied(first, two, write(two, "products"))) == ["orders", "products"]
+    first = applied([], write(one, "orders"), one)
+    assert names(applied(first, write(two, "products"), two)) == ["orders", "products"]
 
 
 def test_what_is_no_longer_in_the_file_or_folder_is_gone(tmp_path: Path) -> None:
     one = tmp_path / "one.yaml"
-    first = applied([], one, write(one, "orders", "old-name"))
-    assert names(applied(first, one, write(one, "orders", "new-name"))) == ["orders", "new-name"]
-    assert names(applied(first, tmp_path, write(one, "only"))) == ["only"]
+    first = applied([], write(one, "orders", "old-name"), one)
+    assert names(applied(first, write(one, "orders", "new-name"), one)) == ["orders", "new-name"]
+    assert names(applied(first, write(one, "only"), tmp_path)) == ["only"]
 
 
 def test_a_resource_that_moves_to_another_file_is_there_once(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
-    first = applied([], one, write(one, "orders", "products"))
-    second = applied(first, two, write(two, "products"))
+    first = applied([], write(one, "orders", "products"), one)
+    second = applied(first, write(two, "products"), two)
     assert [(document.name, Path(document.file).name) for document in second] == [
         ("orders", "one.yaml"),
         ("products", "two.yaml"),
@@ -50,8 +50,8 @@ def test_a_resource_that_moves_to_another_file_is_there_once(tmp_path: Path) -> 
 
 def test_applying_the_same_again_changes_nothing(tmp_path: Path) -> None:
     one = tmp_path / "one.yaml"
-    first = applied([], one, write(one, "orders"))
-    assert applied(first, one, write(one, "orders")) == first
+    first = applied([], write(one, "orders"), one)
+    assert applied(first, write(one, "orders"), one) == first
 
 
 def test_documents_load_with_their_places(tmp_path: Path) -> None:

@@ -68,10 +68,14 @@ class FakeQuery:
         return 1
 
 
-def fire(query: FakeQuery, schedule: SchedulePlan | None, seconds: float) -> list[tuple[ResourceRef, Exception]]:
+def fire(
+    query: FakeQuery, schedule: SchedulePlan | None, seconds: float, started: dict[ResourceRef, datetime] | None = None
+) -> list[tuple[ResourceRef, Exception]]:
     failures: list[tuple[ResourceRef, Exception]] = []
     task: Any = query
-    with tasks_firing(None, [(task, schedule)], lambda ref, error: failures.append((ref, error))):  # type: ignore[arg-type]
+    spark: Any = None
+    since = {} if started is None else started
+    with tasks_firing(spark, [(task, schedule)], lambda ref, error: failures.append((ref, error)), since):
         time.sleep(seconds)
     assert not any(thread.name == "task/t" for thread in threading.enumerate())
     return failures
@@ -101,3 +105,13 @@ def test_a_task_that_is_not_due_yet_ends_at_once() -> None:
     fire(query, SchedulePlan(3_600_000, None, "UTC"), 0.0)
     assert datetime.now(timezone.utc) - started < timedelta(seconds=2)
     assert query.runs == 0
+
+
+def test_when_others_are_applied_a_task_goes_on_as_if_nothing_had_been() -> None:
+    once, hourly, started = FakeQuery(), FakeQuery(), dict[ResourceRef, datetime]()
+    for _ in range(3):
+        fire(once, None, 0.2, started)
+    assert once.runs == 1
+    started = {hourly.ref: datetime.now(timezone.utc) - timedelta(milliseconds=3_599_800)}
+    fire(hourly, SchedulePlan(3_600_000, None, "UTC"), 0.6, started)
+    assert hourly.runs == 1

@@ -20,8 +20,8 @@ from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.agent.take import taken
+from kaspr_delta.engine.counters import counter
 from kaspr_delta.engine.log import Start
-from kaspr_delta.engine.metrics import counter
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of

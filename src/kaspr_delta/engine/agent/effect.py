@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows import Rows
@@ -99,6 +98,8 @@ def as_text(effects: pa.RecordBatch) -> pa.RecordBatch:
 
 def from_workers(rows: DataFrame) -> DataFrame:
     """Effects as they are in the log, from what ``as_text`` made of them."""
+    from pyspark.sql import functions as F
+
     return rows.withColumns({"headers": F.from_json("headers", HEADERS), "problem": F.from_json("problem", PROBLEM)})
 
 

@@ -15,14 +15,13 @@ from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import App, Decoder, Event, InputRecord
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.step import Operation, Step
-from kaspr_delta.engine.agent.table import Table
+from kaspr_delta.engine.agent.table import Table, default_class
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
-from kaspr_delta.engine.metrics import counter
+from kaspr_delta.engine.counters import counter
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.call import call
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
-from kaspr_delta.functions.snippet import Snippet, in_empty_scope
+from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition import OperationPlan, SendPlan, TakePlan
 
@@ -191,10 +190,7 @@ class Executor:
 
     def _table(self, name: str) -> Table | WindowedTable:
         state: Any = self.tables[name]
-        default = None if state.plan.default is None else call(in_empty_scope(state.plan.default), None, {})
-        if state.plan.default is not None and not isinstance(default, type):
-            msg = f"defaultSelector of table {name!r} must return a class, such as int or dict, not {default!r}"
-            raise TypeError(msg)
+        default = default_class(state.plan)
         clock = self.clocks.get(name)
         if clock is None:
             return Table(state, default, read_only=self.read_only)

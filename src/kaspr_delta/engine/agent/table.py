@@ -6,11 +6,25 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from kaspr_delta.engine.agent.table_state import TableState
+from kaspr_delta.functions.call import call
+from kaspr_delta.functions.snippet import in_empty_scope
+from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.table_text import TableText
 
 _MISSING = object()
 NOT_WRITABLE = "table {!r} cannot be written here: only agents write tables, while they process an event"
 """What is told of a write from anywhere else."""
+
+
+def default_class(plan: TablePlan) -> type | None:
+    """The class whose new instances missing keys read as. Raises TypeError for a defaultSelector that returns none."""
+    if plan.default is None:
+        return None
+    selected = call(in_empty_scope(plan.default), None, {})
+    if not isinstance(selected, type):
+        msg = f"defaultSelector of table {plan.name!r} must return a class, such as int or dict, not {selected!r}"
+        raise TypeError(msg)
+    return selected
 
 
 class Table(MutableMapping[Any, Any]):

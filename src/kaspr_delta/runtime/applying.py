@@ -1,0 +1,111 @@
+"""Manifests into the registry: what `apply` does, and what it says it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.runtime.registry import Document, Registry, applied, documents_of, loaded
+from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
+from kaspr_delta.spec.loader import LoadedManifests
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.system_tables import LocalSystemTables, SparkSystemTables
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a resource."""
+
+    application: str
+    kind: str
+    name: str
+    what: Literal["created", "configured", "unchanged", "deleted"]
+
+
+def registry_of(place: Warehouse, schema: str) -> Registry:
+    """The registry of an application. On this machine's disk it needs no Spark."""
+    namespace = place.namespace(schema)
+    if not place.is_unity:
+        return Registry(LocalSystemTables(DeltaRs(namespace)))
+    from kaspr_delta.runtime.resources import create_system_tables
+    from kaspr_delta.runtime.session import spark_session
+    from kaspr_delta.storage.delta import Delta
+
+    session, delta = spark_session(place.log_file), Delta(namespace)
+    create_system_tables(session, delta)
+    return Registry(SparkSystemTables(session, delta))
+
+
+def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
+    """The documents of the one application, or of that name. Raises ManifestError, NotFoundError and UsageError."""
+    (plan, *others) = _chosen(manifests, app)
+    if others:
+        names = ", ".join(one.application for one in (plan, *others))
+        msg = f"there are several applications: choose one with --app ({names})"
+        raise UsageError(msg)
+    return documents_of(manifests, plan.application)
+
+
+def apply_manifests(
+    place: Warehouse, manifests: LoadedManifests, *, app: str | None = None, path: Path | None = None
+) -> tuple[list[Outcome], tuple[Finding, ...]]:
+    """Add manifests to their applications, or put them in the place of those of their names.
+
+    With a ``path`` they stand for all that was applied from it before: what is no longer in it is deleted. Gives what
+    was done and what there is to say. Raises ManifestError for manifests that cannot run, alone or together with what
+    was applied before: then nothing of their application is changed. Raises NotFoundError and UsageError.
+    """
+    outcomes: list[Outcome] = []
+    told: list[Finding] = []
+    for plan in _chosen(manifests, app):
+        new = documents_of(manifests, plan.application)
+        before, after = registry_of(place, plan.schema).change(partial(_update, new=new, path=path))
+        outcomes.extend(_outcomes(plan.application, before, after, {document.id for document in new}))
+        files = {document.file for document in new}
+        told.extend(finding for finding in build_plans(loaded(after))[1] if finding.location.file in files)
+    return outcomes, sorted_findings(told)
+
+
+def _chosen(manifests: LoadedManifests, app: str | None) -> list[Plan]:
+    """The plans of all applications, or of the one of that name."""
+    plans, findings = build_plans(manifests)
+    if has_errors(findings):
+        raise ManifestError(findings)
+    chosen = [plan for plan in plans if app in {None, plan.application, plan.schema}]
+    if not chosen and app is not None:
+        raise NotFoundError.among("application", app, [plan.application for plan in plans])
+    if not chosen:
+        msg = "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
+        raise UsageError(msg)
+    return chosen
+
+
+def _update(before: list[Document], new: list[Document], path: Path | None) -> list[Document]:
+    after = applied(before, new, path)
+    _, found = build_plans(loaded(after))
+    if has_errors(found):
+        raise ManifestError(found)
+    return after
+
+
+def _outcomes(
+    application: str, before: list[Document], after: list[Document], named: set[tuple[str, str]]
+) -> Iterator[Outcome]:
+    old, left = {document.id: document for document in before}, {document.id for document in after}
+    for document in after:
+        if document.id in named:
+            known = old.get(document.id)
+            same = known is not None and known.generation == document.generation
+            what: Literal["created", "configured", "unchanged"] = "configured"
+            what = "created" if known is None else "unchanged" if same else "configured"
+            yield Outcome(application, document.kind, document.name, what)
+    for document in before:
+        if document.id not in left:
+            yield Outcome(application, document.kind, document.name, "deleted")

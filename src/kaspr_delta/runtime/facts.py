@@ -1,0 +1,92 @@
+"""What is known of an application's tables and runs: from Delta's logs and Spark's checkpoints, or through Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.lag import lag_of
+from kaspr_delta.runtime.standing import Facts
+from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kaspr_delta.storage.delta import Delta
+
+
+def facts_of(place: Warehouse, schema: str, plan: Plan | None) -> Facts:
+    """What is known of an application in a warehouse. Where its tables are not on this machine Spark is asked."""
+    if plan is None:
+        return NoFacts()
+    namespace = place.namespace(schema)
+    if not place.is_unity:
+        return LocalFacts(DeltaRs(namespace), plan)
+    from kaspr_delta.runtime.session import spark_session
+    from kaspr_delta.storage.delta import Delta
+
+    return SparkFacts(spark_session(place.log_file), Delta(namespace), plan)
+
+
+class NoFacts:
+    """Those of an application of which nothing is left."""
+
+    done: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+    def rows(self, table: str) -> int | None:  # noqa: ARG002
+        return None
+
+    def lag(self, ref: ResourceRef) -> int | None:  # noqa: ARG002
+        return None
+
+
+@dataclass
+class LocalFacts:
+    """Those of an application on this machine's disk."""
+
+    delta: DeltaRs
+    plan: Plan
+    totals: Totals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.totals = Totals(self.delta)
+
+    def rows(self, table: str) -> int | None:
+        return self.delta.count(table)
+
+    def lag(self, ref: ResourceRef) -> int | None:
+        return lag_of(self.delta, self.plan, ref)
+
+    @property
+    def done(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.totals.resources
+
+
+@dataclass
+class SparkFacts:
+    """Those of an application anywhere; how far its streams are is not known."""
+
+    spark: SparkSession
+    delta: Delta
+    plan: Plan
+
+    def rows(self, table: str) -> int | None:
+        return self.delta.read(self.spark, table).count() if self.delta.exists(self.spark, table) else 0
+
+    def lag(self, ref: ResourceRef) -> int | None:  # noqa: ARG002
+        return None
+
+    @cached_property
+    def done(self) -> Mapping[str, Mapping[str, Any]]:
+        from kaspr_delta.runtime.report import Status
+
+        names = ("rows_in", "rows_out", "dead_letters", "last_batch")
+        status = Status.of(self.spark, self.delta, self.plan).resources
+        return {str(one.resource): {name: getattr(one, name) for name in names} for one in status if one.last_batch}

@@ -1,0 +1,91 @@
+"""How far a resource is behind what it reads, as Spark's checkpoints and Delta's logs tell without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.join_plans import TableTableJoinPlan
+from kaspr_delta.storage.delta_rs import DeltaRs
+
+
+class _Read(NamedTuple):
+    """A Delta table that a resource reads: record by record, or else as rows, of which it has made itself a picture."""
+
+    table: str
+    as_stream: bool
+
+
+def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
+    """The number of rows and records that a resource has yet to read, as the commits tell: of a channel about so many.
+
+    What it has read and holds back, until others come, is not counted.
+    """
+    sources = set(_read_by(plan, ref))
+    newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
+    positions = {} if newest is None else _positions(newest)
+    if positions:
+        known = {delta.table_id(source.table): source.table for source in sources}
+        return sum(delta.rows_changed(known[id_], first) for id_, first in positions.items() if id_ in known)
+    # No batch has ended yet: of a stream nothing is read, of rows what was there when it began.
+    began = delta.committed_at(_log_of(plan, ref))
+    return sum(
+        delta.count(table) if as_stream or began is None else delta.rows_changed(table, delta.first_after(table, began))
+        for table, as_stream in sources
+    )
+
+
+def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[_Read]:
+    """The Delta tables that a resource may read."""
+    agent = plan.agent(ref.name) if ref.kind == "agent" else None
+    from_the_start = agent is None or agent.input.start == "earliest"
+    for edge in plan.edges:
+        kind, _, name = edge.source.partition("/")
+        if edge.target != str(ref):
+            continue
+        topic, table, join = plan.topic(name), plan.table(name), plan.join(name)
+        if kind == "topic" and topic is not None:
+            yield _Read(topic.delta_name, from_the_start)
+        elif kind == "table" and table is not None:
+            yield _Read(table.delta_name, as_stream=False)
+        elif kind == "join" and join is not None:
+            # Whoever reads a join's result as rows reads another table than who reads its channel.
+            if isinstance(join, TableTableJoinPlan) and agent is None:
+                yield _Read(join.result, as_stream=False)
+            else:
+                yield _Read(join.log, from_the_start)
+
+
+def _log_of(plan: Plan, ref: ResourceRef) -> str:
+    found = {
+        "agent": plan.agent(ref.name),
+        "join": plan.join(ref.name),
+        "task": plan.task(ref.name),
+        "table": plan.aggregation(ref.name),
+    }[ref.kind]
+    return "" if found is None else found.log
+
+
+def _newest_checkpoint(folder: Path) -> Path | None:
+    """The checkpoint in use; their names sort by age. None where no batch was ever finished."""
+    used = [checkpoint for checkpoint in folder.glob("*") if any((checkpoint / "commits").glob("[0-9]*"))]
+    return max(used, default=None, key=lambda checkpoint: checkpoint.name)
+
+
+def _positions(checkpoint: Path) -> dict[str, int]:
+    """By table id the first version that is not read."""
+    batches = [int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*") if commit.name.isdigit()]
+    try:
+        lines = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[2:]
+    except FileNotFoundError:  # Spark removes old ones, and may have written newer ones meanwhile
+        return {}
+    positions: dict[str, int] = {}
+    for offset in map(json.loads, lines):
+        if offset is not None:
+            # An index says that files of this version were read.
+            positions[offset["reservoirId"]] = offset["reservoirVersion"] + (offset["index"] >= 0)
+    return positions

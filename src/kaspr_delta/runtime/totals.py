@@ -1,0 +1,86 @@
+"""What resources have done so far, added up from their progress rows without Spark."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from kaspr_delta.engine.counters import Metric, as_metrics
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.layout import PROGRESS
+
+# Rows older than this are settled: whoever writes one has committed it by then. They are read once.
+_SETTLED = timedelta(minutes=10)
+_NAMES = ("rows_in", "rows_out", "dead_letters")
+_BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass
+class _Sums:
+    """Sums by resource, and counters by name."""
+
+    resources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    counters: Counter[str] = field(default_factory=Counter)
+
+    def add(self, row: dict[str, Any]) -> None:
+        done = self.resources.setdefault(row["resource"], {**dict.fromkeys(_NAMES, 0), "last_batch": row["at"]})
+        for name in _NAMES:
+            done[name] += row[name]
+        done["last_batch"] = max(done["last_batch"], row["at"])
+        self.counters.update(json.loads(row["counts"] or "{}"))
+
+    def copy(self) -> _Sums:
+        return _Sums({name: dict(done) for name, done in self.resources.items()}, Counter(self.counters))
+
+
+@dataclass
+class Totals:
+    """The sums of an application on this machine's disk. Reading them costs as much as happened lately.
+
+    Rows that stand for older ones that were summed up (see ``engine.progress``) are as old as those: no sum changes.
+    """
+
+    delta: DeltaRs
+    keep: float = 1.0
+    _settled: _Sums = field(default_factory=_Sums, init=False)
+    _upto: datetime = field(default=_BEGINNING, init=False)
+    _now: _Sums = field(default_factory=_Sums, init=False)
+    _read_at: float = field(default=-1e9, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+
+    @property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        """By ``kind/name`` what a resource has done: rows_in, rows_out, dead_letters and last_batch."""
+        return self._current().resources
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """All counters."""
+        return as_metrics(self._current().counters)
+
+    def _current(self) -> _Sums:
+        with self._lock:
+            if time.monotonic() - self._read_at > self.keep:
+                self._read()
+                self._read_at = time.monotonic()
+            return self._now
+
+    def _read(self) -> None:
+        settled = datetime.now(timezone.utc) - _SETTLED
+        columns = ", ".join(("resource", "counts", "at", *_NAMES))
+        condition = f"at > TIMESTAMP '{self._upto:%Y-%m-%dT%H:%M:%S.%fZ}'"
+        recent = []
+        for batch in self.delta.query(PROGRESS, f"SELECT {columns} FROM t WHERE {condition}"):  # noqa: S608
+            for row in batch.to_pylist():
+                if row["at"] <= settled:
+                    self._settled.add(row)
+                else:
+                    recent.append(row)
+        self._upto, self._now = settled, self._settled.copy()
+        for row in recent:
+            self._now.add(row)

@@ -1,0 +1,240 @@
+"""Delta tables of this machine without Spark: reads of milliseconds, and commits of a few rows, through delta-rs.
+
+For commands that answer at once and for the web side. Like every local commit, one made here takes the table's file
+lock. Tables that are not there are empty.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.storage.layout import HEADERS, Layout
+from kaspr_delta.storage.namespace import Namespace
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_TYPES = {
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+}
+
+
+# What Spark and delta-rs call the rows that a commit was about. A MERGE tells its output too, rows it copied included.
+_ROWS_CHANGED = (
+    *("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted", "numUpdatedRows", "numDeletedRows"),
+    *("num_target_rows_inserted", "num_target_rows_updated", "num_target_rows_deleted"),
+    *("num_updated_rows", "num_deleted_rows"),
+)
+_ROWS_WRITTEN = ("numOutputRows", "num_added_rows")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest commit of a table: its version, and what tells its file from one of a table made anew."""
+
+    version: int
+    file: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRs:
+    """The Delta tables of one namespace on this machine's disk."""
+
+    namespace: Namespace
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def head(self, table: str, last: Head | None = None) -> Head | None:
+        """The newest commit; None where there is no table. Two looks at the disk if it is ``last`` still."""
+        log = self._location(table) / "_delta_log"
+        if last is not None and _head(log, last.version) == last and _head(log, last.version + 1) is None:
+            return last
+        names = (commit.stem for commit in log.glob("?" * 20 + ".json"))
+        newest = max(names, default=None)
+        return None if newest is None else _head(log, int(newest))
+
+    def has(self, table: str, commit: Head) -> bool:
+        """Whether the table is the one that had this commit, which is still in its log."""
+        return _head(self._location(table) / "_delta_log", commit.version) == commit
+
+    def query(self, table: str, sql: str, version: int | None = None) -> Iterator[pa.RecordBatch]:
+        """What a SELECT over the table, called ``t`` in it, gives at a version; the newest by default."""
+        opened = self._open(table, version)
+        if opened is None:
+            return
+        query_builder = _deltalake().QueryBuilder().register("t", opened)
+        for batch in query_builder.execute(sql):
+            yield pa.record_batch(batch)
+
+    def rows(self, table: str, sql: str = "SELECT * FROM t") -> list[dict[str, Any]]:
+        """The same as dictionaries, of the newest version."""
+        return [row for batch in self.query(table, sql) for row in batch.to_pylist()]
+
+    def changes(self, table: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
+        """The table's change feed between two versions, both included."""
+        opened = self._open(table, last)
+        if opened is None:
+            return
+        for batch in opened.load_cdf(starting_version=first, ending_version=last):
+            yield pa.record_batch(batch)
+
+    def followable(self, table: str, first: int, last: int) -> bool:
+        """Whether the change feed of these commits tells all that they changed.
+
+        delta-rs takes no account of rows that only a deletion vector removed. False too where a commit is gone.
+        """
+        log = self._location(table) / "_delta_log"
+        try:
+            return all(_tells_all(log / f"{version:020}.json") for version in range(first, last + 1))
+        except FileNotFoundError:
+            return False
+
+    def rows_changed(self, table: str, first: int) -> int:
+        """How many rows the commits from a version on wrote, changed and deleted, by what they say of themselves."""
+        head = self.head(table)
+        log = self._location(table) / "_delta_log"
+        versions = range(first, head.version + 1) if head is not None else ()
+        return sum(_rows_of(log / f"{version:020}.json") for version in versions)
+
+    def committed_at(self, table: str) -> float | None:
+        """When the newest commit was made, in Unix seconds; None where there is no table."""
+        head = self.head(table)
+        return None if head is None else head.file[1] / 1e9
+
+    def first_after(self, table: str, moment: float) -> int:
+        """The first version that was committed after a moment (Unix seconds); the one to come if there is none."""
+        log = self._location(table) / "_delta_log"
+        commits = sorted(log.glob("?" * 20 + ".json"), reverse=True)
+        later = list(itertools.takewhile(lambda commit: commit.stat().st_mtime > moment, commits))
+        if later:
+            return int(later[-1].stem)
+        return int(commits[0].stem) + 1 if commits else 0
+
+    def table_id(self, table: str) -> str | None:
+        """What tells a table from one of its name that was made later; None where there is none."""
+        opened = self._open(table, None)
+        return None if opened is None else str(opened.metadata().id)
+
+    def count(self, table: str) -> int:
+        """How many rows a table has, by what its log says of its files."""
+        opened = self._open(table, None)
+        if opened is None:
+            return 0
+        files = pa.table(opened.get_add_actions(flatten=True))
+        counted = files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * len(files)
+        has_vectors = any(name.lower().startswith(("deletion_vector", "deletionvector")) for name in files.column_names)
+        if has_vectors or None in counted:
+            return int(self.rows(table, "SELECT count(*) AS rows FROM t")[0]["rows"])
+        return sum(counted)
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def ensure(self, table: str, layout: Layout) -> None:
+        """Create a table, unless it is there."""
+        with self.namespace.commit_lock(table):
+            if self.head(table) is None:
+                schema = arrow_schema(layout.columns)
+                _deltalake().DeltaTable.create(
+                    str(self._location(table)), schema=schema, mode="ignore", configuration=layout.properties
+                )
+
+    def append(self, table: str, rows: pa.Table) -> int:
+        """Append rows in one commit; its version."""
+        return self._write(table, rows, "append")
+
+    def replace(self, table: str, rows: pa.Table) -> int:
+        """Put these rows in the place of all, in one commit; its version."""
+        return self._write(table, rows, "overwrite")
+
+    def _write(self, table: str, rows: pa.Table, mode: Any) -> int:
+        deltalake = _deltalake()
+        hooks = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+        with self.namespace.commit_lock(table):
+            opened = deltalake.DeltaTable(str(self._location(table)))
+            deltalake.write_deltalake(opened, rows, mode=mode, post_commithook_properties=hooks)
+            return int(opened.version())
+
+    def _open(self, table: str, version: int | None) -> DeltaTable | None:
+        if self.head(table) is None:
+            return None
+        opened: DeltaTable = _deltalake().DeltaTable(str(self._location(table)), version=version)
+        return opened
+
+    def _location(self, table: str) -> Path:
+        location = self.namespace.location(table)
+        if location is None:
+            msg = f"the tables of {self.namespace.schema} are not on this machine"
+            raise SetupError(msg)
+        return location
+
+
+def arrow_schema(columns: str) -> pa.Schema:
+    """The columns of a layout as an Arrow schema.
+
+    >>> arrow_schema("name STRING, at TIMESTAMP").names
+    ['name', 'at']
+    """
+    parts = re.findall(r"(\w+) ([A-Z]+(?:<[^,]*(?:, [^,<>]*)*>+)?)(?:, |$)", columns)
+    return pa.schema([(name, _TYPES[type_]) for name, type_ in parts])
+
+
+def literal(text: str) -> str:
+    """Text as it stands in the SQL of ``query``."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _head(log: Path, version: int) -> Head | None:
+    try:
+        found = (log / f"{version:020}.json").stat()
+    except FileNotFoundError:
+        return None
+    return Head(version, (found.st_ino, found.st_mtime_ns))
+
+
+def _rows_of(commit: Path) -> int:
+    """The number of rows that a commit is about. One that is gone, or tells of none, counts for nothing."""
+    try:
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    except FileNotFoundError:
+        return 0
+    about: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    metrics = about.get("operationMetrics") or {}
+    for names in (_ROWS_CHANGED, _ROWS_WRITTEN):
+        told = [int(metrics[name]) for name in names if name in metrics]
+        if told:
+            return sum(told)
+    files = (action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True))
+    return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in files)
+
+
+def _tells_all(commit: Path) -> bool:
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    if any("cdc" in action for action in actions):
+        return True
+    files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+    return not any(file.get("deletionVector") and file.get("dataChange", True) for file in files)
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+    except ImportError as error:
+        msg = "deltalake is not installed: pip install 'kaspr-delta[serve]'"
+        raise SetupError(msg) from error
+    return deltalake

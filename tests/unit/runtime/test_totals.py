@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from kaspr_delta.engine.counters import Metric, counter
+from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.system_tables import LocalSystemTables
+
+NOW = datetime.now(timezone.utc)
+READ = counter("table_operations", "users", "keys_retrieved")
+
+
+def batch(resource: str, rows: int, age: timedelta) -> tuple[object, ...]:
+    return (resource, "c", 0, rows, 2 * rows, 0, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
+
+
+def test_what_is_settled_is_read_once_and_all_of_it_counts(tmp_path: Path) -> None:
+    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
+    system = LocalSystemTables(delta)
+    totals = Totals(delta, keep=-1)
+    assert totals.resources == {}
+    system.append(PROGRESS, [batch("agent/a", 5, timedelta(days=3)), batch("agent/a", 1, timedelta(seconds=1))])
+    assert totals.resources["agent/a"]["rows_in"] == 1  # it was too late to be counted: nobody commits days later
+    totals = Totals(delta, keep=-1)
+    for _ in range(2):
+        assert totals.resources["agent/a"]["rows_in"] == 6
+        assert totals.resources["agent/a"]["rows_out"] == 12
+    # Old batches are summed up in one row, and new ones come.
+    system.replace(PROGRESS, [batch("agent/a", 5, timedelta(days=3)), batch("agent/a", 1, timedelta(seconds=1))])
+    system.append(PROGRESS, [batch("agent/a", 10, timedelta()), batch("join/j", 7, timedelta())])
+    assert {name: done["rows_in"] for name, done in totals.resources.items()} == {"agent/a": 16, "join/j": 7}
+    assert totals.resources["agent/a"]["last_batch"] == NOW
+    assert totals.metrics == [Metric("table_operations", {"table": "users", "operation": "keys_retrieved"}, 23)]
