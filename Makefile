@@ -70,7 +70,7 @@ bench: java ## Measure rows per second of every stage
 lock: setup ## Compile requirements-dev.lock and requirements-docs.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
-	  --extra local --extra databricks --extra notebooks --group dev \
+	  --extra local --extra databricks --extra notebooks --extra serve --group dev \
 	  --output-file requirements-dev.lock pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \

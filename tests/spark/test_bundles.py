@@ -5,10 +5,19 @@ In what is shown ``…`` stands for anything: offsets, say, which depend on the 
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
 # The order system is shown by the demo, which has its own tests.
 BUNDLES = ["event-counting", "user-preferences", "windowed-counters"]
 # The one on Kafka is shown in test_kafka.py. What these show is also shown by one application that all shapes share.
-MORE_BUNDLES = ["fraud-detection", "order-entity", "order-totals", "page-views"]
+MORE_BUNDLES = ["fraud-detection", "order-desk", "order-entity", "order-totals", "page-views"]
 
 
 @pytest.mark.parametrize("bundle", [*BUNDLES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_BUNDLES)])
@@ -33,14 +42,72 @@ def test_a_readme_shows_what_its_commands_print(bundle: str, tmp_path: Path, mon
     readme = ROOT / "bundles" / bundle / "README.md"
     commands = [command for block in blocks(readme, "console") for command in block.commands()]
     assert any(shown for _, shown in commands)
-    for command, shown in commands:
-        name, *arguments = shlex.split(command)
-        assert name == "kaspr-delta"
-        result = CliRunner().invoke(application, arguments, catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        if shown:
-            printed = result.stdout.splitlines()
-            assert shows(shown, printed), f"{command}\n{result.stdout}"
+    with contextlib.ExitStack() as stack:
+        servers = Servers(stack)
+        for command, shown in commands:
+            if command.endswith(" &"):
+                servers.start(command.removesuffix(" &"))
+            elif command.startswith("curl "):
+                servers.ask(command, shown)
+            else:
+                printed = output_of(command)
+                assert not shown or shows(shown, printed.splitlines()), f"{command}\n{printed}"
+
+
+def output_of(command: str) -> str:
+    """What a command of a README prints."""
+    name, *arguments = shlex.split(command)
+    assert name == "kaspr-delta"
+    result = CliRunner().invoke(application, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return str(result.stdout)
+
+
+@dataclass
+class Servers:
+    """Servers that a README starts, each at a free port in the place of the one that is written there."""
+
+    stack: contextlib.ExitStack
+    ports: dict[str, int] = field(default_factory=dict)
+
+    def start(self, command: str) -> None:
+        """Start a server in a process of its own, which is there once its tables can be read."""
+        found = re.search(r"--port (\d+)", command)
+        assert found is not None
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.ports[found[1]] = port = free.getsockname()[1]
+        arguments = shlex.split(command.replace(found[1], str(port)).replace("kaspr-delta", "kaspr_delta", 1))
+        process = subprocess.Popen([sys.executable, "-m", *arguments])  # noqa: S603
+        self.stack.callback(stop, process)
+        deadline = time.monotonic() + 120
+        while not is_ready(port):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def ask(self, command: str, shown: list[str]) -> None:
+        """Ask a server until it answers as is shown: what was committed just now may take it a moment."""
+        for written, port in self.ports.items():
+            command = command.replace(f"localhost:{written}", f"localhost:{port}")
+        deadline = time.monotonic() + 20
+        while True:
+            asked = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+            if shows(shown, asked.stdout.splitlines()):
+                return
+            assert time.monotonic() < deadline, f"{command}\n{asked.stdout}"
+            time.sleep(0.2)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 0
+
+
+def is_ready(port: int) -> bool:
+    try:
+        return bool(httpx.get(f"http://localhost:{port}/healthz").json()["ready"])
+    except httpx.TransportError:
+        return False
 
 
 def test_every_bundle_is_tested() -> None:

@@ -24,6 +24,21 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = str(ROOT / "bundles" / "order-system")
 
 
+COPY = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata:
+  name: copy
+  labels: {kaspr.io/app: order-system}
+spec:
+  input: {topic: {name: raw-orders}}
+  output: {topics: [{name: copied-orders, keySelector: {python: "def key(value): return value['order_id']"}}]}
+  processors:
+    pipeline: [same]
+    operations: [{name: same, map: {python: "def same(value): return {**value, 'order_id': context['event'].key}"}}]
+"""
+
+
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:  # noqa: ARG001  started here
     """A warehouse on which the application ran, all by commands."""
@@ -107,6 +122,16 @@ def test_a_continuous_run_takes_up_records_and_ends_on_sigterm(tmp_path: Path, w
             assert time.monotonic() < deadline, log.read_text()
             assert running.poll() is None, log.read_text()
             time.sleep(1)
+        # What is applied and deleted meanwhile is taken up too.
+        (tmp_path / "copy.yaml").write_text(COPY)
+        kaspr("apply", "-f", str(tmp_path / "copy.yaml"), "--warehouse", warehouse)
+        kaspr("produce", "raw-orders", "--warehouse", warehouse, text=json.dumps({**order, "key": "O8"}))
+        while "O8" not in kaspr("consume", "copied-orders", "--warehouse", warehouse).stdout:
+            assert time.monotonic() < deadline, log.read_text()
+            assert running.poll() is None, log.read_text()
+            time.sleep(1)
+        kaspr("delete", "kagent", "copy", "--purge", "--warehouse", warehouse)
+        assert "copy" not in kaspr("get", "kagents", "--warehouse", warehouse).stdout
     finally:
         running.send_signal(signal.SIGTERM)
         code = running.wait(timeout=120)

@@ -187,8 +187,8 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
         patched.setattr("kaspr_delta.engine.query.STATE_FORMAT", 2)
         with pytest.raises(ResourceFailedError, match=r"join/inner has format 1, .* keeps format 2: use the version"):
             app.run(only=[INNER])
-    monkeypatch.setattr("kaspr_delta.runtime.registry.WAREHOUSE_FORMAT", 3)
-    with pytest.raises(SetupError, match="kept in format 2"):
+    monkeypatch.setattr("kaspr_delta.runtime.registry.WAREHOUSE_FORMAT", 4)
+    with pytest.raises(SetupError, match="kept in format 3"):
         Application.open(warehouse=warehouse.folder / "wh", spark=warehouse.spark)
 
 

@@ -18,8 +18,10 @@ from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.rebuild import rebuild
 from kaspr_delta.cli.records import consume, dead_letters, produce
+from kaspr_delta.cli.resources import apply, describe, get
 from kaspr_delta.cli.run import run
 from kaspr_delta.cli.schema import schema
+from kaspr_delta.cli.serve import serve
 from kaspr_delta.cli.status import status
 from kaspr_delta.cli.table import table
 from kaspr_delta.cli.validate import validate
@@ -32,24 +34,13 @@ application = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for command in (
-    demo,
-    validate,
-    plan,
-    run,
-    produce,
-    consume,
-    table,
-    export,
-    status,
-    dead_letters,
-    rebuild,
-    delete,
-    deploy,
-    logs,
-    schema,
-    doctor,
-):
+COMMANDS = (
+    *(demo, validate, plan, run),
+    *(apply, get, describe, delete),
+    *(produce, consume, table, export, status, dead_letters, rebuild),
+    *(serve, deploy, logs, schema, doctor),
+)
+for command in COMMANDS:
     application.command(command.__name__.replace("_", "-"))(command)
 
 

@@ -29,7 +29,7 @@ _LONGEST_NAME = 30
 
 def has_web_views(plan: Plan) -> bool:
     """Whether there is something to serve."""
-    return any(ref.kind == "webview" for ref in plan.not_run)
+    return bool(plan.web_views) or any(ref.kind == "webview" for ref, _ in plan.waiting)
 
 
 def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:

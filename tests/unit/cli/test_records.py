@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.cli.records import json_line, read_lines
+from kaspr_delta.cli.records import read_lines
 from kaspr_delta.errors import UsageError
+from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.table_text import hashable
 from tests.unit.cli.conftest import Kaspr
 

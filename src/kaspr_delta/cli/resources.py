@@ -1,0 +1,235 @@
+"""``kaspr-delta apply``, ``get`` and ``describe``: applied resources, with the habits of kubectl."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kaspr_delta.cli.completion import complete_kind, complete_name
+from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.progress import console
+from kaspr_delta.errors import NotFoundError
+from kaspr_delta.runtime.kubectl import age, columns, described, yaml_text
+from kaspr_delta.spec.diagnostics import Severity
+from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
+from kaspr_delta.spec.loader import LoadedManifests, load_path, load_text
+from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    from kaspr_delta.runtime.events import Event
+    from kaspr_delta.runtime.registry import Registry
+    from kaspr_delta.runtime.standing import Facts, Standing
+
+_EVENTS = {"event", "events", "ev"}
+
+
+class ResourceOutput(str, Enum):
+    """The forms in which resources are shown."""
+
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def apply(
+    context: typer.Context,
+    files: Annotated[
+        list[str],
+        typer.Option("--filename", "-f", metavar="PATH|-", help="A manifest, a folder, or - for input."),
+    ],
+    prune: Annotated[  # noqa: FBT002
+        bool, typer.Option("--prune", help="Delete what was applied from these files and is no longer in them.")
+    ] = False,
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Add resources to their applications, or change those that are there. The order does not matter.
+
+    Data are left alone, and whatever refers to something that is not there waits for it. A `run --continuous` or
+    `serve` that goes on takes up the change within seconds. Manifests with an error change nothing.
+
+    For example:
+
+        kaspr-delta apply -f bundles/order-system
+        kaspr-delta apply -f bundles/order-system/join.yaml -f bundles/order-system/tables.yaml
+    """
+    from kaspr_delta.runtime.applying import apply_manifests
+
+    target = Target.of(context, warehouse, app)
+    for file in files:
+        path = None if file == "-" else Path(file)
+        outcomes, findings = apply_manifests(
+            Warehouse(target.place), _load(path), app=target.app, path=path if prune else None
+        )
+        for finding in findings:
+            if finding.severity is Severity.WARNING:
+                console().print(str(finding), style="yellow", markup=False)
+        for outcome in outcomes:
+            typer.echo(f"{outcome.kind.lower()}.kaspr.io/{outcome.name} {outcome.what}")
+
+
+def get(  # noqa: PLR0913, PLR0917  one parameter an option
+    context: typer.Context,
+    kinds: Annotated[
+        str, typer.Argument(metavar="KIND[,KIND]|all|events", help="Kinds, called as with kubectl: kj, ktables …")
+    ],
+    name: Annotated[str | None, typer.Argument(help="Only the resource of that name.")] = None,
+    output: Annotated[ResourceOutput | None, typer.Option("--output", "-o", help="More columns, JSON or YAML.")] = None,
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """List applied resources: whether all they need is there, their rows, and how far they are behind.
+
+    ROWS are the rows of a table or of a join's result, else what was taken in; LAG is what was not read yet.
+
+    For example:
+
+        kaspr-delta get kj
+        kaspr-delta get all
+        kaspr-delta get ktable orders -o yaml
+    """
+    registry, schema, place = _opened(context, warehouse, app)
+    if kinds.lower() in _EVENTS:
+        _print_events(sorted(registry.events()), output)
+        return
+    everything = list(_standings(registry, schema, place))
+    wanted = KINDS_BY_COMMAND if kinds == "all" else tuple(kind_called(kind) for kind in kinds.split(","))
+    chosen = [one for kind in wanted for one in everything if one.document.kind == kind]
+    if name is not None:
+        chosen = [_named(chosen, wanted[0], name)]
+    if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
+        plain = [one.resource for one in chosen]
+        shown = plain[0] if name is not None else {"apiVersion": "v1", "kind": "List", "items": plain}
+        typer.echo(yaml_text(shown).rstrip() if output is ResourceOutput.YAML else json.dumps(shown, indent=2))
+    elif not chosen:
+        console().print("No resources found", markup=False)
+    else:
+        blocks = (_table(chosen, kind, wide=output is not None, prefixed=len(wanted) > 1) for kind in wanted)
+        typer.echo("\n\n".join(filter(None, blocks)))
+
+
+def describe(
+    context: typer.Context,
+    kind: Annotated[
+        str, typer.Argument(help="A kind, called as with kubectl: kjoin, ktable …", autocompletion=complete_kind)
+    ],
+    name: Annotated[str, typer.Argument(help="The resource's name.", autocompletion=complete_name)],
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Show a resource: what was applied, how it stands, and what happened to what it refers to.
+
+    For example:
+
+        kaspr-delta describe kjoin orders-products-join
+    """
+    from kaspr_delta.runtime.standing import events_of
+
+    registry, schema, place = _opened(context, warehouse, app)
+    full = kind_called(kind)
+    one = _named([one for one in _standings(registry, schema, place) if one.document.kind == full], full, name)
+    resource = one.resource
+    metadata = resource.pop("metadata")
+    head = {"name": metadata.pop("name"), "namespace": metadata.pop("namespace")}
+    head |= {name: metadata.pop(name, None) for name in ("labels", "annotations")}
+    ordered = {**head, "apiVersion": resource.pop("apiVersion"), "kind": resource.pop("kind"), "metadata": metadata}
+    for line in described({**ordered, **resource}):
+        typer.echo(line)
+    events = events_of(registry.events(), one.document)
+    typer.echo("Events:" if events else "Events:  <none>")
+    if events:
+        rows = [(one.type, one.reason, age(one.at), "kaspr-delta", one.message) for one in events]
+        heading = ("Type", "Reason", "Age", "From", "Message")
+        for line in columns(heading, [tuple("-" * len(title) for title in heading), *rows]):
+            typer.echo(f"  {line}")
+
+
+def _load(path: Path | None) -> LoadedManifests:
+    return load_text(sys.stdin.read(), "standard input") if path is None else load_path(path)
+
+
+def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> tuple[Registry, str, Warehouse]:
+    from kaspr_delta.runtime.applying import registry_of
+
+    target = Target.of(context, warehouse, app)
+    place = Warehouse(target.place)
+    schema = place.applied_schema(target.app)
+    return registry_of(place, schema), schema, place
+
+
+def _standings(registry: Registry, schema: str, place: Warehouse) -> Iterator[Standing]:
+    from kaspr_delta.runtime.facts import facts_of
+    from kaspr_delta.runtime.standing import plan_of, standings
+
+    documents = registry.documents()
+    plan = plan_of(documents, schema)
+    facts: Facts = facts_of(place, schema, plan)
+    yield from standings(documents, plan, facts)
+
+
+def _named(among: Iterable[Standing], kind: str, name: str) -> Standing:
+    known = {one.document.name: one for one in among}
+    if name not in known:
+        raise NotFoundError.among(short_kind(kind), name, known)
+    return known[name]
+
+
+def _table(chosen: list[Standing], kind: str, *, wide: bool, prefixed: bool) -> str:
+    rows = [one for one in chosen if one.document.kind == kind]
+    if not rows:
+        return ""
+    shown = {**_COLUMNS[kind == "KasprApp"], **(_WIDE if wide else {})}
+    heading = ("NAME", *shown)
+    prefix = f"{kind.lower()}.kaspr.io/" if prefixed else ""
+    return "\n".join(
+        columns(heading, [(prefix + one.document.name, *(of(one) for of in shown.values())) for one in rows])
+    )
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else str(number)
+
+
+_READY: dict[str, Callable[[Standing], str]] = {"READY": lambda one: str(one.ready)}
+_AGE: dict[str, Callable[[Standing], str]] = {"AGE": lambda one: age(one.document.created)}
+# Of an application, and of what belongs to one.
+_COLUMNS: dict[bool, dict[str, Callable[[Standing], str]]] = {
+    True: {"VERSION": lambda one: str(one.status["kasprVersion"]), **_READY, **_AGE},
+    False: {**_READY, "ROWS": lambda one: _count(one.rows), "LAG": lambda one: _count(one.lag), **_AGE},
+}
+_WIDE: dict[str, Callable[[Standing], str]] = {
+    "APP": lambda one: one.application,
+    "DELTA NAME": lambda one: one.keeps or "<none>",
+    "GENERATION": lambda one: str(one.document.generation),
+    "HASH": lambda one: str(one.status["hash"]),
+    "WAITS FOR": lambda one: one.waits or "<none>",
+}
+
+
+def _print_events(events: list[Event], output: ResourceOutput | None) -> None:
+    if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
+        plain = [
+            {
+                "type": event.type,
+                "reason": event.reason,
+                "involvedObject": {"kind": event.kind, "name": event.name},
+                "message": event.message,
+                "lastTimestamp": f"{event.at:%Y-%m-%dT%H:%M:%SZ}",
+            }
+            for event in events
+        ]
+        shown = {"apiVersion": "v1", "kind": "List", "items": plain}
+        typer.echo(yaml_text(shown).rstrip() if output is ResourceOutput.YAML else json.dumps(shown, indent=2))
+        return
+    rows = [
+        (age(event.at), event.type, event.reason, f"{event.kind.lower()}/{event.name}", event.message)
+        for event in events
+    ]
+    for line in columns(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows):
+        typer.echo(line)

@@ -1,0 +1,81 @@
+"""``kaspr-delta serve``: web views, status and metrics over HTTP."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.progress import console
+from kaspr_delta.spec.loader import load_path
+from kaspr_delta.storage.namespace import Warehouse
+
+TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  where the token is, not what it is
+_PORT_VARIABLE = "DATABRICKS_APP_PORT"
+_SQL_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
+
+
+def serve(  # noqa: PLR0913, PLR0917  one parameter an option
+    context: typer.Context,
+    path: Annotated[Path | None, typer.Argument(help="Manifests to apply first: a file or a folder.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help=f"Where to listen. [env var: {_PORT_VARIABLE}; default: 8080]", min=0, max=65535
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
+    root_path: Annotated[str, typer.Option(help="The prefix under which a proxy shows the server.")] = "",
+    behind_proxy: Annotated[  # noqa: FBT002
+        bool, typer.Option("--behind-proxy", help="Believe a proxy's headers: who asks, from where, by which scheme.")
+    ] = False,
+    sql_warehouse: Annotated[
+        str, typer.Option(metavar="ID", help=f"Reads tables of Unity Catalog. [env var: {_SQL_VARIABLE}]")
+    ] = "",
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
+) -> None:
+    """Serve the web views of an application, pages at /ui/, /status/, /metrics and /openapi.json, until stopped.
+
+    Nothing is run here, and Spark is not started: tables are read as they are, and what is applied, changed or deleted
+    meanwhile is taken up. Over Unity Catalog the manifests of PATH are not applied, but served as they are. With the
+    environment variable KASPR_DELTA_TOKEN each request must bring that bearer token.
+
+    For example:
+
+        kaspr-delta serve bundles/event-counting --port 8080
+    """
+    from kaspr_delta.runtime.applying import apply_manifests, documents_in
+    from kaspr_delta.web.server import Address, web_application
+    from kaspr_delta.web.server import serve as serve_at
+
+    target = Target.of(context, warehouse, app)
+    place = Warehouse(target.place)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    chosen, documents = target.app, None
+    if path is not None and place.is_unity:  # who serves there may read, and need not be allowed to write
+        documents = documents_in(load_path(path), target.app)
+    elif path is not None:
+        outcomes, _ = apply_manifests(place, load_path(path), app=target.app, path=path)
+        chosen = chosen or outcomes[0].application
+    namespace = place.namespace(place.applied_schema(chosen))
+    application = web_application(
+        namespace,
+        documents=documents,
+        sql_warehouse=sql_warehouse or os.environ.get(_SQL_VARIABLE, ""),
+        token=os.environ.get(TOKEN_VARIABLE, ""),
+        behind_proxy=behind_proxy,
+    )
+    chosen_port = int(os.environ.get(_PORT_VARIABLE, "8080")) if port is None else port
+    site = application.served.site.plan
+
+    def listening(at: int) -> None:
+        console().print(f"serving {site.application} at http://{host}:{at}{root_path}", style="dim", markup=False)
+        for view in site.web_views:
+            console().print(f"  {view.method} {view.path}  {view.description}".rstrip(), style="dim", markup=False)
+
+    serve_at(application, Address(host, chosen_port, root_path, behind_proxy), listening)

@@ -1,0 +1,89 @@
+"""Answers: what a web view says, and what the server itself says when it cannot ask one (RFC 9457)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from kaspr_delta.serde import json_text
+
+JSON, TEXT, BYTES = "application/json", "text/plain", "application/octet-stream"
+PROBLEM = "application/problem+json"
+_NO_BODY = frozenset({204, 205, 304})
+_LOWEST, _HIGHEST = 200, 599
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[^\x00\r\n]*")
+# The server says these itself: with another value the next answer on the connection could not be read.
+_OWN = frozenset({"content-length", "transfer-encoding", "connection"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response: names of headers are small, the body is ready to be sent."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    @classmethod
+    def of(cls, status: int, headers: Iterable[tuple[str, str]], value: Any, content_type: str | None = None) -> Answer:
+        """A value as a response. Without a content type text is text, bytes are bytes, and the rest is JSON.
+
+        Raises TypeError for a value that the content type cannot carry, and SerializationError for what is no JSON.
+        """
+        body, kind = (b"", None) if status in _NO_BODY else _encoded(value, content_type)
+        given = [(name.lower(), value) for name, value in headers if name.lower() not in _OWN]
+        if kind is not None and not any(name == "content-type" for name, _ in given):
+            given.append(("content-type", kind))
+        return cls(status, tuple(given), body)
+
+
+def problem(status: int, detail: str, headers: Iterable[tuple[str, str]] = ()) -> Answer:
+    """What is wrong with a request, or with the server, as a JSON problem."""
+    told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return Answer(status, (*headers, ("content-type", PROBLEM)), json.dumps(told).encode())
+
+
+def checked_status(selected: Any) -> int:
+    """What a statusCodeSelector returned. Raises ValueError."""
+    if isinstance(selected, int) and not isinstance(selected, bool) and _LOWEST <= selected <= _HIGHEST:
+        return int(selected)
+    msg = f"statusCodeSelector must return a number from {_LOWEST} to {_HIGHEST}, not {selected!r}"
+    raise ValueError(msg)
+
+
+def checked_headers(selected: Any) -> tuple[tuple[str, str], ...]:
+    """What a headersSelector returned: a mapping, or pairs. Raises ValueError, and TypeError for what is neither."""
+    pairs = selected.items() if isinstance(selected, Mapping) else selected or ()
+    found = tuple((str(name), str(value)) for name, value in pairs)
+    for name, value in found:
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            msg = f"headersSelector returned the header {name!r}: {value!r}, which no response can have"
+            raise ValueError(msg)
+        value.encode("latin-1")  # UnicodeEncodeError, which is a ValueError
+    return found
+
+
+def _encoded(value: Any, content_type: str | None) -> tuple[bytes, str]:
+    chosen = content_type or _type_of(value)
+    match chosen, value:
+        case "application/json", _:
+            return json_text.value_text(value).encode(), JSON
+        case "application/octet-stream", bytes() | None:
+            return value or b"", BYTES
+        case _, str() | None:
+            text = (value or "").encode()  # UnicodeEncodeError, which is a ValueError, for half of a surrogate pair
+            return text, BYTES if chosen == BYTES else f"{chosen}; charset=utf-8"
+    msg = f"the body of a {chosen} response is text, not {type(value).__name__}"
+    raise TypeError(msg)
+
+
+def _type_of(value: Any) -> str:
+    """The content type of a value that has none chosen for it."""
+    if value is None or isinstance(value, str):
+        return TEXT
+    return BYTES if isinstance(value, bytes) else JSON

@@ -1,0 +1,289 @@
+"""A copy of a table for reads by key: sorted files beside it, and what the change feed has told since.
+
+A read takes microseconds, whatever the size of the table; memory holds what changed lately, the rest is on disk. The
+feed names the keys that a commit touched and their new values. Where it cannot be believed, because a key has several
+rows, say, the table is asked; where it cannot be followed at all, the copy is made anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.storage.delta_rs import DeltaRs, Head, literal
+from kaspr_delta.web.sorted_run import Place, Row, SortedRun, as_table, best_of, rows_of
+
+_log = logging.getLogger(__name__)
+# How many bytes of rows are sorted at once, changed rows are held in memory, and files of changed rows are kept.
+_RUN_BYTES = 64 * 2**20
+_RECENT_ROWS = 20_000
+_MOST_CHANGES = 32
+# More changes than this in one look at the feed: the copy is made anew.
+_MANY_CHANGES = 200_000
+# Seconds until the next try where a table cannot be copied, as on a full disk.
+_LONGEST_PAUSE = 60.0
+# Keys that are asked for in one query.
+_KEYS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The table at one version: rows as they were copied, changed rows in files, the newest last, and in memory.
+
+    ``doubtful`` are places that have several rows: what the feed tells of them is not all there is to say.
+    """
+
+    head: Head
+    base: tuple[SortedRun, ...] = ()
+    changed: tuple[SortedRun, ...] = ()
+    recent: dict[tuple[str, int], Row] = field(default_factory=dict)
+    doubtful: frozenset[tuple[str, int]] = frozenset()
+
+    def rows(self, key: str, start: int) -> list[Row]:
+        """The rows of a place: one, or none, or, as far as nothing changed since the copy, those there are."""
+        known = self.recent.get((key, start))
+        if known is None:
+            known = next((run_rows[0] for run in reversed(self.changed) if (run_rows := run.find(key, start))), None)
+        if known is not None:
+            return [known] if known.value is not None else []
+        return [row for run in self.base for row in run.find(key, start)]
+
+    def value(self, key: str, start: int) -> str | None:
+        """The value at a place; None where there is none."""
+        rows = self.rows(key, start)
+        return max(rows, key=lambda row: row.rank).value if rows else None
+
+    def all(self) -> dict[tuple[str, int], Row]:
+        """All rows by their places."""
+        found: dict[tuple[str, int], Row] = {}
+        for row in itertools.chain.from_iterable(self.base):
+            place = row[:2]
+            if place not in found or found[place].rank < row.rank:
+                found[place] = row
+        for row in itertools.chain.from_iterable(self.changed):
+            found[row[:2]] = row
+        found.update(self.recent)
+        return {place: row for place, row in found.items() if row.value is not None}
+
+
+class LocalCopy:
+    """A table that somebody keeps writing, as it is now. ``refresh`` is called by one thread, reads by any.
+
+    Until it was first refreshed each read is a query.
+    """
+
+    def __init__(self, delta: DeltaRs, plan: TablePlan, folder: Path | None = None) -> None:
+        self.delta = delta
+        self.plan = plan
+        self._folder = Path(tempfile.mkdtemp(prefix="kaspr-delta-", dir=folder))
+        self._numbers = itertools.count()
+        self._state: State | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether reads are answered by the copy."""
+        return self._state is not None
+
+    def close(self) -> None:
+        """Remove the files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # -- reading: a TableReader -----------------------------------------------------------------------------------
+
+    def fetch(self, places: Collection[Place]) -> dict[Place, str]:
+        """The values of those of the places that are filled."""
+        state = self._state
+        if state is None:
+            best = best_of(self._query(_as_pair(place) for place in places))
+            found = {place: best.get(_as_pair(place)) for place in places}
+            return {place: row.value for place, row in found.items() if row is not None and row.value is not None}
+        values = {place: state.value(*_as_pair(place)) for place in places}
+        return {place: value for place, value in values.items() if value is not None}
+
+    def scan(self, start: int | None) -> dict[Place, str]:
+        """All rows, or those of the window that begins there."""
+        state = self._state
+        rows = best_of(itertools.chain.from_iterable(map(rows_of, self._batches()))) if state is None else state.all()
+        found = {place: row.value for place, row in rows.items() if row.value is not None}
+        if start is None:
+            return {key: value for (key, _), value in found.items()}
+        return {Cell(key, begins): value for (key, begins), value in found.items() if begins == start}
+
+    # -- following --------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Take up what was committed; whether there was anything."""
+        state = self._state
+        head = self.delta.head(self.plan.state, None if state is None else state.head)
+        if head is None:
+            self._state = None
+            return False
+        if state is None or state.head != head:
+            goes_on = state is not None and self.delta.has(self.plan.state, state.head)
+            followed = self._followed(state, head) if state is not None and goes_on else None
+            self._state = self._copied(head) if followed is None else followed
+            return True
+        return False
+
+    def _copied(self, head: Head) -> State:
+        """The whole table, in files of a bounded size. Rows stay Arrow's: other threads go on meanwhile."""
+        before = list(self._folder.iterdir())
+        runs, part = list[SortedRun](), list[pa.Table]()
+        for batch in self._batches(head.version):
+            part.append(batch)
+            if sum(table.nbytes for table in part) >= _RUN_BYTES:
+                runs.append(self._written(pa.concat_tables(part)))
+                part.clear()
+        if part:
+            runs.append(self._written(pa.concat_tables(part)))
+        for file in before:  # mapped files live as long as somebody reads them
+            file.unlink(missing_ok=True)
+        return State(head, tuple(runs))
+
+    def _followed(self, state: State, head: Head) -> State | None:
+        """The state after newer commits, by the change feed; None where that does not tell all."""
+        first = state.head.version + 1
+        if head.version < first or not self.delta.followable(self.plan.state, first, head.version):
+            return None
+        commits: dict[int, list[tuple[str, Row]]] = {}
+        count = 0
+        for batch in self.delta.changes(self.plan.state, first, head.version):
+            kinds, versions = (batch.column(name).to_pylist() for name in ("_change_type", "_commit_version"))
+            for kind, version, row in zip(kinds, versions, rows_of(self._texts(batch)), strict=True):
+                commits.setdefault(version, []).append((kind, row))
+            count += batch.num_rows
+            if count > _MANY_CHANGES:
+                return None
+        for version in sorted(commits):
+            state = _changed(state, commits[version])
+        if state.doubtful:
+            asked = best_of(self._query(state.doubtful, head.version))
+            gone = {place: Row(*place, None, None) for place in state.doubtful}
+            state = State(head, state.base, state.changed, {**state.recent, **gone, **asked}, state.doubtful)
+        if len(state.recent) > _RECENT_ROWS:
+            if len(state.changed) >= _MOST_CHANGES:
+                return None
+            written = self._written(as_table(list(state.recent.values())))
+            return State(head, state.base, (*state.changed, written), {}, state.doubtful)
+        return State(head, state.base, state.changed, state.recent, state.doubtful)
+
+    def _written(self, rows: pa.Table) -> SortedRun:
+        return SortedRun.write(self._folder / f"{next(self._numbers)}.arrow", rows)
+
+    def _batches(self, version: int | None = None, condition: str = "true") -> Iterator[pa.Table]:
+        """The table's rows at a version, with the columns of Row."""
+        windows = ', "window_start"' if self.plan.window else ""
+        sql = f'SELECT "key", "value", "timestamp"{windows} FROM t WHERE {condition}'  # noqa: S608
+        for batch in self.delta.query(self.plan.state, f'{sql} AND "key" IS NOT NULL', version):
+            rows = self._texts(batch)
+            yield rows.filter(pc.is_valid(rows["value"]))
+
+    def _query(self, places: Iterable[tuple[str, int]], version: int | None = None) -> Iterator[Row]:
+        wanted = set(places)
+        keys = iter(sorted({key for key, _ in wanted}))
+        while some := list(itertools.islice(keys, _KEYS)):
+            listed = ", ".join(map(self._literal, some))
+            for batch in self._batches(version, f'"key" IN ({listed})'):
+                yield from (row for row in rows_of(batch) if row[:2] in wanted)
+
+    def _texts(self, batch: pa.RecordBatch) -> pa.Table:
+        """The rows of a batch as text. A value that is JSON's null is none, nor is that of a row without a key."""
+        keys, values = (self._text(batch, name) for name in ("key", "value"))
+        nothing = pc.is_null(keys)
+        if self.plan.serializers.value == "json":
+            nothing = pc.or_(nothing, pc.fill_null(pc.equal(values, "null"), fill_value=False))
+        starts = pa.array([0] * batch.num_rows, pa.int64())
+        if self.plan.window:
+            starts = pc.fill_null(pc.divide(_microseconds(batch.column("window_start")), 1_000), 0)
+        columns = (
+            pc.fill_null(keys, ""),
+            starts,
+            _microseconds(batch.column("timestamp")),
+            pc.if_else(nothing, pa.scalar(None, pa.string()), values),
+        )
+        return pa.table(dict(zip(Row._fields, columns, strict=True)))
+
+    def _text(self, batch: pa.RecordBatch, column: str) -> pa.Array:
+        values = batch.column(column)
+        if getattr(self.plan.serializers, column) != "raw":
+            return values.cast(pa.string())
+        encoded = (None if value is None else base64.b64encode(value).decode() for value in values.to_pylist())
+        return pa.array(encoded, pa.string())
+
+    def _literal(self, key: str) -> str:
+        if self.plan.serializers.key == "raw":
+            return f"X'{base64.b64decode(key).hex()}'"
+        return literal(key)
+
+
+@dataclass
+class Follower:
+    """A thread that keeps copies fresh."""
+
+    every: float = 0.1
+    _copies: list[LocalCopy] = field(default_factory=list, init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _threads: list[threading.Thread] = field(default_factory=list, init=False)
+
+    def follow(self, copy: LocalCopy) -> None:
+        """Keep a copy fresh until the end. A table that takes long to be copied holds up no other one."""
+        thread = threading.Thread(target=self._keep_fresh, args=(copy,), name=f"copy of {copy.plan.name}", daemon=True)
+        self._copies.append(copy)
+        self._threads.append(thread)
+        thread.start()
+
+    def close(self) -> None:
+        """Stop, and remove the copies' files."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=5)
+        for copy in self._copies:
+            copy.close()
+
+    def _keep_fresh(self, copy: LocalCopy) -> None:
+        pause = self.every
+        while not self._stop.wait(pause):
+            try:
+                copy.refresh()
+                pause = self.every
+            except Exception:  # noqa: BLE001  a table may be dropped or made anew at any time: a later look tells
+                pause = min(10 * pause, _LONGEST_PAUSE)
+                _log.warning("the copy of %s could not be brought up to date", copy.plan.name, exc_info=True)
+
+
+def _changed(state: State, changes: Iterable[tuple[str, Row]]) -> State:
+    """The state after one commit, whose changes are given in no order."""
+    removed: dict[tuple[str, int], int] = {}
+    added: dict[tuple[str, int], list[Row]] = {}
+    for kind, row in changes:
+        if kind in {"delete", "update_preimage"}:
+            removed[row[:2]] = removed.get(row[:2], 0) + 1
+        else:
+            added.setdefault(row[:2], []).append(row)
+    recent, doubtful = dict(state.recent), set(state.doubtful)
+    for place in removed.keys() | added.keys():
+        rows = added.get(place, [])
+        if len(state.rows(*place)) != removed.get(place, 0) or len(rows) > 1:
+            doubtful.add(place)
+        recent[place] = max(rows, key=lambda row: row.rank) if rows else Row(*place, None, None)
+    return State(state.head, state.base, state.changed, recent, frozenset(doubtful))
+
+
+def _microseconds(moments: pa.Array) -> pa.Array:
+    return moments.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+
+
+def _as_pair(place: Place) -> tuple[str, int]:
+    return (place.key, place.start) if isinstance(place, Cell) else (place, 0)

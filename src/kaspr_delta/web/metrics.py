@@ -1,0 +1,133 @@
+"""Metrics for Prometheus, by Kaspr's names: what all runs have counted, and what this server does itself."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter as Counts
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from kaspr_delta import __version__
+from kaspr_delta.engine.counters import LABELS
+from kaspr_delta.engine.counters import Metric as Counted
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.runtime.report import Status
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+_COMMON = ("app_name", "worker_name")
+# What Kaspr puts before the names of tables and topics in these metrics' labels.
+_PREFIXES = {("table_operations", "table"): "table.", ("topic_messages_sent", "topic"): "topic."}
+_HELP = {
+    "table_operations": "Keys that functions read, wrote and deleted",
+    "messages_received_per_topic": "Records that agents took from a topic",
+    "topic_messages_sent": "Records that were put on a topic",
+}
+
+
+@dataclass
+class Metrics:
+    """What ``/metrics`` says. ``status`` and ``key_counts`` (rows by table) are asked at every scrape."""
+
+    plan: Callable[[], Plan]
+    status: Callable[[], Status]
+    key_counts: Callable[[], dict[str, int]]
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    _worker: str = field(default_factory=socket.gethostname)
+
+    def __post_init__(self) -> None:
+        self.codes = Counter(
+            "kaspr_http_status_codes", "Answers by their status", (*_COMMON, "status_code"), registry=self.registry
+        )
+        self.latency = Histogram("kaspr_http_latency", "Seconds until an answer", _COMMON, registry=self.registry)
+        self._here: Counts[tuple[str, ...]] = Counts()
+        self.registry.register(_Collected(self))
+
+    def answered(self, status: int, seconds: float) -> None:
+        """An answer was given."""
+        self.codes.labels(*self._labels, str(status)).inc()
+        self.latency.labels(*self._labels).observe(seconds)
+
+    def used(self, table: str, operation: str, times: int) -> None:
+        """A web view did something with a table."""
+        self._here["table_operations", table, operation] += times
+
+    def sent(self, topic: str, records: int) -> None:
+        """A web view put records on a topic."""
+        self._here["topic_messages_sent", topic] += records
+
+    def text(self) -> bytes:
+        """The metrics as Prometheus reads them."""
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """All but those of HTTP, as of now."""
+        status, plan = self.status(), self.plan()
+        yield from self._counted([*status.metrics, *self._counted_here()])
+        keys = GaugeMetricFamily("kaspr_table_key_count", "Rows of a table", labels=(*_COMMON, "table"))
+        for table, count in sorted(self.key_counts().items()):
+            keys.add_metric((*self._labels, f"table.{table}"), count)
+        yield keys
+        yield from self._of_resources(status)
+        health = GaugeMetricFamily("kaspr_health", "0: in order", labels=_COMMON)
+        health.add_metric(self._labels, 0)
+        yield health
+        about = GaugeMetricFamily(
+            "kaspr_app_info", "About the application", labels=(*_COMMON, "group_id", "kaspr_version", "kms_enabled")
+        )
+        about.add_metric((*self._labels, plan.application_id, __version__, "false"), 1)
+        yield about
+
+    @property
+    def _labels(self) -> tuple[str, str]:
+        return self.plan().application_id, self._worker
+
+    def _counted_here(self) -> Iterator[Counted]:
+        for (name, *labels), times in sorted(self._here.copy().items()):
+            yield Counted(name, dict(zip(LABELS[name], labels, strict=True)), times)
+
+    def _counted(self, counted: list[Counted]) -> Iterator[Metric]:
+        for name, labels in LABELS.items():
+            family = CounterMetricFamily(f"kaspr_{name}", _HELP.get(name, name), labels=(*_COMMON, *labels))
+            sums: dict[tuple[str, ...], int] = {}
+            for one in counted:
+                if one.name == name:
+                    values = tuple(_PREFIXES.get((name, label), "") + one.labels.get(label, "") for label in labels)
+                    sums[values] = sums.get(values, 0) + one.value
+            for values, times in sums.items():
+                family.add_metric((*self._labels, *values), times)
+            yield family
+        for total, name in _TOTALS.items():
+            family = CounterMetricFamily(f"kaspr_{total}", _HELP[name], labels=_COMMON)
+            family.add_metric(self._labels, sum(one.value for one in counted if one.name == name))
+            yield family
+
+    def _of_resources(self, status: Status) -> Iterator[Metric]:
+        for name, text in (
+            ("rows_in", "Rows and records that were taken up"),
+            ("rows_out", "Records that were emitted, and rows that were written"),
+            ("dead_letters", "What could not be processed"),
+        ):
+            family = CounterMetricFamily(f"kaspr_resource_{name}", text, labels=(*_COMMON, "resource"))
+            for one in status.resources:
+                family.add_metric((*self._labels, str(one.resource)), getattr(one, name))
+            yield family
+
+
+_TOTALS = {"messages_received": "messages_received_per_topic", "total_sent_messages": "topic_messages_sent"}
+
+
+@dataclass(eq=False)
+class _Collected(Collector):
+    metrics: Metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return self.metrics.collect()
+
+    def describe(self) -> list[Metric]:
+        """Nothing: else registering would read the tables."""
+        return []

@@ -1,0 +1,85 @@
+"""An OpenAPI document that tells of each web view, and of what the server itself answers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kaspr_delta import __version__
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import WebViewPlan
+from kaspr_delta.plan.paths import parts_of
+from kaspr_delta.web.answer import PROBLEM, TEXT
+
+_ANY: dict[str, Any] = {}
+_BODIES = frozenset({"POST", "PUT", "PATCH"})
+
+
+def document(plan: Plan, *, guarded: bool) -> dict[str, Any]:
+    """The document of an application. ``guarded``: whoever asks must bring a bearer token."""
+    paths: dict[str, Any] = {}
+    for view in plan.web_views:
+        paths.setdefault(_template(view.path), {})[view.method.lower()] = _operation(view)
+    for path, (summary, content_type) in _SYSTEM.items():
+        answers = {"200": {"description": summary, "content": {content_type: {"schema": _ANY}}}}
+        paths[path] = {"get": {"summary": summary, "operationId": path.strip("/"), "responses": answers}}
+    security = {"bearer": {"type": "http", "scheme": "bearer"}} if guarded else {}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": plan.application, "version": __version__, "description": "Web views and what runs."},
+        "paths": paths,
+        "components": {"schemas": {"Problem": _PROBLEM}, "securitySchemes": security},
+        **({"security": [{"bearer": []}]} if guarded else {}),
+    }
+
+
+_SYSTEM = {
+    "/status/": ("What resources have done, and the counters of table and topic operations", "application/json"),
+    "/metrics": ("Counters for Prometheus", TEXT),
+}
+_PROBLEM = {
+    "type": "object",
+    "description": "What is wrong (RFC 9457)",
+    "required": ["title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+
+
+def _operation(view: WebViewPlan) -> dict[str, Any]:
+    content_type = view.response.content_type or "*/*"
+    told: dict[str, Any] = {
+        "operationId": view.name,
+        "summary": view.description or view.name,
+        "parameters": [_parameter(part.parameter, part.text) for part in parts_of(view.path) if part.parameter],
+        "responses": {
+            "default": {
+                "description": "An error of the view, or a problem of the server",
+                "content": {"*/*": {"schema": _ANY}, PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+            }
+        },
+    }
+    # What a selector chooses is not known beforehand.
+    if view.response.status.on_success is None:
+        success = {"description": "What the pipeline gave last", "content": {content_type: {"schema": _ANY}}}
+        told["responses"][str(view.response.status_code)] = success
+    if view.method in _BODIES:
+        told["requestBody"] = {"content": {"application/json": {"schema": _ANY}}, "required": False}
+    if view.tables:
+        told["x-kaspr-tables"] = list(view.tables)
+    return told
+
+
+def _parameter(name: str, expression: str) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1}
+    if expression != "[^/]+":
+        schema["pattern"] = f"^(?:{expression})$"
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _template(path: str) -> str:
+    return re.sub(r"//+", "/", "".join(f"{{{p.parameter}}}" if p.parameter else p.text for p in parts_of(path)))

@@ -1,0 +1,97 @@
+"""What web views send: records that are on their topics before the answer is given."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, Effect, to_arrow
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.names import topic_table
+from kaspr_delta.storage.layout import TOPICS
+from kaspr_delta.web.store import Store
+
+
+@dataclass
+class _Letter:
+    """Records of one request for one topic, until they are committed."""
+
+    effects: list[Effect]
+    sent: bool = False
+    error: Exception | None = None
+
+
+@dataclass
+class _Postbox:
+    """One topic. What requests bring while a commit is under way is the next commit."""
+
+    waiting: list[_Letter] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    committing: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass
+class Outbox:
+    """The topics that web views of an application send to."""
+
+    store: Store
+    plan: Plan
+    count: Callable[[str, int], None] = lambda topic, records: None  # noqa: ARG005
+    _boxes: defaultdict[str, _Postbox] = field(default_factory=lambda: defaultdict(_Postbox), init=False)
+    _known: set[str] = field(default_factory=set, init=False)
+    _topics: Topics | None = field(default=None, init=False)
+
+    def topics(self) -> Topics:
+        """The topics there are."""
+        if self._topics is None:
+            self._known = {row["name"] for row in self.store.system.rows(TOPICS)}
+            self._topics = Topics.of(self.plan, self._known)
+        return self._topics
+
+    def send(self, effects: Iterable[Effect]) -> None:
+        """Put records on their topics, in their order. Each topic has a commit of its own."""
+        by_topic: dict[str, list[Effect]] = {}
+        for effect in effects:
+            by_topic.setdefault(effect.target, []).append(effect)
+        for topic, records in by_topic.items():
+            self._send(topic, _Letter(records))
+
+    def _send(self, topic: str, letter: _Letter) -> None:
+        box = self._boxes[topic]
+        with box.lock:
+            box.waiting.append(letter)
+        with box.committing:
+            if not letter.sent:
+                with box.lock:
+                    letters, box.waiting = box.waiting, []
+                self._commit(topic, letters)
+        if letter.error is not None:
+            raise letter.error
+
+    def _commit(self, topic: str, letters: list[_Letter]) -> None:
+        try:
+            self._write_down(topic)
+            rows = pa.Table.from_batches([to_arrow(effect for letter in letters for effect in letter.effects)], SCHEMA)
+            self.store.append(topic_table(topic), rows.select(list(RECORD)))
+            self.count(topic, rows.num_rows)
+        except Exception as error:  # noqa: BLE001  told to each of those who wait for it
+            for letter in letters:
+                letter.error = error
+        for letter in letters:
+            letter.sent = True
+
+    def _write_down(self, topic: str) -> None:
+        """A topic that only a function named, unless it is known: a Delta name does not tell the topic's name.
+
+        Before it is made, for a kill in between must not leave a topic that nobody knows by name.
+        """
+        if self.plan.topic(topic) is None and topic not in self._known:
+            if not self.store.has(topic_table(topic)):
+                self.store.system.append(TOPICS, [(topic,)])
+            self._known.add(topic)
+            self._topics = None

@@ -1,0 +1,102 @@
+"""A request as a web view's first function sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde import json_text
+
+
+class BadBodyError(ValueError):
+    """The body is not what the function asked for. The answer is 400, unless the function catches it."""
+
+    status_code = 400
+
+
+class Query(Mapping[str, str]):
+    """The parameters of a query string: of several with one name the first; ``getall`` gives all of them."""
+
+    def __init__(self, query_string: str) -> None:
+        self._pairs = parse_qsl(query_string, keep_blank_values=True)
+
+    def __getitem__(self, name: str) -> str:
+        for key, value in self._pairs:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(key for key, _ in self._pairs))
+
+    def __len__(self) -> int:
+        return len(dict(self._pairs))
+
+    def getall(self, name: str) -> list[str]:
+        """All values of that name, in order; none where it is absent."""
+        return [value for key, value in self._pairs if key == name]
+
+
+@dataclass(eq=False)
+class Request(MutableMapping[str, Any]):
+    """A request. As a mapping it holds the parameters of the path, and what functions put into it.
+
+    ``user`` is who a trusted proxy says is asking, such as Databricks Apps; None where there is none.
+    """
+
+    method: str
+    path: str
+    query_string: str
+    headers: Headers
+    match_info: dict[str, str]
+    body: bytes = field(repr=False)
+    user: str | None = None
+    _own: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._own.update(self.match_info)
+
+    @property
+    def query(self) -> Query:
+        """The parameters of the query string."""
+        return Query(self.query_string)
+
+    async def read(self) -> bytes:
+        """The body."""
+        return self.body
+
+    async def text(self) -> str:
+        """The body as UTF-8. Raises BadBodyError."""
+        try:
+            return self.body.decode()
+        except UnicodeDecodeError as error:
+            msg = f"the body is not UTF-8: {error}"
+            raise BadBodyError(msg) from None
+
+    async def json(self) -> Any:
+        """The body as JSON. Raises BadBodyError."""
+        try:
+            return json_text.parse(self.body)
+        except SerializationError as error:
+            msg = f"the body is {error}" if self.body else "the body is empty, and JSON was expected"
+            raise BadBodyError(msg) from None
+
+    def __getitem__(self, name: str) -> Any:
+        return self._own[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._own[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._own[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __len__(self) -> int:
+        return len(self._own)

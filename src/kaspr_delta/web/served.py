@@ -1,0 +1,139 @@
+"""An application as it is served: the applied manifests, followed, and the views that they declare."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kaspr_delta.engine.agent.event import App
+from kaspr_delta.errors import NotFoundError
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.paths import Path
+from kaspr_delta.runtime.registry import Document, Registry, loaded, manifests
+from kaspr_delta.runtime.report import Status
+from kaspr_delta.spec.webview import KasprWebView
+from kaspr_delta.web.metrics import Metrics
+from kaspr_delta.web.outbox import Outbox
+from kaspr_delta.web.store import Store
+from kaspr_delta.web.view import View
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path, and what answers each method there: a view, or why it waits."""
+
+    path: Path
+    methods: Mapping[str, View | str]
+
+
+@dataclass(frozen=True)
+class Site:
+    """What holds until the manifests change again."""
+
+    version: int | None
+    plan: Plan
+    routes: tuple[Route, ...]
+
+    def route(self, path: str) -> tuple[Route, dict[str, str]] | None:
+        """The route of a request's path, and the parameters in it."""
+        for route in self.routes:
+            parameters = route.path.match(path)
+            if parameters is not None:
+                return route, parameters
+        return None
+
+
+@dataclass
+class Served:
+    """An application as it is by now, or as given ``documents`` say for good. Close it in the end."""
+
+    store: Store
+    schema: str
+    documents: list[Document] | None = None
+    site: Site = field(init=False)
+    metrics: Metrics = field(init=False)
+    _registry: Registry = field(init=False)
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self._registry = Registry(self.store.system)
+        self.metrics = Metrics(lambda: self.site.plan, self.status, self.key_counts)
+        self.site = self._load()
+
+    def start(self) -> None:
+        """Take up changes of the manifests from now on."""
+        if self.documents is not None:
+            return
+        self._thread = threading.Thread(target=self._follow, name="applied manifests", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop, and release what is held."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        self.store.close()
+
+    def status(self) -> Status:
+        """How the resources stand."""
+        return Status.summed(self.site.plan, *self.store.done())
+
+    def key_counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        return {table.name: self.store.count(table.delta_name) for table in self.site.plan.tables}
+
+    def _follow(self) -> None:
+        while not self._stop.wait(self.store.look):
+            try:
+                if self._registry.version != self.site.version:
+                    self.site = self._load()
+                    _log.info("the manifests have changed: %s views", len(self.site.plan.web_views))
+            except Exception:  # noqa: BLE001  what was served before is better than nothing
+                _log.warning("the applied manifests cannot be taken up", exc_info=True)
+
+    def _load(self) -> Site:
+        version = None if self.documents is not None else self._registry.version
+        documents = self._registry.documents() if self.documents is None else self.documents
+        plans, _ = build_plans(loaded(documents))
+        # A schema of Unity Catalog may have another name than its one application.
+        plan = next((plan for plan in plans if len(plans) == 1 or plan.schema == self.schema), None)
+        if plan is None:
+            raise NotFoundError.among("application", self.schema, [plan.schema for plan in plans])
+        app = App.of(plan.application, plan.application_id)
+        outbox = Outbox(self.store, plan, self.metrics.sent)
+        for name in {table for view in plan.web_views for table in view.tables}:
+            self.store.reader(plan.known_table(name))  # its copy is under way before somebody asks
+        answering: dict[str, dict[str, View | str]] = {}
+        for view in plan.web_views:
+            tables = {name: plan.known_table(name) for name in view.tables}
+            answering.setdefault(view.path, {})[view.method] = View(
+                view,
+                app,
+                tables,
+                outbox.topics,
+                self.store.reader,
+                outbox.send,
+                self.metrics.used,
+                plan.event_timeout / 1_000,
+            )
+        for path, method, reason in _waiting(plan, manifests(documents)):
+            answering.setdefault(path, {})[method] = reason
+        routes = [Route(Path.of(path), methods) for path, methods in answering.items()]
+        return Site(version, plan, tuple(sorted(routes, key=lambda route: route.path.precedence)))
+
+
+def _waiting(plan: Plan, declared: Mapping[tuple[str, str], Any]) -> Iterator[tuple[str, str, str]]:
+    """Path and method of the views that wait, and why they do."""
+    reasons = dict(plan.waiting)
+    for (_, name), manifest in declared.items():
+        reason = reasons.get(ResourceRef("webview", name))
+        if reason is not None and isinstance(manifest, KasprWebView):
+            yield manifest.spec.request.path, manifest.spec.request.method, f"webview/{name} waits: {reason}"

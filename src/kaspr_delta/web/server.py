@@ -1,0 +1,96 @@
+"""Serving an application over HTTP until stopped."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaspr_delta.errors import SetupError, UsageError
+from kaspr_delta.runtime.registry import Document, Registry
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.namespace import Namespace
+
+if TYPE_CHECKING:
+    from kaspr_delta.web.asgi import WebApplication
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. ``root_path`` is the prefix under which a proxy shows the server."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    root_path: str = ""
+    behind_proxy: bool = False
+
+
+def web_application(
+    namespace: Namespace,
+    *,
+    documents: list[Document] | None = None,
+    sql_warehouse: str = "",
+    token: str = "",
+    behind_proxy: bool = False,
+) -> WebApplication:
+    """The ASGI application of what was applied to a namespace, or of given documents; its lifespan ends all.
+
+    Tables that are not on this machine are read through a SQL warehouse of Databricks, by its id. Raises SetupError
+    without the packages of the extra ``serve``, UsageError where a SQL warehouse is missing, and NotFoundError.
+    """
+    try:
+        from kaspr_delta.web.asgi import Access, WebApplication
+        from kaspr_delta.web.pages import Pages
+        from kaspr_delta.web.served import Served
+        from kaspr_delta.web.store import LocalStore
+    except ImportError as error:
+        msg = f"{error.name} is not installed: pip install 'kaspr-delta[serve]'"
+        raise SetupError(msg) from error
+    access = Access(token, behind_proxy)
+    if namespace.location("") is not None:
+        local = LocalStore(DeltaRs(namespace))
+        pages = Pages(local.delta, Registry(local.system))
+        return WebApplication(Served(local, namespace.name, documents), access, pages)
+    if not sql_warehouse:
+        msg = f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
+        raise UsageError(msg)
+    from databricks.sdk import WorkspaceClient
+
+    from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+    from kaspr_delta.web.warehouse_store import WarehouseStore
+
+    store = WarehouseStore(SqlWarehouse(WorkspaceClient(), sql_warehouse, namespace))
+    return WebApplication(Served(store, namespace.name, documents), access)
+
+
+def serve(application: WebApplication, address: Address, listening: Callable[[int], None]) -> None:
+    """Answer requests until SIGTERM or SIGINT; those under way are finished. ``listening`` is told the port.
+
+    Raises UsageError for an address at which nobody can listen.
+    """
+    import uvicorn
+
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        listener = socket.create_server((address.host, address.port), family=family, backlog=1_024)
+    except OSError as error:
+        msg = f"nobody can listen at {address.host}:{address.port}: {error.strerror}"
+        raise UsageError(msg) from error
+    for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it has ended
+        signal.signal(number, lambda *_: None)
+    config = uvicorn.Config(
+        application,
+        root_path=address.root_path,
+        proxy_headers=address.behind_proxy,
+        forwarded_allow_ips="*" if address.behind_proxy else None,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=10,
+        lifespan="on",
+    )
+    with listener:
+        listening(listener.getsockname()[1])
+        uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,115 @@
+"""Rows sorted by their place in a file that is mapped into memory: what is read of it is what is looked at."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kaspr_delta.engine.agent.table_state import Cell
+
+Place = str | Cell
+"""A key's text; in a table with windows also where its window begins."""
+
+# Rows of a batch: within it a search looks at the rows themselves, among batches at the first of each.
+_BATCH = 8_192
+_SCHEMA = pa.schema([("key", pa.string()), ("start", pa.int64()), ("at", pa.int64()), ("value", pa.string())])
+
+
+class Row(NamedTuple):
+    """A row: ``start`` is 0 without windows, ``at`` its timestamp in microseconds; no value: it was deleted.
+
+    Of several rows of one place the greatest counts.
+    """
+
+    key: str
+    start: int
+    at: int | None
+    value: str | None
+
+    @property
+    def rank(self) -> tuple[bool, int, bool, str]:
+        """What rows of one place are compared by: the timestamp, then the value."""
+        return self.at is not None, self.at or 0, self.value is not None, self.value or ""
+
+
+class SortedRun:
+    """A file of sorted rows. Reading needs no lock, and finds as many rows as fit the machine's page cache fast."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.ipc.open_file(pa.memory_map(str(path)))
+        batches = [self._file.get_batch(number) for number in range(self._file.num_record_batches)]
+        self._pieces = [_Piece(batch) for batch in batches]
+        self._firsts = [piece.place(0) for piece in self._pieces]
+
+    @classmethod
+    def write(cls, path: Path, rows: pa.Table) -> SortedRun:
+        """Sort rows, with the columns of Row, into a new file."""
+        order = pc.sort_indices(rows, sort_keys=[("key", "ascending"), ("start", "ascending")])
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
+            writer.write_table(rows.take(order), max_chunksize=_BATCH)
+        return cls(path)
+
+    def find(self, key: str, start: int) -> list[Row]:
+        """The rows of a place."""
+        wanted = (key, start)
+        # A place may begin in the piece before the one whose first row it is.
+        number = max(0, bisect_left(self._firsts, wanted) - 1)
+        found: list[Row] = []
+        while number < len(self._pieces) and self._firsts[number] <= wanted:
+            found.extend(self._pieces[number].find(wanted))
+            number += 1
+        return found
+
+    def __iter__(self) -> Iterator[Row]:
+        for piece in self._pieces:
+            yield from rows_of(piece.batch)
+
+
+class _Piece(Sequence[tuple[str, int]]):
+    """A batch of a run: its places, to be searched in, and its rows."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self.batch = batch
+        self._keys, self._starts, self._ats, self._values = batch.columns
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, row: int) -> tuple[str, int]:  # type: ignore[override]  # nobody asks for slices
+        return self.place(row)
+
+    def place(self, row: int) -> tuple[str, int]:
+        """The place of a row."""
+        return self._keys[row].as_py(), self._starts[row].as_py()
+
+    def find(self, wanted: tuple[str, int]) -> Iterator[Row]:
+        """The rows of a place."""
+        row = bisect_left(self, wanted)
+        while row < len(self._keys) and self.place(row) == wanted:
+            yield Row(*wanted, self._ats[row].as_py(), self._values[row].as_py())
+            row += 1
+
+
+def as_table(rows: Sequence[Row]) -> pa.Table:
+    """Rows as a table to write."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(_SCHEMA)
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)], _SCHEMA)
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Row]:
+    """The rows of a table with the columns of Row."""
+    return map(Row._make, zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def best_of(rows: Iterable[Row]) -> dict[tuple[str, int], Row]:
+    """Of each place the row that counts."""
+    found: dict[tuple[str, int], Row] = {}
+    for row in rows:
+        if row[:2] not in found or found[row[:2]].rank < row.rank:
+            found[row[:2]] = row
+    return found

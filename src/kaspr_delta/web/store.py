@@ -1,0 +1,107 @@
+"""What the web side asks of a warehouse: tables by key, topics to append to, and the system's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kaspr_delta.engine.counters import Metric
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.layout import TOPIC
+from kaspr_delta.storage.system_tables import LocalSystemTables, SystemTables
+from kaspr_delta.web.local_copy import Follower, LocalCopy
+
+
+class Store(Protocol):
+    """The tables of one application, without a Spark session."""
+
+    @property
+    def look(self) -> float:
+        """Seconds between two looks at the registry."""
+        ...
+
+    @property
+    def system(self) -> SystemTables:
+        """The tables whose names start with ``_kaspr``."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether all tables that were asked for are read fast by now."""
+        ...
+
+    def reader(self, plan: TablePlan) -> Any:
+        """What reads a table: a TableReader of keys, or of cells where it has windows."""
+        ...
+
+    def has(self, table: str) -> bool:
+        """Whether a Delta table is there."""
+        ...
+
+    def append(self, topic: str, records: pa.Table) -> None:
+        """Append records to the Delta table of a topic in one commit; it is made if it is not there."""
+        ...
+
+    def count(self, table: str) -> int:
+        """How many rows a Delta table has."""
+        ...
+
+    def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
+        """By ``kind/name`` what resources have done (see ``runtime.totals``), and all counters."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held."""
+        ...
+
+
+@dataclass
+class LocalStore:
+    """Tables on this machine's disk: each that is asked for is copied, and its copy follows it."""
+
+    delta: DeltaRs
+    look: float = 0.5
+    system: SystemTables = field(init=False)
+    _totals: Totals = field(init=False)
+    _copies: dict[Any, LocalCopy] = field(default_factory=dict, init=False)
+    _follower: Follower = field(default_factory=Follower, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self.system = LocalSystemTables(self.delta)
+        self._totals = Totals(self.delta)
+
+    @property
+    def ready(self) -> bool:
+        return all(copy.ready or not self.has(copy.plan.state) for copy in list(self._copies.values()))
+
+    def reader(self, plan: TablePlan) -> LocalCopy:
+        # A table that is declared anew may be spelt in another way.
+        known = plan.state, plan.serializers, plan.window
+        with self._lock:
+            if known not in self._copies:
+                self._copies[known] = LocalCopy(self.delta, plan)
+                self._follower.follow(self._copies[known])
+            return self._copies[known]
+
+    def has(self, table: str) -> bool:
+        return self.delta.head(table) is not None
+
+    def append(self, topic: str, records: pa.Table) -> None:
+        self.delta.ensure(topic, TOPIC)
+        self.delta.append(topic, records)
+
+    def count(self, table: str) -> int:
+        return self.delta.count(table)
+
+    def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
+        return self._totals.resources, self._totals.metrics
+
+    def close(self) -> None:
+        self._follower.close()

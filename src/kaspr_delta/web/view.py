@@ -1,0 +1,202 @@
+"""One web view: a request through its pipeline, and what comes out as an answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from threading import Lock
+from typing import Any
+
+from kaspr_delta.engine.agent.clock import Clock
+from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.event import App, microseconds
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.step import Operation, Step
+from kaspr_delta.engine.agent.table import NOT_WRITABLE, Table, default_class
+from kaspr_delta.engine.agent.table_state import AnyState, TableState
+from kaspr_delta.engine.agent.windowed_table import WindowedTable
+from kaspr_delta.functions.call import call
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
+from kaspr_delta.plan.definition import OperationPlan, TablePlan, WebViewPlan
+from kaspr_delta.web.answer import JSON, Answer, checked_headers, checked_status, problem
+from kaspr_delta.web.request import Request
+
+_log = logging.getLogger(__name__)
+_SELECTING = {"body": "bodySelector", "status": "statusCodeSelector", "header": "headersSelector"}
+_NO_TOPICS = Topics({}, 1)
+# From this status on it is not the caller who is wrong.
+_FAULT = 500
+# What an exception may say about itself, for the error that selectors and callers see.
+_TOLD_BY_EXCEPTIONS = ("status_code", "code", "details", "message")
+
+
+class OperationError(Exception):
+    """A part of a view failed; the cause tells how."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(operation)
+        self.operation = operation
+
+
+@dataclass(frozen=True)
+class View:
+    """A view with what it needs. ``reader`` opens a table, ``send`` commits records to their topics."""
+
+    plan: WebViewPlan
+    app: App
+    tables: Mapping[str, TablePlan]
+    topics: Callable[[], Topics]
+    reader: Callable[[TablePlan], Any]
+    send: Callable[[list[Effect]], None]
+    count: Callable[[str, str, int], None] = lambda table, operation, times: None  # noqa: ARG005
+    timeout: float = 300.0
+    _scope: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
+    _selectors: dict[Snippet, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def answer(self, request: Request) -> Answer:
+        """The answer to a request. What the author's code raises becomes one too; nothing is sent then."""
+        try:
+            try:
+                with at_most(self.timeout):
+                    answer, effects = self._success(request)
+            except AUTHORS_CODE_FAILED as error:
+                with at_most(self.timeout):
+                    return self._failure(error)
+        except AUTHORS_CODE_FAILED:  # what was to tell of the failure has failed
+            _log.exception("%s cannot answer", self.plan.ref)
+            return problem(500, f"{self.plan.ref} failed, and so did what it says then")
+        try:
+            self.send(effects)
+        except Exception:  # noqa: BLE001  whatever it is: the caller must not believe that it was sent
+            _log.exception("what %s sends cannot be written", self.plan.ref)
+            return problem(503, f"what {self.plan.ref} sends cannot be written now")
+        return answer
+
+    def _success(self, request: Request) -> tuple[Answer, list[Effect]]:
+        """The answer, and the records to send before it is given."""
+        states = {name: TableState(plan, self.reader(plan)) for name, plan in self.tables.items()}
+        sends = any(operation.send is not None for operation in self.plan.pipeline)
+        step = Step(self.topics() if sends else _NO_TOPICS, {})
+        try:
+            value = self._last_value(request, states, step)
+        finally:
+            for name, state in states.items():
+                for operation, times in state.counts.items():
+                    self.count(name, operation, times)
+        for effect in step.effects:
+            if effect.kind == "write":  # it was sent to a changelog
+                raise TypeError(NOT_WRITABLE.format(effect.target))
+        response = self.plan.response
+        status, headers, body = response.status_code, response.headers, value
+        if response.status.on_success is not None:
+            status = checked_status(self._selected("status", response.status.on_success, value))
+        if response.header.on_success is not None:
+            headers = checked_headers(self._selected("header", response.header.on_success, value))
+        if response.body.on_success is not None:
+            body = self._selected("body", response.body.on_success, value)
+        return Answer.of(status, headers, body, response.content_type), step.effects
+
+    def _failure(self, failed: BaseException) -> Answer:
+        operation, cause = "response", failed
+        if isinstance(failed, OperationError):
+            operation, cause = failed.operation, failed.__cause__ or failed
+        response, error = self.plan.response, _told(operation, cause)
+        for_functions = {**error, "cause_object": cause}
+        status, headers = _status_of(cause), response.headers
+        if status >= _FAULT:  # below, the author says what is wrong with the request
+            _log.warning("%s failed in %s", self.plan.ref, operation, exc_info=cause)
+        if response.status.on_error is not None:
+            status = checked_status(self._selected("status", response.status.on_error, for_functions))
+        if response.header.on_error is not None:
+            headers = checked_headers(self._selected("header", response.header.on_error, for_functions))
+        if response.body.on_error is not None:
+            body = self._selected("body", response.body.on_error, for_functions)
+            return Answer.of(status, headers, body, response.content_type)
+        to_response = getattr(cause, "to_response", None)
+        return Answer.of(status, headers, to_response() if callable(to_response) else error, JSON)
+
+    def _last_value(self, request: Request, states: Mapping[str, AnyState], step: Step) -> Any:
+        """The last value that comes out of the pipeline; None where nothing does."""
+        tables = {name: self._table(state) for name, state in states.items()}
+        step.begin({"app": self.app}, _now())
+        steps = [
+            (plan.name, self._operation(plan, tables, request.match_info if number == 0 else {}))
+            for number, plan in enumerate(self.plan.pipeline)
+        ]
+        if not steps:
+            return None
+        value: Any = None
+        first, *later = steps
+        for result in _applied(first, step, request):
+            level = [result]
+            for operation in later:
+                level = [handed_on for item in level for handed_on in _applied(operation, step, item)]
+            for final in level:
+                value = final
+        return value
+
+    def _operation(self, plan: OperationPlan, tables: Mapping[str, Any], parameters: Mapping[str, str]) -> Operation:
+        offered = {**parameters, **{given.parameter: tables[given.table] for given in plan.tables}}
+        return Operation(plan, offered, self._init_scope)
+
+    def _table(self, state: Any) -> Table | WindowedTable:
+        plan: TablePlan = state.plan
+        default = default_class(plan)
+        if plan.window is None:
+            return Table(state, default, read_only=True)
+        clock = Clock(plan.window, self.plan.name, {})
+        clock.arrive(())
+        return WindowedTable(state, clock, default, read_only=True)
+
+    def _init_scope(self) -> dict[str, Any]:
+        """What ``init`` made: once, for all requests."""
+        with self._lock:
+            if not self._scope:
+                scope: dict[str, Any] = {"context": {"app": self.app}}
+                self._scope.update(self.plan.init.run(scope) if self.plan.init is not None else scope)
+        return self._scope
+
+    def _selected(self, which: str, snippet: Snippet, value: Any) -> Any:
+        """What a selector makes of a value. Selectors see what ``init`` made."""
+        try:
+            if snippet not in self._selectors:
+                self._selectors[snippet] = snippet.function(dict(self._init_scope()))
+            return call(self._selectors[snippet], value, {})
+        except AUTHORS_CODE_FAILED as error:
+            raise OperationError(_SELECTING[which]) from error
+
+
+def _now() -> int:
+    """The time of records that are sent: whole milliseconds."""
+    return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000
+
+
+def _applied(operation: tuple[str, Operation], step: Step, value: Any) -> Iterator[Any]:
+    name, what = operation
+    try:
+        handed_on: Iterable[Any] = what.apply(step, value)
+        yield from handed_on
+    except AUTHORS_CODE_FAILED as error:
+        raise OperationError(name) from error
+
+
+def _status_of(cause: BaseException) -> int:
+    if isinstance(cause, EventTimeoutError):
+        return 504
+    try:
+        return checked_status(getattr(cause, "status_code", 500))
+    except ValueError:
+        return 500
+
+
+def _told(operation: str, cause: BaseException) -> dict[str, Any]:
+    """The error as selectors and callers see it: text, and what the exception says about itself."""
+    message = str(cause) or type(cause).__name__
+    told = {"operation": operation, "message": message, "cause": f"{type(cause).__name__}: {cause}"}
+    own = {name: getattr(cause, name) for name in _TOLD_BY_EXCEPTIONS if hasattr(cause, name)}
+    return told | own

@@ -1,0 +1,125 @@
+"""The web side over Unity Catalog: every read is a statement that a SQL warehouse executes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+
+from kaspr_delta.engine.agent.effect import RECORD
+from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.engine.counters import Metric, as_metrics
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.storage.delta import literal
+from kaspr_delta.storage.layout import PROGRESS, TOPIC
+from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
+from kaspr_delta.web.sorted_run import Place, Row, best_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseReader:
+    """Reads a table, one statement a call."""
+
+    warehouse: SqlWarehouse
+    plan: TablePlan
+
+    def fetch(self, places: Collection[Place]) -> dict[Place, str]:
+        """The values of those of the places that are filled."""
+        keys = {place.key if isinstance(place, Cell) else place for place in places}
+        if not keys:
+            return {}
+        found = self._rows(f"`key` IN ({', '.join(map(self._literal, sorted(keys)))})")
+        wanted = set(places)
+        return {place: value for place, value in found.items() if place in wanted}
+
+    def scan(self, start: int | None) -> dict[Place, str]:
+        """All rows, or those of the window that begins there."""
+        return self._rows("true" if start is None else f"`window_start` = timestamp_millis({start})")
+
+    def _rows(self, condition: str) -> dict[Place, str]:
+        window = "unix_millis(`window_start`)" if self.plan.window else "0"
+        statement = (
+            f"SELECT {self._text('key')}, {window}, unix_micros(`timestamp`), {self._text('value')}"  # noqa: S608
+            f" FROM {self.warehouse.identifier(self.plan.state)}"
+            f" WHERE `key` IS NOT NULL AND `value` IS NOT NULL AND {condition}"
+        )
+        rows = (
+            Row(key or "", int(start or 0), None if at is None else int(at), value)
+            for key, start, at, value in self.warehouse.rows(statement)
+        )
+        json_values = self.plan.serializers.value == "json"
+        best = best_of(row for row in rows if not (json_values and row.value == "null"))
+        found = {place: row.value for place, row in best.items() if row.value is not None}
+        return {Cell(*place) if self.plan.window else place[0]: value for place, value in found.items()}
+
+    def _text(self, column: str) -> str:
+        return f"base64(`{column}`)" if getattr(self.plan.serializers, column) == "raw" else f"`{column}`"
+
+    def _literal(self, key: str) -> str:
+        return binary(base64.b64decode(key)) if self.plan.serializers.key == "raw" else literal(key)
+
+
+@dataclass
+class WarehouseStore:
+    """The tables of one application in Unity Catalog."""
+
+    warehouse: SqlWarehouse
+    # Every look at the registry wakes the warehouse.
+    look: float = 15.0
+    system: WarehouseSystemTables = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.system = WarehouseSystemTables(self.warehouse)
+
+    @property
+    def ready(self) -> bool:
+        return True
+
+    def reader(self, plan: TablePlan) -> WarehouseReader:
+        return WarehouseReader(self.warehouse, plan)
+
+    def has(self, table: str) -> bool:
+        return self.warehouse.exists(table)
+
+    def append(self, topic: str, records: pa.Table) -> None:
+        if not self.warehouse.exists(topic):
+            properties = ", ".join(f"'{name}' = '{value}'" for name, value in TOPIC.properties.items())
+            self.warehouse.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.warehouse.identifier(topic)} ({TOPIC.columns}) USING DELTA"
+                f" TBLPROPERTIES ({properties})"
+            )
+        columns = [records[name].to_pylist() for name in RECORD]
+        self.warehouse.insert(topic, TOPIC.columns, list(zip(*columns, strict=True)))
+
+    def count(self, table: str) -> int:
+        ((count,),) = self.warehouse.rows(f"SELECT count(*) FROM {self.warehouse.identifier(table)}")  # noqa: S608
+        return int(count or 0)
+
+    def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
+        progress = self.warehouse.identifier(PROGRESS)
+        resources = {
+            str(name): {
+                "rows_in": int(rows_in or 0),
+                "rows_out": int(rows_out or 0),
+                "dead_letters": int(letters or 0),
+                "last_batch": _EPOCH + timedelta(microseconds=int(at or 0)),
+            }
+            for name, rows_in, rows_out, letters, at in self.warehouse.rows(
+                "SELECT resource, sum(rows_in), sum(rows_out), sum(dead_letters), unix_micros(max(at))"  # noqa: S608
+                f" FROM {progress} GROUP BY resource"
+            )
+        }
+        counted = self.warehouse.rows(
+            "SELECT counter, sum(times) FROM (SELECT explode(from_json(counts, 'MAP<STRING, BIGINT>'))"  # noqa: S608
+            f" AS (counter, times) FROM {progress}) GROUP BY counter"
+        )
+        return resources, as_metrics({str(name): int(times or 0) for name, times in counted})
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,175 @@
+"""What Spark writes is read without Spark, and the other way round."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from databricks.sdk.service.sql import StatementState
+
+from kaspr_delta import Application
+from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.lag import lag_of
+from kaspr_delta.runtime.registry import Registry
+from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.web.local_copy import Follower, LocalCopy
+from kaspr_delta.web.outbox import Outbox
+from kaspr_delta.web.store import LocalStore
+from kaspr_delta.web.warehouse_store import WarehouseStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+AGENT = ResourceRef("agent", "take-orders")
+
+
+@pytest.mark.usefixtures("tables_of_their_own")  # checkpoints tell tables by their ids
+def test_what_a_view_sends_is_taken_up_and_what_is_written_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
+        delta = DeltaRs(app.delta.namespace)
+        outbox = Outbox(LocalStore(delta), app.plan)
+        copy = LocalCopy(delta, app.plan.known_table("desk-orders"), tmp_path)
+
+        def send(*orders: tuple[str, int]) -> None:
+            topics: Topics = outbox.topics()
+            placed = [(json.dumps(key).encode(), json.dumps({"quantity": n}).encode()) for key, n in orders]
+            outbox.send(
+                Effect("send", "placed-orders", key, value, None, 0, topics.partition("placed-orders", key))
+                for key, value in placed
+            )
+
+        def content() -> dict[str, int]:
+            return {json.loads(str(key)): json.loads(value)["quantity"] for key, value in copy.scan(None).items()}
+
+        send(("O1", 1), ("O2", 2))
+        assert lag_of(delta, app.plan, AGENT) == 2
+        app.run()
+        assert copy.refresh()
+        assert content() == {"O1": 1, "O2": 2}
+        assert lag_of(delta, app.plan, AGENT) == 0
+        send(("O2", 3), ("O3", 3), ("O4", 4))
+        assert lag_of(delta, app.plan, AGENT) == 3
+        app.run()
+        # Spark's merges, deletions with deletion vectors and compaction are followed as well.
+        app.sql("ALTER TABLE desk_orders SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+        app.sql("""DELETE FROM desk_orders WHERE key = '"O4"'""")
+        app.sql("OPTIMIZE desk_orders")
+        copy.refresh()
+        assert content() == {"O1": 1, "O2": 3, "O3": 3}
+        assert delta.count("desk_orders") == 3
+        assert lag_of(delta, app.plan, AGENT) == 0
+        counted = Totals(delta)
+        assert counted.resources[str(AGENT)]["rows_in"] == 5
+        assert counted.metrics == list(app.status().metrics)
+
+
+@pytest.mark.slow
+def test_of_a_million_rows_one_is_read_ten_times_faster_than_by_spark_and_fresh(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of the same table in one run. A commit is seen within a second."""
+    with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
+        rows = spark.range(1_000_000).selectExpr(
+            """concat('"O', id, '"') AS key""",
+            """concat('{"item":"', repeat('x', 80), '","quantity":', id, '}') AS value""",
+            "current_timestamp() AS timestamp",
+        )
+        app.delta.append(rows.repartition(8), "desk_orders")
+        delta = DeltaRs(app.delta.namespace)
+        copy, follower = LocalCopy(delta, app.plan.known_table("desk-orders"), tmp_path), Follower()
+        table = app.table("desk-orders")
+
+        def by_copy(number: int) -> None:
+            key = f'"O{number}"'
+            assert json.loads(copy.fetch([key])[key])["quantity"] == number
+
+        def by_spark(number: int) -> None:
+            assert table.get(f"O{number}")["quantity"] == number
+
+        uncopied = median_seconds(by_copy, 10)
+        started = time.monotonic()
+        copy.refresh()
+        copying = time.monotonic() - started
+        copied, through_spark = median_seconds(by_copy, 1_000), median_seconds(by_spark, 10)
+        print(  # noqa: T201
+            f"one of a million rows: Spark {through_spark * 1e3:.0f} ms, before it is copied {uncopied * 1e3:.0f} ms,"
+            f" from the copy {copied * 1e6:.0f} us (copied in {copying:.1f} s)"
+        )
+        assert copied * 10 <= through_spark
+        follower.follow(copy)
+        try:
+            for number in range(3):
+                table.put({"O7": {"quantity": -number}})
+                committed = time.monotonic()
+                while json.loads(copy.fetch(['"O7"'])['"O7"'])["quantity"] != -number:
+                    assert time.monotonic() - committed < 1.0
+                    time.sleep(0.01)
+        finally:
+            follower.close()
+
+
+def median_seconds(read: Callable[[int], None], times: int) -> float:
+    """How long one read of a row takes, of so many in different places."""
+    spent = []
+    for number in range(times):
+        started = time.perf_counter()
+        read(number * 999_983 % 1_000_000)
+        spent.append(time.perf_counter() - started)
+    return statistics.median(spent)
+
+
+class SqlOnSpark:
+    """What a SQL warehouse does with statements, done by a session; values come back as text."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.statement_execution = self
+        self.spark = spark
+
+    def execute_statement(self, statement: str, warehouse_id: str, **_: object) -> object:
+        assert warehouse_id == "w1"
+        rows = [[None if value is None else str(value) for value in row] for row in self.spark.sql(statement).collect()]
+        result = SimpleNamespace(data_array=rows, next_chunk_index=None)
+        return SimpleNamespace(statement_id="s", status=SimpleNamespace(state=StatementState.SUCCEEDED), result=result)
+
+
+@pytest.mark.slow
+def test_the_statements_for_a_sql_warehouse_are_right(spark: SparkSession, tmp_path: Path) -> None:
+    with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
+        client: Any = SqlOnSpark(spark)
+        store = WarehouseStore(SqlWarehouse(client, "w1", app.delta.namespace))
+        outbox = Outbox(store, app.plan)
+        value, headers = b'{"item": "it\'s \\\\ new"}', [{"key": "a'b", "value": b"\x00"}]
+        outbox.send([Effect("send", "placed-orders", b'"it\'s"', value, headers, 1_000, 0)])
+        outbox.send([Effect("send", "placed-orders", None, None, None, 1_000, 0)])
+        first, second = app.topic("placed-orders").records()
+        assert (first["key"], first["value"], first["timestamp"]) == ("it's", {"item": "it's \\ new"}, 1)
+        assert first["headers"] == {"a'b": "\x00"}
+        assert (second["key"], second["value"]) == (None, None)
+        app.run()
+        reader = store.reader(app.plan.known_table("desk-orders"))
+        found = reader.fetch(['"it\'s"', '"nothing"'])
+        assert {key: json.loads(text)["item"] for key, text in found.items()} == {'"it\'s"': "it's \\ new"}
+        assert reader.scan(None).keys() == found.keys()
+        assert store.count("desk_orders") == 1
+        resources, counted = store.done()
+        assert resources[str(AGENT)]["rows_in"] == 2
+        assert counted == list(app.status().metrics)
+        registry = Registry(store.system)
+        before = registry.documents()
+        assert before == Registry(LocalSystemTables(DeltaRs(app.delta.namespace))).documents()
+        version = registry.version
+        registry.change(lambda documents: documents[:-1])
+        assert registry.version != version
+        assert Registry(LocalSystemTables(DeltaRs(app.delta.namespace))).documents() == before[:-1]

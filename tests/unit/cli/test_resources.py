@@ -1,0 +1,193 @@
+"""apply, get, describe and delete as a user of kubectl types them; no Spark is started."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.system_tables import LocalSystemTables
+from tests.unit.cli.conftest import Answer, Kaspr
+
+BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
+JOIN, TABLES, APP = (BUNDLE / f"{name}.yaml" for name in ("join", "tables", "app"))
+
+
+@pytest.fixture
+def on(kaspr: Kaspr, tmp_path: Path) -> Kaspr:
+    """A command on this test's warehouse, which must succeed."""
+
+    def run(*arguments: object) -> Answer:
+        answer = kaspr(*arguments, "--warehouse", tmp_path / "wh")
+        assert answer.code == 0, answer
+        return answer
+
+    return run
+
+
+def rows(answer: Answer) -> dict[str, dict[str, str]]:
+    """A table that was printed: by name the cells by their headings. Columns begin where their headings do."""
+    heading, *lines = answer.out.rstrip("\n").splitlines()
+    starts = [at for at in range(len(heading)) if heading[at] != " " and (at == 0 or heading[at - 2 : at] == "  ")]
+    ends = [*starts[1:], None]
+    cells = [[line[start:end].strip() for start, end in zip(starts, ends, strict=True)] for line in (heading, *lines)]
+    return {row[0]: dict(zip(cells[0], row, strict=True)) for row in cells[1:]}
+
+
+def joined(answer: Answer) -> dict[str, Any]:
+    status: dict[str, Any] = json.loads(answer.out)["status"]
+    return status
+
+
+def reasons(on: Kaspr) -> list[tuple[str, str]]:
+    items = json.loads(on("get", "events", "-o", "json").out)["items"]
+    return [(item["type"], item["reason"]) for item in items if item["involvedObject"]["kind"] == "KasprJoin"]
+
+
+def test_s0_13_a_join_that_comes_before_its_tables_finds_them_when_they_come(on: Kaspr) -> None:
+    on("apply", "-f", JOIN)
+    status = joined(on("get", "kj", "orders-products-join", "-o", "json"))
+    assert status["app"] == {"name": "order-system", "status": "AppNotFound"}
+    assert status["leftTable"] == {"name": "orders", "status": "TableNotFound"}
+    assert status["rightTable"] == {"name": "products", "status": "TableNotFound"}
+    warnings = [("Warning", f"{what}NotFound") for what in ("App", "LeftTable", "RightTable")]
+    assert sorted(reasons(on)) == sorted(warnings)
+    assert rows(on("get", "kjoin"))["orders-products-join"]["READY"] == "False"
+
+    on("apply", "-f", TABLES, "-f", APP)
+    status = joined(on("get", "kj", "orders-products-join", "-o", "json"))
+    assert [status[role]["status"] for role in ("app", "leftTable", "rightTable")] == ["AppFound", *["TableFound"] * 2]
+    normal = [("Normal", f"{what}Found") for what in ("App", "LeftTable", "RightTable")]
+    assert sorted(reasons(on)) == sorted([*warnings, *normal])
+    assert rows(on("get", "kasprjoins"))["orders-products-join"]["READY"] == "True"
+
+    on("delete", "ktable", "products")
+    assert joined(on("get", "kj", "orders-products-join", "-o", "json"))["rightTable"]["status"] == "TableNotFound"
+    assert reasons(on)[-1] == ("Warning", "RightTableNotFound")
+
+
+def test_applying_the_same_again_tells_nothing_new(on: Kaspr) -> None:
+    first = on("apply", "-f", BUNDLE)
+    assert "kasprjoin.kaspr.io/orders-products-join created" in first.out
+    told = len(reasons(on))
+    again = on("apply", "-f", BUNDLE)
+    assert {line.split()[-1] for line in again.out.splitlines()} == {"unchanged"}
+    assert len(reasons(on)) == told
+
+
+def test_the_hash_and_the_generation_change_with_the_spec_and_with_nothing_else(on: Kaspr, tmp_path: Path) -> None:
+    file = tmp_path / "join.yaml"
+
+    def applied(text: str) -> tuple[str, int, str]:
+        file.write_text(text)
+        outcome = on("apply", "-f", file).out.split()[-1]
+        status = joined(on("get", "kj", "orders-products-join", "-o", "json"))
+        return status["hash"], status["observedGeneration"], outcome
+
+    text = JOIN.read_text()
+    first = applied(text)
+    assert (len(first[0]), first[1:]) == (16, (1, "created"))
+    assert applied(f"# a comment\n{text}") == (first[0], 1, "unchanged")
+    changed = applied(text.replace("type: inner", "type: left"))
+    assert changed[0] != first[0]
+    assert changed[1:] == (2, "configured")
+
+
+def test_apply_deletes_nothing_unless_it_is_to_prune(on: Kaspr, tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    for file in (TABLES, APP):
+        (folder / file.name).write_text(file.read_text())
+    on("apply", "-f", folder)
+    (folder / TABLES.name).write_text(TABLES.read_text().split("---")[0])
+    on("apply", "-f", folder)
+    assert set(rows(on("get", "ktables"))) == {"orders", "products"}
+    assert "kasprtable.kaspr.io/products deleted" in on("apply", "-f", folder, "--prune").out
+    assert set(rows(on("get", "ktables"))) == {"orders"}
+
+
+def test_manifests_with_an_error_change_nothing(kaspr: Kaspr, tmp_path: Path) -> None:
+    wh = ("--warehouse", tmp_path / "wh")
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(TABLES.read_text().replace("partitions: 6", "partition: 6"))
+    assert kaspr("apply", "-f", bad, *wh).code == 1
+    assert "did you mean 'partitions'?" in kaspr("apply", "-f", bad, *wh).err
+    assert kaspr("get", "ktables", *wh).code == 2
+    kaspr("apply", "-f", BUNDLE, *wh)
+    clash = tmp_path / "clash.yaml"
+    clash.write_text(TABLES.read_text().replace("name: orders", "name: Orders"))
+    refused = kaspr("apply", "-f", clash, *wh)
+    assert refused.code == 1
+    assert "would share the Delta name" in refused.err
+
+
+def test_get_lists_kinds_by_all_their_names_and_all_of_them(on: Kaspr) -> None:
+    on("apply", "-f", BUNDLE)
+    names = {"orders", "products"}
+    for alias in ("ktable", "ktables", "kasprtable", "kasprtables", "table", "tables"):
+        assert set(rows(on("get", alias))) == names
+    wide = rows(on("get", "kj", "-o", "wide"))["orders-products-join"]
+    assert wide["DELTA NAME"] == "orders_products_join"
+    assert wide["APP"] == "order-system"
+    assert list(wide)[:5] == ["NAME", "READY", "ROWS", "LAG", "AGE"]
+    listed = on("get", "all").out
+    assert "kasprapp.kaspr.io/order-system" in listed
+    assert "kaspragent.kaspr.io/process-enriched-orders" in listed
+    linked = joined(on("get", "kapp", "order-system", "-o", "json"))["linkedResources"]
+    assert {kind: len(listed) for kind, listed in linked.items()} == {"tables": 2, "joins": 1, "agents": 3}
+    assert on("get", "ktask").err == "No resources found\n"
+
+
+def test_yaml_is_what_can_be_applied_again(on: Kaspr, tmp_path: Path) -> None:
+    on("apply", "-f", BUNDLE)
+    shown = on("get", "kj", "orders-products-join", "-o", "yaml").out
+    assert "    python: |\n      def get_product_id(order):\n" in shown
+    (tmp_path / "again.yaml").write_text(shown)
+    assert on("apply", "-f", tmp_path / "again.yaml").out.split()[-1] == "unchanged"
+    everything = YAML(typ="safe").load(on("get", "all", "-o", "yaml").out)
+    assert everything["kind"] == "List"
+    assert len(everything["items"]) == 7
+
+
+def test_describe_shows_spec_status_and_events(on: Kaspr) -> None:
+    on("apply", "-f", JOIN)
+    on("apply", "-f", TABLES)
+    text = on("describe", "kjoin", "orders-products-join").out
+    assert "Left Table:      orders" in text
+    assert "Config Map:           orders-products-join" in text
+    assert [line.split()[:2] for line in text.splitlines() if "LeftTable" in line and "Found" in line] == [
+        ["Warning", "LeftTableNotFound"],
+        ["Normal", "LeftTableFound"],
+    ]
+
+
+def test_rows_and_what_was_done_are_counted(on: Kaspr, tmp_path: Path) -> None:
+    on("apply", "-f", BUNDLE)
+    delta = DeltaRs(Warehouse(str(tmp_path / "wh")).namespace("order_system"))
+    row = ("agent/ingest-orders", "c", 0, 3, 2, 1, 0, 0, 0.5, "{}", datetime.now(timezone.utc))
+    LocalSystemTables(delta).append(PROGRESS, [row, row])
+    assert rows(on("get", "kagent"))["ingest-orders"]["ROWS"] == "6"
+    status = joined(on("get", "kagent", "ingest-orders", "-o", "json"))
+    assert (status["rowsIn"], status["rowsOut"], status["deadLetters"]) == (6, 4, 2)
+
+
+def test_what_is_not_there_is_told_with_what_is_near(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:
+    wh = ("--warehouse", tmp_path / "wh")
+    assert kaspr("get", "kj", *wh).code == 2
+    on("apply", "-f", BUNDLE)
+    assert "did you mean 'orders'?" in kaspr("get", "ktable", "order", *wh).err
+    assert kaspr("delete", "ktable", "order", *wh).code == 2
+    assert kaspr("describe", "kthing", "x", *wh).code == 2
+
+
+def test_when_all_is_deleted_nothing_is_listed(on: Kaspr) -> None:
+    on("apply", "-f", APP)
+    assert 'kasprapp.kaspr.io "order-system" deleted' in on("delete", "kapp", "order-system").out
+    assert on("get", "all").err == "No resources found\n"

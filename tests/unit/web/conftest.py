@@ -1,0 +1,144 @@
+"""Applications served over HTTP on warehouses that no Spark has seen."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+import uvicorn
+
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.runtime.applying import apply_manifests
+from kaspr_delta.serde.json_text import canonical_key
+from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.layout import table_layout
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.web.server import web_application
+
+ROOT = Path(__file__).parents[3]
+
+
+def manifest(kind: str, name: str, spec: str, app: str = "shop") -> str:
+    """A manifest with a spec that is written without indentation."""
+    head = (
+        f"apiVersion: kaspr.io/v1alpha1\nkind: {kind}\nmetadata:\n  name: {name}\n  labels: {{kaspr.io/app: {app}}}\n"
+    )
+    return f"{head}spec:\n{textwrap.indent(textwrap.dedent(spec).strip(), '  ')}\n"
+
+
+def view(
+    name: str, method: str, path: str, python: str, *, tables: str = "", rest: str = "", response: str = ""
+) -> str:
+    """A web view with one operation, a map."""
+    operation = f"- name: answer\n  map:\n    python: |\n{textwrap.indent(textwrap.dedent(python).strip(), '      ')}\n"
+    if tables:
+        given = "".join(f"  - {{name: {table}, paramName: {table}}}\n" for table in tables.split())
+        operation += f"  tables:\n{given}"
+    processors = f"processors:\n  pipeline: [answer]\n  operations:\n{textwrap.indent(operation, '  ')}"
+    answer = f"response:\n{textwrap.indent(textwrap.dedent(response).strip(), '  ')}\n" if response else ""
+    spec = f"name: {name}\nrequest: {{method: {method}, path: '{path}'}}\n{answer}{processors}{rest}"
+    return manifest("KasprWebView", name, spec)
+
+
+@dataclass
+class Shop:
+    """An application on a warehouse, and a client of its server."""
+
+    folder: Path
+    schema: str = "shop"
+    client: httpx.Client = field(init=False)
+
+    @property
+    def delta(self) -> DeltaRs:
+        return DeltaRs(Warehouse(str(self.folder)).namespace(self.schema))
+
+    def apply(self, *manifests: str) -> None:
+        loaded = load_text("---\n".join(manifests), "manifests.yaml")
+        assert not loaded.findings, loaded.findings
+        apply_manifests(Warehouse(str(self.folder)), loaded)
+
+    def make(self, plan: TablePlan) -> None:
+        self.delta.ensure(plan.delta_name, table_layout(plan))
+
+    def put(self, plan: TablePlan, rows: Mapping[Any, Any]) -> None:
+        """Append rows, as a first load does."""
+        self.make(plan)
+        now = datetime.now(timezone.utc)
+        given = [{"key": canonical_key(k), "value": json.dumps(v), "timestamp": now} for k, v in rows.items()]
+        self.delta.append(plan.delta_name, pa.Table.from_pylist(given, arrow_schema(table_layout(plan).columns)))
+
+
+@contextlib.contextmanager
+def served(shop: Shop, *, root_path: str = "", **options: Any) -> Iterator[Shop]:
+    """The application behind a real server on this machine, in a thread."""
+    application = web_application(shop.delta.namespace, **options)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(application, log_config=None, lifespan="on", root_path=root_path)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [free]})
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            with httpx.Client(base_url=f"http://127.0.0.1:{free.getsockname()[1]}", timeout=20) as client:
+                shop.client = client
+                yield shop
+        finally:
+            server.should_exit = True
+            thread.join(timeout=20)
+
+
+Serving = Callable[..., contextlib.AbstractContextManager[Shop]]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path / "wh")
+
+
+@pytest.fixture
+def serving(shop: Shop) -> Serving:
+    """Apply manifests and serve them."""
+
+    @contextlib.contextmanager
+    def start(*manifests: str, **options: Any) -> Iterator[Shop]:
+        if manifests:
+            shop.apply(*manifests)
+        with served(shop, **options) as running:
+            yield running
+
+    return start
+
+
+def eventually(question: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """What a question gives once it gives something that is true."""
+    deadline = time.monotonic() + seconds
+    while not (answer := question()):
+        assert time.monotonic() < deadline, "it never became true"
+        time.sleep(0.02)
+    return answer
+
+
+def plan_of(shop: Shop, table: str) -> TablePlan:
+    """The plan of a table that was applied."""
+    from kaspr_delta.plan.builder import build_plans
+    from kaspr_delta.runtime.applying import registry_of
+    from kaspr_delta.runtime.registry import loaded
+
+    (plan,), _ = build_plans(loaded(registry_of(Warehouse(str(shop.folder)), shop.schema).documents()))
+    return plan.known_table(table)

@@ -1,0 +1,205 @@
+"""A copy of a table follows it, whatever happens to the table."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.web import local_copy
+from kaspr_delta.web.local_copy import LocalCopy
+from tests.unit.web.conftest import Shop, manifest, plan_of
+
+
+@pytest.fixture
+def table(shop: Shop) -> TablePlan:
+    shop.apply(manifest("KasprTable", "t", "name: t"))
+    plan = plan_of(shop, "t")
+    shop.make(plan)
+    return plan
+
+
+@pytest.fixture
+def copy(shop: Shop, table: TablePlan, tmp_path: Path) -> LocalCopy:
+    return LocalCopy(shop.delta, table, tmp_path)
+
+
+def opened(delta: DeltaRs, table: str) -> DeltaTable:
+    location = delta.namespace.location(table)
+    return DeltaTable(str(location))
+
+
+def merge(delta: DeltaRs, rows: dict[str, Any]) -> None:
+    """What a fold does: rows are inserted, changed or, with None, deleted."""
+    now = datetime.now(timezone.utc)
+    source = pa.table(
+        {
+            "key": pa.array([json.dumps(key) for key in rows], pa.string()),
+            "value": pa.array([None if v is None else json.dumps(v) for v in rows.values()], pa.string()),
+            "timestamp": pa.array([now] * len(rows), pa.timestamp("us", "UTC")),
+        }
+    )
+    merging = opened(delta, "t").merge(source, "t.key = s.key", source_alias="s", target_alias="t")
+    merging = merging.when_matched_delete("s.value IS NULL").when_matched_update_all()
+    merging.when_not_matched_insert_all("s.value IS NOT NULL").execute()
+
+
+def content(copy: LocalCopy) -> dict[Any, Any]:
+    return {json.loads(str(key)): json.loads(value) for key, value in copy.scan(None).items()}
+
+
+def test_what_is_inserted_changed_and_deleted_is_followed_without_a_new_copy(
+    shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put(table, {"a": 1, "b": 2, "c": 3})
+    assert copy.refresh()
+    monkeypatch.setattr(LocalCopy, "_copied", None)
+    merge(shop.delta, {"a": 10, "b": None, "d": 4})
+    merge(shop.delta, {"d": 5, "b": 6})
+    merge(shop.delta, {"b": None})
+    assert copy.refresh()
+    assert not copy.refresh()
+    assert content(copy) == {"a": 10, "c": 3, "d": 5}
+    assert copy.fetch(['"a"', '"b"', '"d"', '"zz"']) == {'"a"': "10", '"d"': "5"}
+
+
+def test_before_it_was_copied_a_table_is_asked(shop: Shop, table: TablePlan, copy: LocalCopy) -> None:
+    assert copy.fetch(['"a"']) == {}
+    shop.put(table, {"a": 1, "it's": 2})
+    assert not copy.ready
+    assert copy.fetch(['"a"', '"it\'s"', '"b"']) == {'"a"': "1", '"it\'s"': "2"}
+    assert content(copy) == {"a": 1, "it's": 2}
+
+
+def test_a_table_that_was_dropped_and_made_anew_is_copied_anew(shop: Shop, table: TablePlan, copy: LocalCopy) -> None:
+    import shutil
+
+    shop.put(table, {"a": 1})
+    copy.refresh()
+    location = shop.delta.namespace.location("t")
+    assert location is not None
+    shutil.rmtree(location)
+    assert not copy.refresh()
+    assert copy.fetch(['"a"']) == {}
+    shop.put(table, {"b": 2})
+    assert copy.refresh()
+    assert content(copy) == {"b": 2}
+
+
+def test_of_several_rows_of_one_key_the_newest_counts_also_when_one_of_them_goes(
+    shop: Shop, table: TablePlan, copy: LocalCopy
+) -> None:
+    shop.put(table, {"a": 1})
+    copy.refresh()
+    shop.put(table, {"a": 2})
+    copy.refresh()
+    assert content(copy) == {"a": 2}
+    opened(shop.delta, "t").delete("value = '2'")
+    copy.refresh()
+    assert content(copy) == {"a": 1}
+    opened(shop.delta, "t").delete("value = '1'")
+    copy.refresh()
+    assert content(copy) == {}
+
+
+@pytest.mark.usefixtures("table")
+def test_what_is_no_row_is_none(shop: Shop, copy: LocalCopy) -> None:
+    now = datetime.now(timezone.utc)
+    schema = pa.schema([("key", pa.string()), ("value", pa.string()), ("timestamp", pa.timestamp("us", "UTC"))])
+    nothing: list[tuple[str | None, str | None]] = [(None, "1"), ('"a"', None), ('"b"', "null")]
+    rows: list[dict[str, Any]] = [{"key": key, "value": value} for key, value in nothing]
+    shop.delta.append("t", pa.Table.from_pylist([{**row, "timestamp": now} for row in rows], schema))
+    copy.refresh()
+    shop.delta.append("t", pa.Table.from_pylist([{**row, "timestamp": now} for row in rows], schema))
+    copy.refresh()
+    assert content(copy) == {}
+
+
+def test_changes_that_do_not_fit_memory_are_kept_in_files(
+    shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a table that is sorted in pieces is one table."""
+    monkeypatch.setattr(local_copy, "_RUN_BYTES", 2_000)
+    monkeypatch.setattr(local_copy, "_RECENT_ROWS", 10)
+    monkeypatch.setattr(local_copy, "_MOST_CHANGES", 4)
+    chance = random.Random(7)  # noqa: S311  the same every time
+    model: dict[Any, Any] = {f"k{number}": number for number in range(200)}
+    shop.put(table, model)
+    copy.refresh()
+    for step in range(30):
+        keys = [f"k{chance.randrange(250)}" for _ in range(8)]
+        rows = {key: None if chance.random() < 0.3 else step for key in keys}
+        merge(shop.delta, rows)
+        model = {key: value for key, value in {**model, **rows}.items() if value is not None}
+        copy.refresh()
+        if step % 7 == 0:
+            assert content(copy) == model
+        wanted = [json.dumps(f"k{number}") for number in range(250)]
+        found = {json.loads(str(key)): json.loads(value) for key, value in copy.fetch(wanted).items()}
+        assert found == model
+    assert content(copy) == model
+    assert len(list(copy._folder.iterdir())) < 50
+
+
+def test_rows_are_found_across_the_pieces_in_which_a_file_is_read(
+    shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kaspr_delta.web.sorted_run._BATCH", 3)
+    shop.put(table, {f"k{number:02}": number for number in range(20)})
+    shop.put(table, {"k02": "again", "k03": "again"})
+    copy.refresh()
+    assert len(copy.fetch([json.dumps(f"k{number:02}") for number in range(20)])) == 20
+    assert copy.fetch(['"k02"']) == {'"k02"': '"again"'}
+    for number in range(10):
+        shop.put(table, {"many": number})
+    assert LocalCopy(shop.delta, table, copy._folder.parent).fetch(['"many"']) == {'"many"': "9"}
+    copy._state = None
+    copy.refresh()
+    assert copy.fetch(['"many"']) == {'"many"': "9"}
+    assert copy.fetch(['"a"', '"z"', '"k021"']) == {}
+
+
+def test_a_commit_that_only_a_deletion_vector_tells_of_is_not_believed_to_the_feed(tmp_path: Path, shop: Shop) -> None:
+    log = tmp_path / "wh" / "shop" / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    vector = {"storageType": "u"}
+    commits: list[list[Any]] = [
+        [{"add": {"path": "a", "dataChange": True}}],
+        [{"remove": {"path": "a", "dataChange": True}}, {"add": {"path": "a", "deletionVector": vector}}],
+        [{"cdc": {"path": "c"}}, {"add": {"path": "a", "deletionVector": vector}}],
+        [{"add": {"path": "a", "deletionVector": vector, "dataChange": False}}],
+    ]
+    for version, actions in enumerate(commits):
+        (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    assert [shop.delta.followable("t", version, version) for version in range(5)] == [True, False, True, True, False]
+
+
+def test_raw_keys_and_windows_are_places_too(shop: Shop, tmp_path: Path) -> None:
+    window = "name: w\nwindow: {tumbling: {size: 1m}}"
+    raw = "name: r\nkeySerializer: raw\nvalueSerializer: raw"
+    shop.apply(manifest("KasprTable", "w", window), manifest("KasprTable", "r", raw))
+    moment = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    for name, row in {
+        "w": {"key": '"a"', "value": "1", "timestamp": moment, "window_start": moment, "window_end": moment},
+        "r": {"key": b"a", "value": b"1", "timestamp": moment},
+    }.items():
+        plan = plan_of(shop, name)
+        shop.make(plan)
+        schema = pa.table(opened(shop.delta, name).to_pyarrow_table().slice(0, 0)).schema
+        shop.delta.append(name, pa.Table.from_pylist([row], schema))
+        copy = LocalCopy(shop.delta, plan, tmp_path)
+        place = Cell('"a"', int(moment.timestamp()) * 1_000) if name == "w" else "YQ=="
+        expected = {place: "1" if name == "w" else "MQ=="}
+        for _ in range(2):
+            assert copy.fetch([place]) == expected
+            assert copy.scan(place.start if isinstance(place, Cell) else None) == expected
+            copy.refresh()

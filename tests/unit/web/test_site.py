@@ -1,0 +1,256 @@
+"""What the server does beside answering from tables: sends, metrics, status, OpenAPI, and changes of manifests."""
+
+from __future__ import annotations
+
+import re
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kaspr_delta.errors import NotFoundError, UsageError
+from kaspr_delta.runtime.applying import apply_manifests, registry_of
+from kaspr_delta.runtime.registry import without
+from kaspr_delta.spec.loader import load_path
+from kaspr_delta.storage.layout import TOPICS
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.web.server import web_application
+from tests.unit.web.conftest import ROOT, Serving, Shop, eventually, manifest, plan_of, served, view
+
+USERS = manifest("KasprTable", "users", "name: users")
+LOOKUP = view("lookup", "GET", "/user/{id}", "def f(request, users): return users.get(request['id'])", tables="users")
+
+
+def sends(shop: Shop, topic: str) -> list[tuple[Any, Any]]:
+    rows = shop.delta.rows(f"topic__{topic}")
+    return [(row["key"], row["value"]) for row in sorted(rows, key=lambda row: row["seq"])]
+
+
+PUBLISHER = """
+name: topic-publisher
+request: {method: POST, path: "/topics/{topic}"}
+response:
+  contentType: application/json
+  statusCode: 202
+processors:
+  pipeline: [read, publish]
+  operations:
+  - name: read
+    map:
+      python: |
+        async def read(request, topic):
+            for item in (await request.json())["content"]:
+                yield {"topic": topic, **item}
+  - name: publish
+    topicSend:
+      nameSelector: {python: "def name(item): return item['topic']"}
+      keySelector: {python: "def key(item): return item['key']"}
+      valueSelector: {python: "def value(item): return item['value']"}
+"""
+
+
+def test_d_6_what_is_posted_is_on_its_topic_when_the_answer_comes(serving: Serving) -> None:
+    with serving(manifest("KasprWebView", "topic-publisher", PUBLISHER)) as shop:
+        content = [{"key": "k", "value": {"a": 1}}, {"key": "l", "value": None}]
+        answer = shop.client.post("/topics/t1", json={"content": content})
+        assert (answer.status_code, answer.text) == (202, "null")
+        assert sends(shop, "t1") == [(b'"k"', b'{"a":1}'), (b'"l"', None)]
+        assert [row["name"] for row in shop.delta.rows(TOPICS)] == ["t1"]
+        refused = shop.client.post("/topics/t1", json={"content": [{"key": "k", "value": 1}, {"key": "x"}]})
+        assert (refused.status_code, refused.json()["message"]) == (500, "'value'")
+        assert len(sends(shop, "t1")) == 2
+        sent = re.search(
+            r'kaspr_topic_messages_sent_total{.*topic="topic.t1".*} (.*)', shop.client.get("/metrics").text
+        )
+        assert sent is not None
+        assert float(sent[1]) == 2
+
+
+def test_d_7_a_later_operation_may_ask_for_a_path_parameter_by_way_of_the_request(serving: Serving) -> None:
+    """In Kaspr only the first operation is given them; what it puts into its value goes on."""
+    spec = """
+    request: {method: PUT, path: "/{region}/products"}
+    processors:
+      pipeline: [read, publish]
+      operations:
+      - name: read
+        map: {python: "async def read(request, region): return {**await request.json(), 'region': region}"}
+      - name: publish
+        topicSend:
+          name: products
+          ack: true
+          passThrough: true
+          keySelector: {python: "def key(value): return value['id']"}
+    """
+    with serving(manifest("KasprWebView", "enriched-publisher", spec)) as shop:
+        value, about = shop.client.put("/eu/products", json={"id": "P1"}).json()
+        assert value == {"id": "P1", "region": "eu"}
+        assert about["topic"] == "products"
+        assert sends(shop, "products") == [(b'"P1"', b'{"id":"P1","region":"eu"}')]
+
+
+def test_d_8_an_unknown_product_is_told_by_the_body_of_an_error(serving: Serving) -> None:
+    response = """
+    contentType: application/json
+    bodySelector:
+      onError: {python: "def body(error): return {'error': 'no such product', 'asked': error['message']}"}
+    """
+    lookup = "def f(request, products, product_id): return {'id': product_id, **products[product_id]}"
+    products = manifest("KasprTable", "products", "name: products")
+    known = view("v", "GET", "/products/{product_id}", lookup, tables="products", response=response)
+    with serving(products, known) as shop:
+        shop.put(plan_of(shop, "products"), {"P1": {"name": "Widget"}})
+        assert eventually(lambda: shop.client.get("/products/P1").json()) == {"id": "P1", "name": "Widget"}
+        unknown = shop.client.get("/products/P9")
+        assert (unknown.status_code, unknown.json()) == (500, {"error": "no such product", "asked": "'P9'"})
+
+
+def test_e_4_what_tells_of_an_error_sees_what_init_made(serving: Serving) -> None:
+    spec = """
+    request: {method: GET, path: "/api/v1/metrics/{dimension}"}
+    response:
+      contentType: application/json
+      bodySelector:
+        onSuccess: {python: "def success_body(value): return {'success': True, 'data': value}"}
+        onError:
+          python: |
+            def error_body(error):
+                now = datetime.now(timezone.utc).isoformat()
+                return {"success": False, "error": error["message"], "timestamp": now}
+    processors:
+      pipeline: [query]
+      init: {python: "from datetime import datetime, timezone\\nKNOWN = {'city': 3}"}
+      operations:
+      - name: query
+        map:
+          python: |
+            def query(request, dimension):
+                if dimension not in KNOWN:
+                    raise ValueError(f"Unknown dimension: {dimension}")
+                return KNOWN[dimension]
+    """
+    with serving(manifest("KasprWebView", "analytics-api", spec)) as shop:
+        assert shop.client.get("/api/v1/metrics/city").json() == {"success": True, "data": 3}
+        bad = shop.client.get("/api/v1/metrics/bad")
+        assert bad.status_code == 500
+        assert bad.json()["success"] is False
+        assert bad.json()["error"] == "Unknown dimension: bad"
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT.*\+00:00", bad.json()["timestamp"])
+
+
+def test_s1_8_a_view_reads_a_count_with_its_default(tmp_path: Path) -> None:
+    counters = Shop(tmp_path, "counter_app")
+    apply_manifests(Warehouse(str(tmp_path)), load_path(ROOT / "bundles" / "event-counting"))
+    with served(counters) as running:
+        running.put(plan_of(running, "event-counters"), {"a": 2, "unknown": 1})
+        eventually(lambda: running.client.get("/count/a").json()["count"])
+        counts = [running.client.get(f"/count/{category}").json() for category in ("a", "unknown", "zzz")]
+        assert counts[0] == {"category": "a", "count": 2}
+        assert [count["count"] for count in counts] == [2, 1, 0]
+
+
+def test_changes_of_a_table_are_read_at_once(serving: Serving) -> None:
+    with serving(USERS, LOOKUP) as shop:
+
+        def reads(expected: str) -> bool:
+            return shop.client.get("/user/u1").text == expected
+
+        assert reads("")
+        for number in range(3):
+            shop.put(plan_of(shop, "users"), {"u1": number})
+            eventually(partial(reads, str(number)), seconds=1.0)
+
+
+def test_applied_changed_and_deleted_views_are_taken_up(serving: Serving) -> None:
+    one, other = (view("v", "GET", "/v", f"def f(request): return '{text}'") for text in ("one", "other"))
+    with serving(USERS, one) as shop:
+        assert shop.client.get("/v").text == "one"
+        shop.apply(other, LOOKUP)
+        eventually(lambda: shop.client.get("/v").text == "other", seconds=3)
+        assert shop.client.get("/user/u1").status_code == 200
+        registry_of(Warehouse(str(shop.folder)), "shop").change(lambda before: without(before, "KasprTable", "users"))
+        eventually(lambda: shop.client.get("/user/u1").status_code == 503, seconds=3)
+        registry_of(Warehouse(str(shop.folder)), "shop").change(lambda before: without(before, "KasprWebView", "v"))
+        eventually(lambda: shop.client.get("/v").status_code == 404, seconds=3)
+
+
+def test_many_clients_send_at_once_and_nothing_is_lost(serving: Serving) -> None:
+    spec = """
+    request: {method: POST, path: "/in/{number}"}
+    processors:
+      pipeline: [publish]
+      operations:
+      - name: publish
+        topicSend:
+          name: inbox
+          keySelector: {python: "def key(request, number): return number"}
+          valueSelector: {python: "async def value(request): return await request.json()"}
+    """
+    with serving(manifest("KasprWebView", "in", spec)) as shop:
+        answers: list[int] = []
+        work = [
+            threading.Thread(target=lambda n=n: answers.append(shop.client.post(f"/in/{n}", json=n).status_code))
+            for n in range(60)
+        ]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+        assert answers == [200] * 60
+        assert sorted(int(value) for _, value in sends(shop, "inbox")) == list(range(60))
+        head = shop.delta.head("topic__inbox")
+        assert head is not None
+        assert head.version < 60  # those that came while another was committed share a commit
+
+
+def test_metrics_are_kasprs(serving: Serving) -> None:
+    with serving(USERS, LOOKUP) as shop:
+        shop.put(plan_of(shop, "users"), {"u1": 1, "u2": 2})
+        shop.client.get("/user/u1")
+        shop.client.get("/nothing")
+        scraped = shop.client.get("/metrics")
+        assert scraped.headers["content-type"].startswith("text/plain; version=0.0.4")
+        lines = {re.sub(r'worker_name="[^"]*"', "W", line) for line in scraped.text.splitlines()}
+        common = 'app_name="shop-app"'
+        assert {
+            f'kaspr_table_operations_total{{{common},operation="keys_retrieved",table="table.users",W}} 1.0',
+            f'kaspr_table_key_count{{{common},table="table.users",W}} 2.0',
+            f'kaspr_http_status_codes_total{{{common},status_code="404",W}} 1.0',
+            f"kaspr_health{{{common},W}} 0.0",
+        } <= lines, scraped.text
+
+
+def test_status_has_kasprs_fields_and_those_of_the_command(serving: Serving) -> None:
+    with serving(USERS, LOOKUP) as shop:
+        status = shop.client.get("/status/").json()
+        assert (status["leader"], status["rebalancing"], status["app"]) == (True, False, "shop")
+        assert status["table_metadata"] == {"users": {"changelog": "shop-app-users-changelog"}}
+        assert (status["resources"], status["metrics"]) == ([], [])
+        assert shop.client.post("/status/").status_code == 405
+
+
+def test_open_api_tells_of_each_view(serving: Serving) -> None:
+    dated = view("dated", "POST", "/on/{day:[0-9]{4}}", "def f(request): return 1", response="statusCode: 201")
+    with serving(USERS, LOOKUP, dated) as shop:
+        told = shop.client.get("/openapi.json").json()
+        assert told["paths"]["/user/{id}"]["get"]["operationId"] == "lookup"
+        assert told["paths"]["/user/{id}"]["get"]["x-kaspr-tables"] == ["users"]
+        (day,) = told["paths"]["/on/{day}"]["post"]["parameters"]
+        assert day["schema"]["pattern"] == "^(?:[0-9]{4})$"
+        assert "201" in told["paths"]["/on/{day}"]["post"]["responses"]
+        assert "security" not in told
+
+
+def test_below_a_prefix_paths_are_what_follows_it(serving: Serving) -> None:
+    with serving(view("v", "GET", "/v/{x}", "def f(request, x): return x"), root_path="/apps/shop") as shop:
+        assert shop.client.get("/v/1").text == "1"
+        assert shop.client.get("/status/").json()["app"] == "shop"
+
+
+def test_only_what_was_applied_to_this_machine_is_served(shop: Shop) -> None:
+    with pytest.raises(NotFoundError):
+        web_application(Warehouse(str(shop.folder)).namespace("other"))
+    with pytest.raises(UsageError, match="name a SQL warehouse"):
+        web_application(Warehouse("unity://main.shop/checkpoints").namespace("shop"))

@@ -1,0 +1,293 @@
+"""What web views answer, asked over HTTP."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.storage.delta_rs import arrow_schema
+from kaspr_delta.storage.layout import table_layout
+from tests.unit.web.conftest import Serving, eventually, manifest, plan_of, view
+
+USERS = manifest("KasprTable", "users", "name: users")
+
+
+def test_s1_7_a_view_looks_up_a_row_and_an_unknown_one_is_told(serving: Serving) -> None:
+    lookup = """
+    def lookup(value, users):
+        user_id = value["user_id"]
+        return users.get(user_id, {"error": "not found"})
+    """
+    with serving(USERS, view("lookup", "GET", "/user/{user_id}", lookup, tables="users", response="")) as shop:
+        shop.put(plan_of(shop, "users"), {"u1": {"channel": "sms"}})
+        eventually(lambda: "channel" in shop.client.get("/user/u1").text)
+        known, unknown = shop.client.get("/user/u1"), shop.client.get("/user/u2")
+        assert (known.status_code, known.json()) == (200, {"channel": "sms"})
+        assert (unknown.status_code, unknown.json()) == (200, {"error": "not found"})
+        assert known.headers["content-type"] == "application/json"
+
+
+def test_path_parameters_are_keywords_and_items_and_text(serving: Serving) -> None:
+    both = """
+    async def both(request, region, product_id):
+        return [request["region"], region, product_id, request.match_info["product_id"], request.path]
+    """
+    with serving(view("v", "GET", "/{region}/products/{product_id:[0-9]+}", both)) as shop:
+        assert shop.client.get("/eu/products/7").json() == ["eu", "eu", "7", "7", "/eu/products/7"]
+        assert shop.client.get("/a%2Fb%20%C3%BC/products/7").json()[0] == "a/b ü"
+        assert shop.client.get("/eu/products/x").status_code == 404
+        assert shop.client.get("/%FF/products/7").status_code == 400
+
+
+def test_the_request_tells_its_query_headers_and_body(serving: Serving) -> None:
+    tell = """
+    async def tell(request):
+        seen = [request.method, request.query.get("a"), request.query.getall("a"), request.query_string]
+        return [*seen, request.headers["X-Who"], await request.json(), await request.text(), len(await request.read())]
+    """
+    with serving(view("v", "POST", "/tell", tell)) as shop:
+        said = shop.client.post("/tell?a=1&a=2", json={"k": "ü"}, headers={"x-who": "me"}).json()
+        assert said == ["POST", "1", ["1", "2"], "a=1&a=2", "me", {"k": "ü"}, '{"k":"ü"}', 10]
+
+
+def test_a_body_that_is_not_what_was_asked_for_is_the_callers_fault(serving: Serving) -> None:
+    with serving(view("v", "POST", "/v", "async def f(request): return await request.json()")) as shop:
+        for body in (b"{", b"", b"\xff"):
+            refused = shop.client.post("/v", content=body)
+            assert refused.status_code == 400
+            assert "the body is" in refused.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "returned", "expected"),
+    [
+        ("", "{'a': 1}", ("application/json", '{"a":1}')),
+        ("", "'text'", ("text/plain; charset=utf-8", "text")),
+        ("", "None", ("text/plain; charset=utf-8", "")),
+        ("", "b'bytes'", ("application/octet-stream", "bytes")),
+        ("application/json", "None", ("application/json", "null")),
+        ("application/json", "'text'", ("application/json", '"text"')),
+        ("text/html", "'<p>'", ("text/html; charset=utf-8", "<p>")),
+        ("application/octet-stream", "b'x'", ("application/octet-stream", "x")),
+    ],
+)
+def test_the_content_type_says_how_the_value_is_written(
+    serving: Serving, content_type: str, returned: str, expected: tuple[str, str]
+) -> None:
+    response = f"contentType: {content_type}" if content_type else ""
+    with serving(view("v", "GET", "/v", f"def f(request): return {returned}", response=response)) as shop:
+        answer = shop.client.get("/v")
+        assert (answer.headers["content-type"], answer.text, answer.status_code) == (*expected, 200)
+
+
+def test_a_body_that_the_content_type_cannot_carry_is_an_error(serving: Serving) -> None:
+    with serving(view("v", "GET", "/v", "def f(request): return {}", response="contentType: text/html")) as shop:
+        assert shop.client.get("/v").status_code == 500
+        assert shop.client.get("/v").json()["message"] == "the body of a text/html response is text, not dict"
+
+
+SELECTORS = """
+contentType: application/json
+headers: {X-Shop: "1"}
+bodySelector:
+  onSuccess: {python: "def body(value): return {'ok': value}"}
+  onError: {python: "def body(error): return {'failed': error['message'], 'in': error['operation']}"}
+statusCodeSelector:
+  onSuccess: {python: "def status(value): return 201"}
+  onError: {python: "def status(error): return 418"}
+"""
+
+
+def test_selectors_make_status_and_body_of_success_and_error(serving: Serving) -> None:
+    divide = "def divide(request, by): return 10 / int(by)"
+    with serving(view("v", "GET", "/v/{by}", divide, response=SELECTORS)) as shop:
+        good, bad = shop.client.get("/v/5"), shop.client.get("/v/0")
+        assert (good.status_code, good.json(), good.headers["x-shop"]) == (201, {"ok": 2.0}, "1")
+        assert (bad.status_code, bad.headers["x-shop"]) == (418, "1")
+        assert bad.json() == {"failed": "division by zero", "in": "answer"}
+
+
+def test_headers_are_selected_too(serving: Serving) -> None:
+    response = """
+    headersSelector:
+      onSuccess: {python: "def h(value): return {'X-A': value, 'Content-Type': 'text/csv'}"}
+      onError: {python: "def h(error): return [('X-B', 'failed')]"}
+    """
+    python = "def f(request): return {'a': 'yes'}[request.query['k']]"
+    with serving(view("v", "GET", "/v", python, response=response)) as shop:
+        good, bad = shop.client.get("/v?k=a"), shop.client.get("/v?k=b")
+        assert (good.headers["x-a"], good.headers["content-type"]) == ("yes", "text/csv")
+        assert (bad.status_code, bad.headers["x-b"]) == (500, "failed")
+
+
+def test_a_header_that_would_begin_another_response_is_an_error(serving: Serving) -> None:
+    response = """headersSelector: {onSuccess: {python: "def h(value): return {'X-A': value}"}}"""
+    with serving(view("v", "GET", "/v", "def f(request): return request.query['k']", response=response)) as shop:
+        assert shop.client.get("/v?k=a%0d%0aSet-Cookie:x").status_code == 500
+
+
+def test_trap_23_the_last_value_of_a_generator_is_the_body(serving: Serving) -> None:
+    with serving(view("v", "GET", "/v", "def f(request):\n    yield from 'abc'")) as shop:
+        assert shop.client.get("/v").text == "c"
+
+
+def test_trap_24_an_error_is_500_or_what_the_exception_says_and_never_the_status_code_of_success(
+    serving: Serving,
+) -> None:
+    python = """
+    def f(request):
+        class Refused(Exception):
+            status_code, code, details = 409, "taken", {"by": "you"}
+
+        raise Refused("no") if "own" in request.query else ValueError("bad")
+    """
+    with serving(view("v", "GET", "/v", python, response="statusCode: 202")) as shop:
+        assert shop.client.get("/v").status_code == 500
+        assert shop.client.get("/v").json() == {"operation": "answer", "message": "bad", "cause": "ValueError: bad"}
+        refused = shop.client.get("/v?own")
+        assert refused.status_code == 409
+        assert refused.json()["code"] == "taken"
+        assert refused.json()["details"] == {"by": "you"}
+
+
+def test_an_error_in_what_tells_of_the_error_is_a_bare_500(serving: Serving) -> None:
+    response = """bodySelector: {onError: {python: "def b(error): return error['nothing']"}}"""
+    with serving(view("v", "GET", "/v", "def f(request): 1 / 0", response=response)) as shop:
+        answer = shop.client.get("/v")
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "Traceback" not in answer.text
+
+
+PIPELINE = """
+name: v
+request: {method: GET, path: /v}
+processors:
+  pipeline: [PIPE]
+  init: {python: "from datetime import datetime\\ncalls = []"}
+  operations:
+  - {name: keep, filter: {python: "def f(request): return 'keep' in request.query"}}
+  - {name: first, map: {python: "def f(request):\\n    calls.append(1)\\n    return len(calls)"}}
+  - {name: second, map: {python: "def f(value): return [value, str(datetime(2020, 1, 1).date())]"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("pipe", "query", "expected"),
+    [("", "", ""), ("keep, first", "", ""), ("keep, first, second", "?keep", [1, "2020-01-01"]), ("first", "", 1)],
+)
+def test_what_is_dropped_answers_with_nothing_and_init_is_seen_by_all(
+    serving: Serving, pipe: str, query: str, expected: Any
+) -> None:
+    with serving(manifest("KasprWebView", "v", PIPELINE.replace("PIPE", pipe))) as shop:
+        answer = shop.client.get(f"/v{query}")
+        assert answer.status_code == 200
+        assert (answer.json() if answer.text else "") == expected
+
+
+def test_other_methods_are_405_and_head_falls_back_to_get(serving: Serving) -> None:
+    read = view("r", "GET", "/v", "def f(request): return request.method")
+    write = view("w", "PUT", "/v", "def f(request): return 'written'")
+    with serving(read, write) as shop:
+        assert shop.client.get("/v").text == "GET"
+        assert shop.client.put("/v").text == "written"
+        refused = shop.client.delete("/v")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, PUT")
+        assert refused.headers["content-type"] == "application/problem+json"
+        head = shop.client.head("/v")
+        assert (head.status_code, head.text, head.headers["content-length"]) == (200, "", "4")
+        assert shop.client.get("/nothing").json()["status"] == 404
+
+
+def test_the_path_with_more_text_wins(serving: Serving) -> None:
+    one, all_ = (
+        view(name, "GET", path, f"def f(request): return '{name}'")
+        for name, path in (("one", "/user/me"), ("all", "/user/{id}"))
+    )
+    with serving(all_, one) as shop:
+        assert shop.client.get("/user/me").text == "one"
+        assert shop.client.get("/user/you").text == "all"
+
+
+def test_tables_are_read_only_in_views(serving: Serving) -> None:
+    python = "def f(request, users): users['u1'] = {}"
+    with serving(USERS, view("v", "POST", "/v", python, tables="users")) as shop:
+        answer = shop.client.post("/v")
+        assert answer.status_code == 500
+        assert "table 'users' cannot be written here" in answer.json()["message"]
+
+
+def test_a_view_without_its_table_says_what_it_waits_for(serving: Serving) -> None:
+    with serving(view("v", "GET", "/v", "def f(request, users): return 1", tables="users")) as shop:
+        answer = shop.client.get("/v")
+        assert answer.status_code == 503
+        assert answer.json()["detail"] == "webview/v waits: table 'users' is not there"
+
+
+def test_a_function_that_never_ends_holds_up_its_own_request_only(serving: Serving) -> None:
+    app = (
+        "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {config: {eventTimeout: 300ms}}\n"
+    )
+    endless = view("e", "GET", "/endless", "def f(request):\n    while True: pass")
+    with serving(app, endless, view("v", "GET", "/v", "def f(request): return 'fine'")) as shop:
+        late = shop.client.get("/endless")
+        assert late.status_code == 504
+        assert "took longer" in late.json()["message"]
+        assert shop.client.get("/v").text == "fine"
+
+
+def test_a_call_that_waits_outside_python_is_not_waited_for(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kaspr_delta.web.asgi._PATIENCE", 0.2)
+    app = (
+        "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {config: {eventTimeout: 200ms}}\n"
+    )
+    waiting = view("w", "GET", "/waiting", "import time\ndef f(request): time.sleep(3)")
+    with serving(app, waiting, view("v", "GET", "/v", "def f(request): return 'fine'")) as shop:
+        late = shop.client.get("/waiting")
+        assert (late.status_code, late.json()["detail"]) == (504, "webview/w has not answered in time")
+        assert shop.client.get("/v").text == "fine"
+
+
+def test_a_body_may_not_be_endless(serving: Serving) -> None:
+    with serving(view("v", "POST", "/v", "async def f(request): return len(await request.read())")) as shop:
+        assert shop.client.post("/v", content=b"x" * 10 * 2**20).text == str(10 * 2**20)
+        assert shop.client.post("/v", content=b"x" * (10 * 2**20 + 1)).status_code == 413
+
+
+def test_a_server_with_a_token_answers_those_who_bring_it(serving: Serving) -> None:
+    secret = "-".join("abc")
+    with serving(view("v", "GET", "/v", "def f(request): return 'in'"), token=secret) as shop:
+        assert shop.client.get("/v").status_code == 401
+        assert shop.client.get("/v", headers={"authorization": "Bearer other"}).status_code == 401
+        assert shop.client.get("/v", headers={"authorization": f"Bearer {secret}"}).text == "in"
+        assert shop.client.get("/metrics").status_code == 401
+        assert shop.client.get("/healthz").status_code == 200
+
+
+def test_only_a_proxy_that_is_trusted_says_who_asks(serving: Serving) -> None:
+    who = view("v", "GET", "/v", "def f(request): return request.user")
+    asked = {"x-forwarded-email": "ann@example.org"}
+    with serving(who) as shop:
+        assert shop.client.get("/v", headers=asked).text == ""
+    with serving(behind_proxy=True) as shop:
+        assert shop.client.get("/v", headers=asked).text == "ann@example.org"
+
+
+def test_a_view_sees_the_windows_of_this_moment(serving: Serving) -> None:
+    counts = manifest("KasprTable", "counts", "name: counts\nwindow: {tumbling: {size: 1h}}")
+    python = "def f(request, counts, key): return [counts.get(key), counts[key].delta(3600), len(counts)]"
+    with serving(counts, view("v", "GET", "/v/{key}", python, tables="counts")) as shop:
+        now = datetime.now(timezone.utc)
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        shop.make(plan_of(shop, "counts"))
+        layout = table_layout(plan_of(shop, "counts"))
+        rows = [
+            {"key": '"a"', "value": str(count), "timestamp": now, "window_start": start, "window_end": start}
+            for count, start in ((5, hour), (4, hour - timedelta(hours=1)), (3, hour + timedelta(hours=1)))
+        ]
+        shop.delta.append("counts", pa.Table.from_pylist(rows, arrow_schema(layout.columns)))
+        seen = eventually(lambda: (answer := shop.client.get("/v/a")).status_code == 200 and answer.json())
+        assert seen in ([5, 4, 1], [3, 5, 1])  # the second where the hour has just ended

@@ -1,0 +1,134 @@
+"""What a SQL warehouse is asked; that the statements are right is shown on Spark (tests/spark/test_web.py)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from databricks.sdk.service.sql import StatementState
+from starlette.datastructures import Headers
+
+from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.errors import SetupError
+from kaspr_delta.runtime.applying import documents_in
+from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage import sql_warehouse
+from kaspr_delta.storage.namespace import UnityNamespace
+from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.web.request import Request
+from kaspr_delta.web.served import Served
+from kaspr_delta.web.warehouse_store import WarehouseReader, WarehouseStore
+from tests.unit.web.conftest import Shop, manifest, plan_of, view
+
+
+@dataclass
+class Api:
+    """The statement execution API: the answers to come, and what it was asked."""
+
+    answers: Iterator[Any]
+    asked: list[str] = field(default_factory=list)
+
+    def execute_statement(self, statement: str, warehouse_id: str, **_: Any) -> Any:
+        assert warehouse_id == "w1"
+        self.asked.append(statement)
+        return next(self.answers)
+
+    def get_statement(self, statement_id: str) -> Any:
+        self.asked.append(f"get {statement_id}")
+        return next(self.answers)
+
+    def get_statement_result_chunk_n(self, statement_id: str, chunk: int) -> Any:
+        self.asked.append(f"chunk {chunk} of {statement_id}")
+        return next(self.answers)
+
+
+def part(rows: list[list[str | None]], following: int | None = None) -> Any:
+    return SimpleNamespace(data_array=rows, next_chunk_index=following)
+
+
+def answer(state: StatementState, result: Any = None, error: str = "") -> Any:
+    status = SimpleNamespace(state=state, error=SimpleNamespace(message=error))
+    return SimpleNamespace(statement_id="s1", status=status, result=result)
+
+
+def warehouse(*answers: Any) -> tuple[SqlWarehouse, Api]:
+    api = Api(iter(answers))
+    client: Any = SimpleNamespace(statement_execution=api)
+    return SqlWarehouse(client, "w1", UnityNamespace("main", "shop", "v")), api
+
+
+DONE = StatementState.SUCCEEDED
+
+
+def test_a_statement_is_waited_for_and_its_parts_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    pending = answer(StatementState.PENDING)
+    asking, api = warehouse(pending, answer(DONE, part([["1"]], following=1)), part([["2"], [None]]))
+    assert list(asking.rows("SELECT 1")) == [["1"], ["2"], [None]]
+    assert api.asked == ["SELECT 1", "get s1", "chunk 1 of s1"]
+
+
+def test_a_statement_that_fails_says_why() -> None:
+    asking, _ = warehouse(answer(StatementState.FAILED, error="no such column"))
+    with pytest.raises(SetupError, match="w1 refuses a statement: no such column"):
+        list(asking.rows("SELECT x"))
+
+
+def test_a_table_that_is_not_there_has_no_version() -> None:
+    asking, _ = warehouse(
+        answer(StatementState.FAILED, error=f"[{sql_warehouse._MISSING}] `t`"), answer(DONE, part([["7"]]))
+    )
+    assert asking.version("t") is None
+    assert asking.version("t") == 7
+
+
+def test_rows_are_asked_for_by_their_keys_and_quotes_end_nothing(shop: Shop) -> None:
+    shop.apply(manifest("KasprTable", "t", "name: t"))
+    rows: list[list[str | None]] = [['"it\'s"', "0", "2", "2"], ['"it\'s"', "0", "1", "1"], ['"a"', "0", None, "null"]]
+    asking, api = warehouse(answer(DONE, part(rows)))
+    reader = WarehouseReader(asking, plan_of(shop, "t"))
+    assert reader.fetch([]) == {}
+    assert reader.fetch(['"it\'s"', '"a"']) == {'"it\'s"': "2"}
+    (statement,) = api.asked
+    assert statement.endswith(
+        """FROM `main`.`shop`.`t` WHERE `key` IS NOT NULL AND `value` IS NOT NULL AND """
+        """`key` IN ('"a"', '"it\\'s"')"""
+    )
+
+
+def test_windows_and_raw_keys_are_asked_for_too(shop: Shop) -> None:
+    shop.apply(manifest("KasprTable", "w", "name: w\nkeySerializer: raw\nwindow: {tumbling: {size: 1m}}"))
+    rows: list[list[str | None]] = [["YQ==", "60000", "1", "5"], ["YQ==", "0", "1", "4"]]
+    asking, api = warehouse(answer(DONE, part(rows)), answer(DONE, part(rows[:1])))
+    reader = WarehouseReader(asking, plan_of(shop, "w"))
+    assert reader.fetch([Cell("YQ==", 60_000)]) == {Cell("YQ==", 60_000): "5"}
+    assert "`key` IN (unhex('61'))" in api.asked[0]
+    assert reader.scan(60_000) == {Cell("YQ==", 60_000): "5"}
+    assert api.asked[1].endswith("`window_start` = timestamp_millis(60000)")
+
+
+def test_given_manifests_are_served_over_a_sql_warehouse() -> None:
+    table = manifest("KasprTable", "users", "name: users")
+    lookup = view("v", "GET", "/user/{id}", "def f(request, users): return users.get(request['id'])", tables="users")
+    asking, api = warehouse(answer(DONE, part([['"u1"', "0", "1", '{"a":1}']])))
+    served = Served(WarehouseStore(asking), "shop", documents_in(load_text(f"{table}---\n{lookup}", "m.yaml"), None))
+    found = served.site.route("/user/u1")
+    assert found is not None
+    route, parameters = found
+    answering = route.methods["GET"]
+    assert not isinstance(answering, str)
+    said = answering.answer(Request("GET", "/user/u1", "", Headers({}), parameters, b""))
+    assert (said.status, said.body) == (200, b'{"a":1}')
+    assert len(api.asked) == 1
+
+
+def test_the_web_side_needs_neither_spark_nor_pandas() -> None:
+    """A Databricks App installs what it needs each time it starts."""
+    blocked = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'delta', 'pandas']))"
+    imported = "import kaspr_delta.cli, kaspr_delta.web.asgi, kaspr_delta.web.pages, kaspr_delta.web.warehouse_store"
+    subprocess.run([sys.executable, "-c", f"{blocked}; {imported}"], check=True, timeout=120)  # noqa: S603
