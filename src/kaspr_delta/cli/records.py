@@ -103,5 +103,3 @@ def read_lines(file: str) -> Iterator[dict[str, Any]]:
     except (OSError, UnicodeDecodeError) as error:
         msg = f"{file} cannot be read: {error}"
         raise UsageError(msg) from error
-
-
