@@ -33,6 +33,8 @@ class Rows:
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
         """Rows that are on the driver already."""
         if table.num_rows == 0:  # Spark Connect has to be told the columns
+            from pyspark.sql.pandas.types import from_arrow_schema
+
             columns = from_arrow_schema(table.schema, prefer_timestamp_ntz=False)
             return cls(spark.createDataFrame(table, columns).coalesce(1), table)
         return cls(spark.createDataFrame(table).coalesce(1), table)
