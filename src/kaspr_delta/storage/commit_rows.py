@@ -7,12 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-# What Delta counts, by operation. MERGE also counts rows that it only copied.
+# What Spark and delta-rs count, by operation. A MERGE also tells its output, rows included that it only copied.
 _METRICS = {
-    "WRITE": ("numOutputRows",),
-    "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
-    "UPDATE": ("numUpdatedRows",),
-    "DELETE": ("numDeletedRows",),
+    "WRITE": ("numOutputRows", "num_added_rows"),
+    "MERGE": (
+        *("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
+        *("num_target_rows_inserted", "num_target_rows_updated", "num_target_rows_deleted"),
+    ),
+    "UPDATE": ("numUpdatedRows", "num_updated_rows"),
+    "DELETE": ("numDeletedRows", "num_deleted_rows"),
 }
 
 
@@ -33,7 +36,7 @@ def rows_of_commit(lines: Iterable[str]) -> int:
     """The rows that a commit, given as the lines of its file, wrote, changed or deleted."""
     actions = [json.loads(line) for line in lines]
     about: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    metrics = about.get("operationMetrics", {})
+    metrics = about.get("operationMetrics") or {}
     counted = [metrics[name] for name in _METRICS.get(about.get("operation", ""), ()) if name in metrics]
     if counted:
         return sum(map(int, counted))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.storage.commit_rows import rows_changed_after
 from kaspr_delta.storage.layout import HEADERS, Layout
 from kaspr_delta.storage.namespace import Namespace
 
@@ -33,15 +34,6 @@ _TYPES = {
     "TIMESTAMP": pa.timestamp("us", "UTC"),
     HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
-
-
-# What Spark and delta-rs call the rows that a commit was about. A MERGE tells its output too, rows it copied included.
-_ROWS_CHANGED = (
-    *("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted", "numUpdatedRows", "numDeletedRows"),
-    *("num_target_rows_inserted", "num_target_rows_updated", "num_target_rows_deleted"),
-    *("num_updated_rows", "num_deleted_rows"),
-)
-_ROWS_WRITTEN = ("numOutputRows", "num_added_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +99,7 @@ class DeltaRs:
 
     def rows_changed(self, table: str, first: int) -> int:
         """How many rows the commits from a version on wrote, changed and deleted, by what they say of themselves."""
-        head = self.head(table)
-        log = self._location(table) / "_delta_log"
-        versions = range(first, head.version + 1) if head is not None else ()
-        return sum(_rows_of(log / f"{version:020}.json") for version in versions)
+        return rows_changed_after(self._location(table), first - 1) or 0
 
     def committed_at(self, table: str) -> float | None:
         """When the newest commit was made, in Unix seconds; None where there is no table."""
@@ -205,22 +194,6 @@ def _head(log: Path, version: int) -> Head | None:
     except FileNotFoundError:
         return None
     return Head(version, (found.st_ino, found.st_mtime_ns))
-
-
-def _rows_of(commit: Path) -> int:
-    """The number of rows that a commit is about. One that is gone, or tells of none, counts for nothing."""
-    try:
-        actions = [json.loads(line) for line in commit.read_text().splitlines()]
-    except FileNotFoundError:
-        return 0
-    about: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    metrics = about.get("operationMetrics") or {}
-    for names in (_ROWS_CHANGED, _ROWS_WRITTEN):
-        told = [int(metrics[name]) for name in names if name in metrics]
-        if told:
-            return sum(told)
-    files = (action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True))
-    return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in files)
 
 
 def _tells_all(commit: Path) -> bool:
