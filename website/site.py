@@ -16,7 +16,16 @@ STYLE = Path(__file__).parent / "style.css"
 
 # The navigation; pages that it does not name stand at the end of the section that takes those of their folder.
 _START = ("index.md", "tutorial.md")
-_GUIDES = ("how-to.md", "joins.md", "agents.md", "guarantees.md", "cost.md")
+_GUIDES = (
+    "how-to.md",
+    "joins.md",
+    "agents.md",
+    "topics.md",
+    "web-views.md",
+    "databricks.md",
+    "guarantees.md",
+    "cost.md",
+)
 _REFERENCE = (
     "reference/commands.md",
     "reference/python.md",

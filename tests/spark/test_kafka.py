@@ -67,6 +67,7 @@ def test_the_readme_of_the_bundle_shows_what_its_commands_print(
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(tmp_path / "wh"))
     commands = [command for block in blocks(folder / "README.md", "console") for command in block.commands()]
+    assert commands
     for command, shown in commands:
         _, *arguments = shlex.split(command.replace("bundles/kafka-orders", str(folder)))
         result = CliRunner().invoke(application, arguments, catch_exceptions=False)

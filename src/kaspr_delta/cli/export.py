@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from kaspr_delta.cli.completion import complete_table
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.table import handle_of
@@ -21,7 +22,9 @@ class ExportedAs(str, Enum):
 
 def export(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="A table, or a join of tables (its result).")],
+    name: Annotated[
+        str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
+    ],
     file: Annotated[str, typer.Argument(help="The file to write; one that is there is replaced.")],
     file_format: Annotated[ExportedAs | None, typer.Option("--format", help="By default what FILE ends in.")] = None,
     warehouse: WarehouseOption = None,
@@ -34,6 +37,7 @@ def export(  # noqa: PLR0913, PLR0917  one parameter an option
     For example:
 
         kaspr-delta export orders-products-join joined.parquet
+        kaspr-delta export orders orders.csv
     """
     handle = handle_of(open_application(context, warehouse, app), name)
     count = handle.export(file, file_format.value if file_format else None)

@@ -69,6 +69,7 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
 
         kaspr-delta table orders get O1
         kaspr-delta table orders-products-join dump
+        kaspr-delta table products load products.jsonl
         kaspr-delta table products load products.csv --key sku
     """
     if (argument is None) != (action is TableAction.DUMP):

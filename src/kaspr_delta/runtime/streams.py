@@ -29,6 +29,9 @@ _NO_WORKER = "Python worker failed to connect back"
 _MORE_ATTEMPTS = 5
 _LOOK = 1
 
+# How Spark begins when it waited for something that failed.
+_AWAITED = "Exception thrown in awaitResult"
+
 
 @dataclass
 class Failures:
@@ -180,6 +183,8 @@ def _batch_of(query: StreamingQuery) -> int | None:
 def _short(error: Exception) -> str:
     """Of a Spark error only what it says, without the JVM's stack and without the plan."""
     text = str(error)
+    if _AWAITED in text:  # that something failed in another thread is all that its beginning tells
+        text = text.rpartition("Caused by: ")[2]
     for noise in ("\n\tat ", "JVM stacktrace:", "\n=== Streaming Query ===", ";\n'"):
         text = text.split(noise, 1)[0]
     return f"{type(error).__name__}: {text.strip()}"

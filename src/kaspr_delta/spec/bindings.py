@@ -56,8 +56,8 @@ class FilesBinding(Spec):
     path: Text = Field(description="a folder, as an absolute path or a URI")
     format: FileFormat = Field(description="'json' (JSON lines), 'csv', 'parquet' or 'avro'")
     columns: Text | None = Field(default=None, alias="schema", description="as in `id STRING, price DOUBLE`")
-    key: Text | None = Field(default=None, description="the column with the key")
-    timestamp: Text | None = Field(default=None, description="the column with the time of the record")
+    key: Text | None = Field(default=None, description="the column or field with the key")
+    timestamp: Text | None = Field(default=None, description="the column or field with the time")
     header: Boolean | None = Field(default=None, description="csv: whether the first line names the columns")
     delimiter: Text | None = Field(default=None, description="csv: what stands between two columns")
 
