@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -41,18 +40,14 @@ def _target(context: typer.Context) -> Target:
 def _applied(target: Target) -> Iterator[Plan]:
     from kaspr_delta.plan.builder import build_plans
     from kaspr_delta.plan.names import delta_name
-    from kaspr_delta.spec.loader import LoadedManifests, load_text
-    from kaspr_delta.storage.layout import RESOURCES
+    from kaspr_delta.runtime.applying import registry_of
+    from kaspr_delta.runtime.registry import loaded
     from kaspr_delta.storage.namespace import Warehouse
-    from kaspr_delta.storage.without_spark import rows_on_disk
 
     place = Warehouse(target.place)
     for schema in () if place.is_unity else place.schemas():
         if target.app is None or delta_name(target.app) == schema:
-            location = place.namespace(schema).location(RESOURCES) or Path()
-            rows = rows_on_disk(location, ("file", "line", "text"))
-            loaded = (load_text(row["text"], row["file"], row["line"]) for row in rows)
-            yield from build_plans(sum(loaded, LoadedManifests((), ())))[0]
+            yield from build_plans(loaded(registry_of(place, schema).documents()))[0]
 
 
 def complete_kind(incomplete: str) -> list[str]:

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from kaspr_delta.cli import application
-from kaspr_delta.runtime.registry import Document
+from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
+from kaspr_delta.storage.namespace import Warehouse
 
 ROOT = Path(__file__).parents[3]
 
@@ -17,10 +16,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
     """A warehouse to which order-system was applied."""
-    documents = map(Document.of, load_path(ROOT / "bundles" / "order-system").manifests)
-    rows = [{"file": one.file, "line": one.line, "text": one.text} for one in documents]
-    (tmp_path / "order_system" / "_kaspr").mkdir(parents=True)
-    write_deltalake(tmp_path / "order_system" / "_kaspr_resources", pa.Table.from_pylist(rows))
+    apply_manifests(Warehouse(str(tmp_path)), load_path(ROOT / "bundles" / "order-system"))
     return tmp_path
 
 
