@@ -127,9 +127,9 @@ class DeltaRs:
             return 0
         files = pa.table(opened.get_add_actions(flatten=True))
         counted = files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * len(files)
-        has_vectors = any(name.lower().startswith(("deletion_vector", "deletionvector")) for name in files.column_names)
-        if has_vectors or None in counted:
-            return int(self.rows(table, "SELECT count(*) AS rows FROM t")[0]["rows"])
+        # What deletion vectors have removed the log still counts; a scan does not.
+        if None in counted or "deletionVectors" in (opened.protocol().reader_features or ()):
+            return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t"))
         return sum(counted)
 
     # -- writing ------------------------------------------------------------------------------------------------------
