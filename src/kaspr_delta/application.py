@@ -111,14 +111,16 @@ class Application:
         delta = Delta(place.namespace(alone.schema))
         create_system_tables(session, delta)
         new = documents_of(manifests, alone.application)
+        plan = alone
 
         def update(before: list[Document]) -> list[Document]:
+            nonlocal plan
             after = applied(before, new, path)
-            _plan_of(loaded(after), alone.application)
+            plan = _plan_of(loaded(after), alone.application)
             return after
 
-        _, after = Registry(system_tables(session, delta)).change(update)
-        return cls._with_tables(session, delta, _plan_of(loaded(after), alone.application))
+        Registry(system_tables(session, delta)).change(update)
+        return cls._with_tables(session, delta, plan)
 
     @classmethod
     def _with_tables(cls, session: SparkSession, delta: Delta, plan: Plan) -> Application:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -105,8 +105,7 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
         chosen = [_named(chosen, wanted[0], name)]
     if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
         plain = [one.resource for one in chosen]
-        shown = plain[0] if name is not None else {"apiVersion": "v1", "kind": "List", "items": plain}
-        typer.echo(yaml_text(shown).rstrip() if output is ResourceOutput.YAML else json.dumps(shown, indent=2))
+        _print_plain(plain[0] if name is not None else _list_of(plain), output)
     elif not chosen:
         console().print("No resources found", markup=False)
     else:
@@ -212,6 +211,14 @@ _WIDE: dict[str, Callable[[Standing], str]] = {
 }
 
 
+def _list_of(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _print_plain(shown: dict[str, Any], output: ResourceOutput | None) -> None:
+    typer.echo(yaml_text(shown).rstrip() if output is ResourceOutput.YAML else json.dumps(shown, indent=2))
+
+
 def _print_events(events: list[Event], output: ResourceOutput | None) -> None:
     if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
         plain = [
@@ -224,8 +231,7 @@ def _print_events(events: list[Event], output: ResourceOutput | None) -> None:
             }
             for event in events
         ]
-        shown = {"apiVersion": "v1", "kind": "List", "items": plain}
-        typer.echo(yaml_text(shown).rstrip() if output is ResourceOutput.YAML else json.dumps(shown, indent=2))
+        _print_plain(_list_of(plain), output)
         return
     rows = [
         (age(event.at), event.type, event.reason, f"{event.kind.lower()}/{event.name}", event.message)

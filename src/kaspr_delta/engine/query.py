@@ -112,8 +112,9 @@ class Query:
         if self.failure is not None:  # it may have committed a batch that it did not fold
             self.failure = None
             self.recover(spark, folded_batches(self.delta, spark))
-        with self.delta.namespace.turn(self.resource.turn):
-            self._learn(spark)
+        if self._shipped:
+            with self.delta.namespace.turn(self.resource.turn):
+                self._learn(spark)
         self._running = self._streamed().newest(spark, self._start.positions)
         if not self._running or (every is None and self._running == self._processed):
             return None

@@ -9,7 +9,7 @@ from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import AgentPlan, ChannelInput, ResourceRef, TakePlan, TopicInput
 from kaspr_delta.plan.names import log_table
-from kaspr_delta.plan.pipelines import pipeline, send, table_references
+from kaspr_delta.plan.pipelines import initializer, pipeline, send, table_references
 from kaspr_delta.plan.references import References
 from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.durations import milliseconds
@@ -36,12 +36,11 @@ def _plan(
             _compare_key_serializers(agent, name, defaults, references)
     if ref in references.waiting or source_plan is None:
         return None
-    init = spec.processors.init
     return AgentPlan(
         name=agent.name,
         input=source_plan,
         take=TakePlan(spec.input.take.max, milliseconds(spec.input.take.within)) if spec.input.take else None,
-        init=source.snippet(init, "spec", "processors", "init") if init else None,
+        init=initializer(agent, spec.processors),
         pipeline=tuple(pipeline(agent, spec.processors, defaults)),
         outputs=tuple(
             send(source, topic, ("spec", "output", "topics", index), defaults)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.applications import Declared
 from kaspr_delta.plan.defaults import Defaults
-from kaspr_delta.plan.definition import OperationPlan, SendPlan, TableParameter
+from kaspr_delta.plan.definition import OperationPlan, ResourceRef, SendPlan, TableParameter
+from kaspr_delta.plan.references import References
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.diagnostics import Location
@@ -57,6 +58,21 @@ def table_references(resource: Declared[ResourceSpec], processors: Processors) -
     for index, operation in processors.steps():
         for number, table in enumerate(operation.tables):
             yield table.name, resource.source.locate_value(*OPERATIONS, index, "tables", number, "name")
+
+
+def initializer(resource: Declared[ResourceSpec], processors: Processors) -> Snippet | None:
+    """What runs before the first event."""
+    return _snippet(resource.source, processors.init, ("spec", "processors", "init"))
+
+
+def tables_handed(
+    ref: ResourceRef, resource: Declared[ResourceSpec], processors: Processors, references: References
+) -> tuple[str, ...]:
+    """The names of the tables that a pipeline is handed, each once. Without one of them the resource waits."""
+    named = tuple(table_references(resource, processors))
+    for name, location in named:
+        references.table(ref, "table", name, location)
+    return tuple(dict.fromkeys(name for name, _ in named))
 
 
 def _snippet(source: LoadedManifest, code: Code | None, at: FieldPath) -> Snippet | None:

@@ -6,7 +6,7 @@ from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import ResourceRef, SchedulePlan, TaskPlan
 from kaspr_delta.plan.names import task_table
-from kaspr_delta.plan.pipelines import pipeline, table_references
+from kaspr_delta.plan.pipelines import initializer, pipeline, tables_handed
 from kaspr_delta.plan.references import References
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.task import Schedule, TaskSpec
@@ -20,19 +20,16 @@ def task_plans(application: Application, defaults: Defaults, references: Referen
 
 def _plan(task: Declared[TaskSpec], defaults: Defaults, references: References) -> TaskPlan | None:
     ref = ResourceRef("task", task.name)
-    spec, source = task.spec, task.source
-    named = tuple(table_references(task, spec.processors))
-    for name, location in named:
-        references.table(ref, "table", name, location)
+    spec = task.spec
+    tables = tables_handed(ref, task, spec.processors, references)
     if ref in references.waiting:
         return None
-    init = spec.processors.init
     return TaskPlan(
         name=task.name,
         schedule=_schedule(spec.schedule) if spec.schedule else None,
-        init=source.snippet(init, "spec", "processors", "init") if init else None,
+        init=initializer(task, spec.processors),
         pipeline=tuple(pipeline(task, spec.processors, defaults)),
-        tables=tuple(dict.fromkeys(name for name, _ in named)),
+        tables=tables,
         log=task_table(task.name),
         description=spec.description,
         location=task.location,

@@ -6,7 +6,7 @@ from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import ResourceRef, ResponsePlan, SelectorPlan, WebViewPlan
 from kaspr_delta.plan.paths import SYSTEM_PATHS, parts_of, shape_of
-from kaspr_delta.plan.pipelines import OPERATIONS, pipeline, table_references
+from kaspr_delta.plan.pipelines import OPERATIONS, initializer, pipeline, tables_handed
 from kaspr_delta.plan.references import References
 from kaspr_delta.plan.report import Report
 from kaspr_delta.spec.diagnostics import Location
@@ -22,22 +22,19 @@ def web_view_plans(application: Application, defaults: Defaults, references: Ref
 
 def _plan(view: Declared[WebViewSpec], defaults: Defaults, references: References) -> WebViewPlan | None:
     ref = ResourceRef("webview", view.name)
-    spec, source = view.spec, view.source
-    named = tuple(table_references(view, spec.processors))
-    for name, location in named:
-        references.table(ref, "table", name, location)
+    spec = view.spec
+    tables = tables_handed(ref, view, spec.processors, references)
     _refuse_parameters_twice(view, references.report)
     if ref in references.waiting:
         return None
-    init = spec.processors.init
     return WebViewPlan(
         name=view.name,
         method=spec.request.method,
         path=spec.request.path,
         response=_response(view),
-        init=source.snippet(init, "spec", "processors", "init") if init else None,
+        init=initializer(view, spec.processors),
         pipeline=tuple(pipeline(view, spec.processors, defaults)),
-        tables=tuple(dict.fromkeys(name for name, _ in named)),
+        tables=tables,
         description=spec.description,
         location=view.location,
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
@@ -37,6 +37,14 @@ def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
         delta.count(table) if as_stream or began is None else delta.rows_changed(table, delta.first_after(table, began))
         for table, as_stream in sources
     )
+
+
+def first_unread(offset: Mapping[str, Any]) -> int:
+    """The first version that a stream has yet to read, by its offset in a Delta table.
+
+    An index says that files of the version were read; a negative one stands before its first file.
+    """
+    return int(offset["reservoirVersion"]) + (int(offset["index"]) >= 0)
 
 
 def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[_Read]:
@@ -86,6 +94,5 @@ def _positions(checkpoint: Path) -> dict[str, int]:
     positions: dict[str, int] = {}
     for offset in map(json.loads, lines):
         if offset is not None:
-            # An index says that files of this version were read.
-            positions[offset["reservoirId"]] = offset["reservoirVersion"] + (offset["index"] >= 0)
+            positions[offset["reservoirId"]] = first_unread(offset)
     return positions

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from kaspr_delta.runtime.lag import first_unread
+
 
 def lag_of(progress: Mapping[str, Any], changed_after: Callable[[Path, int], int | None]) -> int | None:
     """The rows and records that a query has yet to read, over all it reads; None where that cannot be told.
@@ -24,8 +26,7 @@ def _behind(source: Mapping[str, Any], changed_after: Callable[[Path, int], int 
     folder, offset = _folder(source["description"]), _object(source["endOffset"])
     if folder is None or "reservoirVersion" not in offset:
         return None
-    # A negative index stands before the first file of the version: that one is still to be read.
-    return changed_after(folder, int(offset["reservoirVersion"]) - (1 if int(offset["index"]) < 0 else 0))
+    return changed_after(folder, first_unread(offset) - 1)
 
 
 def _folder(description: str) -> Path | None:

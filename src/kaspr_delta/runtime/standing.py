@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -117,7 +117,11 @@ class Standing:
 def plan_of(documents: list[Document], schema: str) -> Plan | None:
     """The plan of an application whose documents these are; None where all were deleted."""
     plans, _ = build_plans(loaded(documents))
-    # A schema of Unity Catalog may have another name than its one application.
+    return plan_in(plans, schema)
+
+
+def plan_in(plans: Sequence[Plan], schema: str) -> Plan | None:
+    """Of some plans that of a schema. One of Unity Catalog may have another name than its one application."""
     return next((plan for plan in plans if len(plans) == 1 or plan.schema == schema), None)
 
 

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -18,6 +19,10 @@ from kaspr_delta.storage.layout import PROGRESS
 _SETTLED = timedelta(minutes=10)
 _NAMES = ("rows_in", "rows_out", "dead_letters")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
 
 
 @dataclass
@@ -47,6 +52,7 @@ class Totals:
 
     delta: DeltaRs
     keep: float = 1.0
+    clock: Callable[[], datetime] = _utc_now
     _settled: _Sums = field(default_factory=_Sums, init=False)
     _upto: datetime = field(default=_BEGINNING, init=False)
     _now: _Sums = field(default_factory=_Sums, init=False)
@@ -71,7 +77,7 @@ class Totals:
             return self._now
 
     def _read(self) -> None:
-        settled = datetime.now(timezone.utc) - _SETTLED
+        settled = self.clock() - _SETTLED
         columns = ", ".join(("resource", "counts", "at", *_NAMES))
         condition = f"at > TIMESTAMP '{self._upto:%Y-%m-%dT%H:%M:%S.%fZ}'"
         recent = []

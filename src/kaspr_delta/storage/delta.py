@@ -86,20 +86,16 @@ class Delta:
                 return
             if location is not None:  # a catalog may remember a table whose folder was deleted
                 spark.sql(f"DROP TABLE IF EXISTS {identifier}")
-            properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in layout.properties.items())
-            place = f" LOCATION {literal(str(location))}" if location is not None else ""
-            statement = f"({layout.columns}) USING DELTA{place} TBLPROPERTIES ({properties})"
             # Tasks of a job that start side by side all create what is not there yet.
-            self._retried(lambda: spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} {statement}"))
+            self._retried(lambda: spark.sql(creation(identifier, layout, location)))
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Give a table these properties, unless it has them."""
         identifier = self.namespace.identifier(table)
         has = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
         if any(has.get(name) != value for name, value in properties.items()):
-            listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
             with self.namespace.commit_lock(table):
-                self._retried(lambda: spark.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({listed})"))
+                self._retried(lambda: spark.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({_listed(properties)})"))
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table is there (and registered)."""
@@ -273,6 +269,19 @@ def _with(text: str, values: Mapping[str, str | datetime]) -> str:
         for name, value in values.items()
     }
     return text.format(**literals)
+
+
+def creation(identifier: str, layout: Layout, location: Path | None = None) -> str:
+    """The statement that creates a table, unless it is there; at a place of its own, or where the catalog wants it."""
+    place = f" LOCATION {literal(str(location))}" if location is not None else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({layout.columns}) USING DELTA{place}"
+        f" TBLPROPERTIES ({_listed(layout.properties)})"
+    )
+
+
+def _listed(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
 
 
 def literal(text: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.commit_rows import rows_changed_after
 from kaspr_delta.storage.layout import HEADERS, Layout
 from kaspr_delta.storage.namespace import Namespace
@@ -32,7 +32,7 @@ _TYPES = {
     "DOUBLE": pa.float64(),
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.timestamp("us", "UTC"),
-    HEADERS: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    columns_of(f"headers {HEADERS}")[0].type: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
 
 
@@ -179,8 +179,7 @@ def arrow_schema(columns: str) -> pa.Schema:
     >>> arrow_schema("name STRING, at TIMESTAMP").names
     ['name', 'at']
     """
-    parts = re.findall(r"(\w+) ([A-Z]+(?:<[^,]*(?:, [^,<>]*)*>+)?)(?:, |$)", columns)
-    return pa.schema([(name, _TYPES[type_]) for name, type_ in parts])
+    return pa.schema([(column.name, _TYPES[column.type]) for column in columns_of(columns)])
 
 
 def literal(text: str) -> str:

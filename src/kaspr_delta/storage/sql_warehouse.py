@@ -10,8 +10,9 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.storage.delta import literal
-from kaspr_delta.storage.layout import HEADERS, SYSTEM
+from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.storage.delta import creation, literal
+from kaspr_delta.storage.layout import SYSTEM, Layout
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -72,16 +73,22 @@ class SqlWarehouse:
 
     def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]], *, overwrite: bool = False) -> None:
         """Append rows, or put them in the place of all. ``columns`` are those of the layout."""
-        types = [column.split(" ", 1) for column in _split(columns)]
+        types = columns_of(columns)
         verb = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
-        names = ", ".join(f"`{name}`" for name, _ in types)
+        names = ", ".join(f"`{column.name}`" for column in types)
         values = ", ".join(
-            f"({', '.join(_value(value, kind) for value, (_, kind) in zip(row, types, strict=True))})" for row in rows
+            f"({', '.join(_value(value, column.type) for value, column in zip(row, types, strict=True))})"
+            for row in rows
         )
         if values:
             self.execute(f"{verb} {self.identifier(table)} ({names}) VALUES {values}")
         elif overwrite:
             self.execute(f"DELETE FROM {self.identifier(table)}")
+
+    def ensure(self, table: str, layout: Layout) -> None:
+        """Create a table, unless it is there."""
+        if not self.exists(table):
+            self.execute(creation(self.identifier(table), layout))
 
     def exists(self, table: str) -> bool:
         """Whether a table is there."""
@@ -105,10 +112,10 @@ class WarehouseSystemTables:
     warehouse: SqlWarehouse
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        types = [column.split(" ", 1) for column in _split(SYSTEM[table].columns)]
-        select = ", ".join(f"unix_micros(`{name}`)" if kind == "TIMESTAMP" else f"`{name}`" for name, kind in types)
+        types = columns_of(SYSTEM[table].columns)
+        select = ", ".join(f"unix_micros(`{c.name}`)" if c.type == "TIMESTAMP" else f"`{c.name}`" for c in types)
         found = self.warehouse.rows(f"SELECT {select} FROM {self.warehouse.identifier(table)}")
-        return [{name: _read(value, kind) for value, (name, kind) in zip(row, types, strict=True)} for row in found]
+        return [{c.name: _read(value, c.type) for value, c in zip(row, types, strict=True)} for row in found]
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)
@@ -132,16 +139,11 @@ def _state(response: StatementResponse) -> Any:
     return response.status.state if response.status else None
 
 
-def _split(columns: str) -> Iterator[str]:
-    """The columns of a layout, ``name TYPE`` each."""
-    yield from columns.replace(HEADERS, "HEADERS").split(", ")
-
-
 def _value(value: Any, kind: str) -> str:
     """A value in a statement. NULL has no type of its own, which a row of several needs."""
     match value:
         case None:
-            return f"CAST(NULL AS {HEADERS if kind == 'HEADERS' else kind})"
+            return f"CAST(NULL AS {kind})"
         case bytes():
             return binary(value)
         case datetime():

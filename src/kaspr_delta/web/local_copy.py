@@ -67,11 +67,7 @@ class State:
 
     def all(self) -> dict[tuple[str, int], Row]:
         """All rows by their places."""
-        found: dict[tuple[str, int], Row] = {}
-        for row in itertools.chain.from_iterable(self.base):
-            place = row[:2]
-            if place not in found or found[place].rank < row.rank:
-                found[place] = row
+        found = best_of(itertools.chain.from_iterable(self.base))
         for row in itertools.chain.from_iterable(self.changed):
             found[row[:2]] = row
         found.update(self.recent)

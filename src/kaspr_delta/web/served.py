@@ -16,6 +16,7 @@ from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.paths import Path
 from kaspr_delta.runtime.registry import Document, Registry, loaded, manifests
 from kaspr_delta.runtime.report import Status
+from kaspr_delta.runtime.standing import plan_in
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
@@ -103,8 +104,7 @@ class Served:
         version = None if self.documents is not None else self._registry.version
         documents = self._registry.documents() if self.documents is None else self.documents
         plans, _ = build_plans(loaded(documents))
-        # A schema of Unity Catalog may have another name than its one application.
-        plan = next((plan for plan in plans if len(plans) == 1 or plan.schema == self.schema), None)
+        plan = plan_in(plans, self.schema)
         if plan is None:
             raise NotFoundError.among("application", self.schema, [plan.schema for plan in plans])
         app = App.of(plan.application, plan.application_id)

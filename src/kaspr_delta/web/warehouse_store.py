@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
 
 from kaspr_delta.engine.agent.effect import RECORD
+from kaspr_delta.engine.agent.event import moment_of
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.engine.counters import Metric, as_metrics
 from kaspr_delta.plan.definition import TablePlan
@@ -18,8 +18,6 @@ from kaspr_delta.storage.delta import literal
 from kaspr_delta.storage.layout import PROGRESS, TOPIC
 from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Place, Row, best_of
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +86,7 @@ class WarehouseStore:
         return self.warehouse.exists(table)
 
     def append(self, topic: str, records: pa.Table) -> None:
-        if not self.warehouse.exists(topic):
-            properties = ", ".join(f"'{name}' = '{value}'" for name, value in TOPIC.properties.items())
-            self.warehouse.execute(
-                f"CREATE TABLE IF NOT EXISTS {self.warehouse.identifier(topic)} ({TOPIC.columns}) USING DELTA"
-                f" TBLPROPERTIES ({properties})"
-            )
+        self.warehouse.ensure(topic, TOPIC)
         columns = [records[name].to_pylist() for name in RECORD]
         self.warehouse.insert(topic, TOPIC.columns, list(zip(*columns, strict=True)))
 
@@ -108,7 +101,7 @@ class WarehouseStore:
                 "rows_in": int(rows_in or 0),
                 "rows_out": int(rows_out or 0),
                 "dead_letters": int(letters or 0),
-                "last_batch": _EPOCH + timedelta(microseconds=int(at or 0)),
+                "last_batch": moment_of(int(at or 0)),
             }
             for name, rows_in, rows_out, letters, at in self.warehouse.rows(
                 "SELECT resource, sum(rows_in), sum(rows_out), sum(dead_letters), unix_micros(max(at))"  # noqa: S608

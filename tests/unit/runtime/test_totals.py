@@ -22,11 +22,11 @@ def batch(resource: str, rows: int, age: timedelta) -> tuple[object, ...]:
 def test_what_is_settled_is_read_once_and_all_of_it_counts(tmp_path: Path) -> None:
     delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
     system = LocalSystemTables(delta)
-    totals = Totals(delta, keep=-1)
+    totals = Totals(delta, keep=-1, clock=lambda: NOW)
     assert totals.resources == {}
     system.append(PROGRESS, [batch("agent/a", 5, timedelta(days=3)), batch("agent/a", 1, timedelta(seconds=1))])
     assert totals.resources["agent/a"]["rows_in"] == 1  # it was too late to be counted: nobody commits days later
-    totals = Totals(delta, keep=-1)
+    totals = Totals(delta, keep=-1, clock=lambda: NOW)
     for _ in range(2):
         assert totals.resources["agent/a"]["rows_in"] == 6
         assert totals.resources["agent/a"]["rows_out"] == 12
