@@ -31,6 +31,7 @@ from kaspr_delta.runtime.resources import create_system_tables, create_tables, c
 from kaspr_delta.runtime.run_events import Listener, nobody
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session, spark_session
+from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.kinds import kind_called, short_kind
@@ -64,11 +65,12 @@ class Application:
             app.join("orders-products-join").to_dict()
     """
 
-    def __init__(self, spark: SparkSession, namespace: Namespace, plan: Plan) -> None:
+    def __init__(self, spark: SparkSession, namespace: Namespace, plan: Plan, *, declared: Plan | None = None) -> None:
         """Use ``Application.open``."""
         self.spark = spark
-        self.plan = plan
         self.delta = Delta(namespace)
+        # What was applied, and what of it can run.
+        self.declared, self.plan = declared or plan, plan
 
     @classmethod
     def open(
@@ -124,9 +126,7 @@ class Application:
 
     @classmethod
     def _with_tables(cls, session: SparkSession, delta: Delta, plan: Plan) -> Application:
-        create_tables(session, delta, plan)
-        create_views(session, delta, plan)
-        return cls(session, delta.namespace, plan)
+        return cls(session, delta.namespace, _made(session, delta, plan), declared=plan)
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -154,15 +154,15 @@ class Application:
         if plan is None:
             raise NotFoundError.among("join", name, [join.name for join in self.plan.joins])
         if isinstance(plan, TableTableJoinPlan):
-            return JoinHandle(self.spark, self.delta, plan)
-        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan))
+            return JoinHandle(self.spark, self.delta, plan, self.plan)
+        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan, self.plan))
 
     def channel(self, name: str) -> ChannelHandle:
         """A join's channel by the channel's name. Raises NotFoundError."""
         plan = self.plan.channel(name)
         if plan is None:
             raise NotFoundError.among("channel", name, [join.channel for join in self.plan.joins])
-        return ChannelHandle(self.spark, self.delta, plan)
+        return ChannelHandle(self.spark, self.delta, plan, self.plan)
 
     def dead_letters(self, resource: str | None = None) -> list[dict[str, Any]]:
         """What could not be processed and why, oldest first; of one resource (``kind/name``) or of all."""
@@ -279,7 +279,7 @@ class Application:
                     self._registry.change(lambda before: without(before, full, name))
                     self._wait_for(held, ref)
                 # Before it is forgotten, where that can be: whoever is interrupted here can still name it.
-                remove_data(self.spark, self.delta, self.plan, ref)
+                remove_data(self.spark, self.delta, self.declared, ref)
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
         self._reload()
 
@@ -301,15 +301,15 @@ class Application:
     def _reload(self) -> None:
         """Go on with what is applied by now."""
         plans, _ = build_plans(loaded(self._registry.documents()))
-        self.plan = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
+        self.declared = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
+        self.plan = TypedTables(self.spark, self.delta).known(self.declared)
 
     def _take_up(self) -> None:
         """Go on with what is applied by now, and make the tables of what is new."""
-        before = self.plan
+        before = self.declared
         self._reload()
-        if self.plan != before:
-            create_tables(self.spark, self.delta, self.plan)
-            create_views(self.spark, self.delta, self.plan)
+        if self.declared != before:
+            self.plan = _made(self.spark, self.delta, self.declared)
 
     def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:
         """Hold a resource, unless somebody runs it."""
@@ -369,6 +369,15 @@ def _session_of(profile: str, place: Warehouse, spark: SparkSession | None) -> S
         )
         raise UsageError(msg)
     return databricks_session(profile)
+
+
+def _made(spark: SparkSession, delta: Delta, declared: Plan) -> Plan:
+    """Make the tables of a plan; the plan as it can run."""
+    typed = TypedTables(spark, delta)
+    plan = typed.follow(typed.known(declared))
+    create_tables(spark, delta, plan)
+    create_views(spark, delta, plan)
+    return plan
 
 
 def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:

@@ -13,7 +13,7 @@ from kaspr_delta.engine.foreign_key_join.emit import emit
 from kaspr_delta.engine.foreign_key_join.instruction import Instruction, instruction
 from kaspr_delta.engine.foreign_key_join.response import respond
 from kaspr_delta.engine.foreign_key_join.right_change import woken
-from kaspr_delta.engine.foreign_key_join.send import KNOWN, Extract, send
+from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.functions.snippet import Snippet
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 JSON = TableText(Serializers("json", "json"))
+# What is known of a left key: its subscription before this batch (old_*), and its row at the pinned version.
+KNOWN = (
+    "key STRING, changed_at TIMESTAMP, woken BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING, left STRING,"
+    " left_hash STRING, left_timestamp TIMESTAMP, copies BIGINT"
+)
 PRODUCT = Snippet("def product(value): return value['product']", "product")
 
 
@@ -99,7 +104,7 @@ ANSWERED = (
     "key STRING, changed_at TIMESTAMP, woken BOOLEAN, stale BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING,"
     " left STRING, left_hash STRING, left_timestamp TIMESTAMP, fk STRING,"
     " problem STRUCT<reason: STRING, detail: STRING, value: STRING>,"
-    " instruction STRING, right STRING, right_timestamp TIMESTAMP"
+    " instruction STRING, right STRING, right_hash STRING, right_timestamp TIMESTAMP"
 )
 
 
@@ -108,7 +113,8 @@ def answered(spark: SparkSession, **columns: Any) -> DataFrame:
         part.split()[0]
         for part in ANSWERED.replace("STRUCT<reason: STRING, detail: STRING, value: STRING>", "P").split(", ")
     ]
-    row = tuple({"key": "k", "woken": False, "stale": False, **columns}.get(name) for name in names)
+    given = {"key": "k", "woken": False, "stale": False, "right_hash": columns.get("right"), **columns}
+    row = tuple(given.get(name) for name in names)
     return spark.createDataFrame([row], ANSWERED)
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.api.joined_text import JoinedText, json_columns
 from kaspr_delta.api.row_files import Pairs, write_file
 from kaspr_delta.api.table import as_dict
 from kaspr_delta.api.topic import ChannelHandle
+from kaspr_delta.engine.typed_columns import as_text
 from kaspr_delta.errors import UsageError
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.join_plans import StreamJoinPlan, TableTableJoinPlan
-from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
 
@@ -29,6 +29,7 @@ class JoinHandle:
     spark: SparkSession
     delta: Delta
     join: TableTableJoinPlan
+    application: Plan
 
     def get(self, key: Any) -> Any:
         """The result for a key, ``{"left":…, "right":…}``; None when there is none."""
@@ -41,8 +42,7 @@ class JoinHandle:
 
     def rows_of(self, key: Any) -> Pairs:
         """The result for a key, if there is one, as ``rows`` gives it."""
-        texts = TableText(Serializers(self.join.spelling.key, "json"))
-        return self._pairs(self._read().where(F.col("key") == texts.key(key)))
+        return self._pairs(self._read().where(F.col("key") == self._texts.keys.key(key)))
 
     def to_dict(self) -> dict[Any, Any]:
         """All results by key. Raises UsageError where Python would take two keys for one."""
@@ -50,8 +50,11 @@ class JoinHandle:
 
     @property
     def df(self) -> DataFrame:
-        """The result table with decoded columns: key, left, right and timestamp, types inferred from the rows."""
-        return decoded(self._read(), json_columns(self.join.spelling))
+        """The result table with decoded columns: key, left, right and timestamp.
+
+        Types are those of typed tables, or inferred from the rows.
+        """
+        return decoded(self._read(), json_columns(self.join, self.application))
 
     def export(self, path: str, file_format: str | None = None) -> int:
         """Write all results, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
@@ -63,8 +66,12 @@ class JoinHandle:
     def _read(self) -> DataFrame:
         return self.delta.read(self.spark, self.join.result)
 
+    @property
+    def _texts(self) -> JoinedText:
+        return JoinedText.of(self.join, self.application)
+
     def _pairs(self, rows: DataFrame) -> Pairs:
-        texts = JoinedText(self.join.spelling)
+        texts, rows = self._texts, as_text(rows, self.application.column_types(self.join))
         return [(texts.key(row["key"]), texts.value(row.asDict())) for row in rows.orderBy("key").collect()]
 
 

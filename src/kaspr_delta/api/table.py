@@ -12,10 +12,13 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file, write_file
 from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
+from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.decoded import decoded
+from kaspr_delta.storage.layout import WRITTEN_AT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -45,7 +48,7 @@ class TableHandle:
         """
         pairs = rows.items() if isinstance(rows, Mapping) else rows
         texts = self.table.text
-        self._write({texts.key(key): None if value is None else texts.value(value) for key, value in pairs})
+        self._write({texts.key(key): texts.row(key, value) for key, value in pairs})
 
     def load(self, source: str, *, key: str | Sequence[str] = (), file_format: str | None = None) -> int:
         """Write the rows of a file in one commit; the number of them.
@@ -70,7 +73,8 @@ class TableHandle:
 
         See ``row_files.write_file``. Raises UsageError.
         """
-        return write_file(self.df.orderBy(*self.table.place), path, file_format)
+        order = self.table.plan.typed.key if self.table.plan.typed else self.table.place
+        return write_file(self.df.orderBy(*map(quoted, order)), path, file_format)
 
     def delete(self, keys: Any) -> None:
         """Delete one key, or a list of keys, in one commit. Deleting a missing key is silent."""
@@ -101,8 +105,11 @@ class TableHandle:
     def df(self) -> DataFrame:
         """The table with decoded columns: key, value and timestamp, types inferred from the rows.
 
-        Of a table with windows also window_start and window_end.
+        Of a table with windows also window_start and window_end; of a typed table its own columns and ``_timestamp``.
         """
+        if self.table.plan.typed is not None:
+            rows = self.table.live_rows(self.spark, typed=True)
+            return rows.select("value.*", F.col("timestamp").alias(WRITTEN_AT))
         columns = tuple(
             name
             for name, serializer in (
@@ -125,6 +132,8 @@ class TableHandle:
 
     def _write(self, values: Mapping[str, str | None]) -> None:
         refuse_made(self.table.plan.name, self.made_from)
+        if self.table.plan.is_foreign:
+            raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
         if self.table.plan.window is not None:
             raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
         if not values:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.api.joined_text import JoinedText, json_columns
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.changelog import table_write
@@ -21,10 +20,13 @@ from kaspr_delta.engine.agent.source import changelog_records, topic_records
 from kaspr_delta.engine.binding.place import Place, place_of
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.sequence import offset
+from kaspr_delta.engine.typed_columns import as_text
 from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.binding_plans import KafkaPlan
 from kaspr_delta.plan.definition import Serializers, TopicPlan
 from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
 
@@ -120,7 +122,7 @@ class ChangelogHandle:
     def stored(self) -> DataFrame:
         """The table's changes as records of a topic: key and value as bytes, with offset."""
         feed = self.table.delta.changes(self.spark, self.table.plan.delta_name)
-        return changelog_records(feed, self.table.plan)
+        return changelog_records(feed, self.table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +132,14 @@ class ChannelHandle:
     spark: SparkSession
     delta: Delta
     join: JoinPlan
+    application: Plan
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Emissions in order, from the start, at most so many: key and value ``{"left":…, "right":…}``.
 
         The key is None where streams were joined and a record without a key found no match.
         """
-        texts = JoinedText(self.join.spelling)
+        texts = JoinedText.of(self.join, self.application)
         return [
             {
                 "key": texts.key(row["key"]),
@@ -151,13 +154,17 @@ class ChannelHandle:
     def df(self) -> DataFrame:
         """Emissions with decoded columns: key, kind (value or tombstone), left, right, timestamp and offset.
 
-        Types are inferred from the emissions; of a tombstone left and right are null.
+        Types are those of typed tables, or inferred from the emissions; of a tombstone left and right are null.
         """
-        return decoded(self.stored, json_columns(self.join.spelling))
+        return decoded(self._emitted, json_columns(self.join, self.application))
 
     @property
     def stored(self) -> DataFrame:
         """Emissions as JSON text: key, left, right (all NULL but the key in a tombstone), timestamp, offset."""
+        return as_text(self._emitted, self.application.column_types(self.join))
+
+    @property
+    def _emitted(self) -> DataFrame:
         emitted = self.delta.changes(self.spark, self.join.log)
         emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())

@@ -1,4 +1,4 @@
-"""A KasprTable as the engine reads and writes it: live rows as text, whatever the serializers."""
+"""A KasprTable as the engine reads and writes it: live rows as text, or as they are where they have columns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.typed_columns import can_be_ordered, key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.plan.definition import SerializerName, TablePlan
+from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_text import text_of
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.delta import Commit, Delta
+from kaspr_delta.storage.layout import WRITTEN_AT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -27,7 +32,7 @@ class LiveTable:
     @property
     def text(self) -> TableText:
         """How this table spells its keys and values."""
-        return TableText(self.plan.serializers)
+        return text_of(self.plan)
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -37,15 +42,51 @@ class LiveTable:
     @property
     def key(self) -> Column:
         """The key column as text."""
-        return F.col("key") if self.plan.joined else _as_text("key", self.plan.serializers.key)
+        if self.plan.joined:
+            return F.col("key")
+        if self.plan.typed:
+            return key_text([F.col(quoted(name)) for name in self.plan.typed.key], self.plan.typed.key_types).alias(
+                "key"
+            )
+        return _as_text("key", self.plan.serializers.key)
 
     @property
     def value(self) -> Column:
         """The value column as text. A join's result has two, which are one JSON object here."""
         if self.plan.joined is None:
-            return _as_text("value", self.plan.serializers.value)
+            return (
+                row_text(self.row).alias("value") if self.plan.typed else _as_text("value", self.plan.serializers.value)
+            )
         left, right = map(_as_json, ("left", "right"), self.plan.joined)
         return F.concat(F.lit('{"left":'), left, F.lit(',"right":'), right, F.lit("}")).alias("value")
+
+    @property
+    def row(self) -> Column:
+        """The value as it is: a STRUCT where rows have a type, else text."""
+        if self.plan.row_type is None:
+            return self.value
+        return F.struct(*(F.col(quoted(column.name)) for column in self.plan.row_type.fields)).alias("value")
+
+    @property
+    def timestamp(self) -> Column:
+        """When a row was written; NULL where only its commit tells."""
+        if self.plan.typed is None:
+            return F.col("timestamp")
+        return (F.lit(None).cast("timestamp") if self.plan.is_foreign else F.col(WRITTEN_AT)).alias("timestamp")
+
+    def as_text(self, row: Column) -> Column:
+        """A value as ``live_rows`` gives it as text."""
+        return row if self.plan.row_type is None else row_text(row)
+
+    def fingerprint(self, row: Column) -> Column:
+        """What tells values apart, as ``live_rows`` gives them."""
+        return F.md5(row) if self.plan.row_type is None else row_hash(row)
+
+    def is_readable(self, row: Column) -> Column:
+        """Whether a value, as ``live_rows`` gives it, is what its serializer writes."""
+        if self.plan.row_type is not None or self.plan.serializers.value != "json":
+            return F.lit(True)
+        return F.try_parse_json(row).isNotNull()
 
     def newest(self, spark: SparkSession) -> Commit:
         """The version to pin for a batch."""
@@ -64,22 +105,28 @@ class LiveTable:
         rows = self.delta.read(spark, self.plan.delta_name, commit.version)
         return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
 
-    def live_rows(self, spark: SparkSession, version: int | None = None, keys: DataFrame | None = None) -> DataFrame:
+    def live_rows(
+        self, spark: SparkSession, version: int | None = None, keys: DataFrame | None = None, *, typed: bool = False
+    ) -> DataFrame:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.
 
         In a table with windows one per key and window: also window_start and window_end. ``keys`` restricts them to
         those in its column ``key`` (and ``window_start``). Delta has no unique keys: of several rows of one key
         the newest by timestamp counts, then the greatest value, the same choice every time; ``copies`` tells how many
-        there were. A NULL value is no row.
+        there were. A NULL value is no row. Where rows have a type, ``typed`` gives values as they are.
         """
         windows = ("window_start", "window_end") if self.plan.window else ()
-        rows = self.delta.read(spark, self.plan.delta_name, version).select(self.key, self.value, "timestamp", *windows)
+        row_type = self.plan.row_type if typed else None
+        value = self.value if row_type is None else self.row
+        rows = self.delta.read(spark, self.plan.delta_name, version).select(self.key, value, self.timestamp, *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        if self.plan.serializers.value == "json":
+        if row_type is None and self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")
         if keys is not None:
             rows = rows.join(keys.select(*self.place), list(self.place), "left_semi")
         newest = F.max(F.struct("timestamp", "value", *windows[1:]))
+        if row_type is not None and not can_be_ordered(row_type):
+            newest = F.max_by(F.struct("timestamp", "value"), F.struct("timestamp", row_text(F.col("value"))))
         return (
             rows.groupBy(*self.place)
             .agg(newest.alias("row"), F.count("*").alias("copies"))
@@ -98,6 +145,9 @@ class LiveTable:
         """
         compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
         windows = ("window_end", "stream") if self.plan.window else ()
+        if self.plan.typed is not None:
+            self._write_typed(rows, self.plan.typed, timely=timely)
+            return
         if self.plan.window is not None:
             rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
         stored = rows.select(
@@ -110,6 +160,19 @@ class LiveTable:
         )
         table = self.plan.delta_name
         self.delta.upsert(stored, table, on=self.place, compare=compare, also=(*also, *windows), keep="keep")
+
+    def _write_typed(self, rows: DataFrame, typed: TypedPlan, *, timely: bool) -> None:
+        """As ``write``. What a value says of the columns of the key does not count: they are those of the key."""
+        keys = zip(typed.key, key_columns(F.col("key"), typed.key_types), strict=True)
+        columns = {name: column.alias(name) for name, column in keys}
+        columns |= {one.name: F.col("row")[one.name].alias(one.name) for one in typed.rest}
+        rows = rows.withColumn("row", row_of(F.col("value"), typed.row))
+        stored = rows.select(
+            *columns.values(), F.col("timestamp").alias(WRITTEN_AT), F.col("value").isNotNull().alias("keep")
+        )
+        rest = tuple(column.name for column in typed.rest)
+        compare, also = ((*rest, WRITTEN_AT), ()) if timely else (rest, (WRITTEN_AT,))
+        self.delta.upsert(stored, self.plan.delta_name, on=typed.key, compare=compare, also=also, keep="keep")
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""
@@ -138,9 +201,11 @@ def _as_text(column: str, serializer: SerializerName) -> Column:
     return (F.base64(column) if serializer == "raw" else F.col(column)).alias(column)
 
 
-def _as_json(column: str, serializer: SerializerName) -> Column:
+def _as_json(column: str, side: TablePlan) -> Column:
     """What a column of a join's result holds, as a piece of JSON: bytes are in base64 there."""
-    json = F.concat(F.lit('"'), F.col(column), F.lit('"')) if serializer == "raw" else F.col(column)
+    json = F.col(column) if side.row_type is None else row_text(F.col(column))
+    if side.serializers.value == "raw":
+        json = F.concat(F.lit('"'), json, F.lit('"'))
     return F.coalesce(json, F.lit("null"))
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import WRITTEN_AT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,10 +23,12 @@ def remove_old(delta: Delta, spark: SparkSession, plan: Plan) -> None:
     now = datetime.now(timezone.utc)
     for table in plan.tables:
         if table.retention is not None:
-            if not delta.read(spark, table.state).where(F.col("timestamp").isNull()).isEmpty():
-                delta.update(spark, table.state, "timestamp = {now}", "timestamp IS NULL", now=now)
+            written = WRITTEN_AT if table.typed else "timestamp"
+            if not delta.read(spark, table.state).where(F.col(written).isNull()).isEmpty():
+                delta.update(spark, table.state, f"{written} = {{now}}", f"{written} IS NULL", now=now)
+            before = now - timedelta(milliseconds=table.retention)
             for name in dict.fromkeys((table.state, table.delta_name)):
-                _remove_before(delta, spark, name, now - timedelta(milliseconds=table.retention))
+                _remove_before(delta, spark, name, before, column=written)
     for topic in plan.topics:
         if topic.retention is not None:
             before = now - timedelta(milliseconds=topic.retention)
@@ -34,7 +37,9 @@ def remove_old(delta: Delta, spark: SparkSession, plan: Plan) -> None:
                 _remove_before(delta, spark, topic.log, before, "kind = 'send'")
 
 
-def _remove_before(delta: Delta, spark: SparkSession, table: str, moment: datetime, only: str = "true") -> None:
+def _remove_before(  # noqa: PLR0913, PLR0917  what is deleted
+    delta: Delta, spark: SparkSession, table: str, moment: datetime, only: str = "true", column: str = "timestamp"
+) -> None:
     # Looked up first: a deletion costs more than a look, also where there is nothing to delete.
-    if not delta.read(spark, table).where((F.col("timestamp") < moment) & F.expr(only)).isEmpty():
-        delta.delete(spark, table, f"timestamp < {{moment}} AND {only}", moment=moment)
+    if not delta.read(spark, table).where((F.col(column) < moment) & F.expr(only)).isEmpty():
+        delta.delete(spark, table, f"{column} < {{moment}} AND {only}", moment=moment)

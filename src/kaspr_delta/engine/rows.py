@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kaspr_delta.spec.ddl import columns_of_json
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -32,12 +34,11 @@ class Rows:
     @classmethod
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
         """Rows that are on the driver already."""
-        if table.num_rows == 0:  # Spark Connect has to be told the columns
-            from pyspark.sql.pandas.types import from_arrow_schema
+        from pyspark.sql.pandas.types import from_arrow_schema
 
-            columns = from_arrow_schema(table.schema, prefer_timestamp_ntz=False)
-            return cls(spark.createDataFrame(table, columns).coalesce(1), table)
-        return cls(spark.createDataFrame(table).coalesce(1), table)
+        # Told, for Spark Connect asks for the columns of no rows, and times without a zone would be given one.
+        columns = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        return cls(spark.createDataFrame(table, columns).coalesce(1), table)
 
     @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> Rows:
@@ -85,6 +86,11 @@ class Rows:
             rows = self.df.groupBy(*columns).agg(F.count("*").alias("count_all")).collect()
             counted = [row.asDict() for row in rows]
         return {tuple(row[column] for column in columns): row["count_all"] for row in counted}
+
+    def with_columns(self, function: ArrowFunction, added: str) -> Rows:
+        """Apply a function over Arrow batches that keeps all columns and adds some, told as in DDL."""
+        kept = columns_of_json(self.df.schema.jsonValue()["fields"])
+        return self.map_arrow(function, f"{', '.join(map(str, kept))}, {added}")
 
     def map_arrow(self, function: ArrowFunction, schema: str) -> Rows:
         """Apply a function over Arrow batches: here when the rows are few, else in Spark's Python workers."""

@@ -71,7 +71,8 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")
         emitted = self.delta.read(spark, self.plan.result)
-        emitted = emitted.select("key", F.struct("left", "right").alias("emitted"))
+        hashes = (self.left.fingerprint(F.col("left")), self.right.fingerprint(F.col("right")))
+        emitted = emitted.select("key", F.array(*hashes).alias("emitted"))
         held = fit.join(left, "key", "left").join(right, "key", "left").join(emitted, "key", "left")
         # Step 4: difference.
         rows = _emit(held, _shown(self.plan.type), emit_all=emit_all)
@@ -84,17 +85,19 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
 
 
 def _side(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None, side: str) -> DataFrame:
-    """Live rows of one side: columns key, {side}, {side}_timestamp, {side}_problem. One that is not JSON is no row."""
-    readable = F.lit(True)
-    if table.plan.serializers.value == "json":
-        readable = F.try_parse_json("value").isNotNull()
+    """Live rows of one side: columns key, {side}, and {side}_ with hash, timestamp and problem.
+
+    One that is not JSON is no row.
+    """
+    readable, stored = table.is_readable(F.col("value")), table.as_text(F.col("value"))
     copies = F.concat("copies", F.lit(_DUPLICATES.format(side)))
-    return table.live_rows(spark, version, keys).select(
+    return table.live_rows(spark, version, keys, typed=True).select(
         "key",
         F.when(readable, F.col("value")).alias(side),
+        F.when(readable, table.fingerprint(F.col("value"))).alias(f"{side}_hash"),
         F.col("timestamp").alias(f"{side}_timestamp"),
-        F.when(~readable, problem("value cannot be read", F.lit(_UNREADABLE.format(side)), F.col("value")))
-        .when(F.col("copies") > 1, problem("duplicate key", copies, F.col("value")))
+        F.when(~readable, problem("value cannot be read", F.lit(_UNREADABLE.format(side)), stored))
+        .when(F.col("copies") > 1, problem("duplicate key", copies, stored))
         .alias(f"{side}_problem"),
     )
 
@@ -110,7 +113,7 @@ def _emit(held: DataFrame, shown: Column, *, emit_all: bool) -> DataFrame:
 
     A result has the greater time of its two rows; where nothing holds any more it is the time of the commit.
     """
-    result = F.when(shown, F.struct("left", "right"))
+    result = F.when(shown, F.array("left_hash", "right_hash"))
     changed = F.lit(emit_all) & (shown | F.col("emitted").isNotNull())
     changed |= ~result.eqNullSafe(F.col("emitted"))
     timestamp = F.when(shown, F.greatest("left_timestamp", "right_timestamp"))

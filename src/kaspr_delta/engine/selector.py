@@ -16,6 +16,8 @@ from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.serde.table_text import TableText
 
+DUPLICATES = " rows have this key; the newest one is used: delete the others"
+"""What is said of several rows of one key, after their number."""
 Problem = dict[str, str | None]
 """What is wrong with a row: reason, detail and the value in question (see ``dead_letters.ARROW_PROBLEM``)."""
 
@@ -42,7 +44,7 @@ class Selector:
     timeout: float = 300.0
     looks_up: bool = True
 
-    def __call__(self, value: Any, key: Any, stored: str) -> Selected:
+    def __call__(self, value: Any, key: Any, stored: str | None) -> Selected:
         """The key of a value. ``stored`` is the value as text, for the problem."""
         try:
             with at_most(self.timeout):
@@ -64,7 +66,7 @@ def duplicates(copies: int | None, value: str | None) -> Problem | None:
     """What is wrong where a table has several rows of one key: one is used, always the same."""
     if copies is None or copies == 1:
         return None
-    return problem("duplicate key", f"{copies} rows have this key; the newest one is used: delete the others", value)
+    return problem("duplicate key", f"{copies}{DUPLICATES}", value)
 
 
 def with_selected(rows: pa.RecordBatch, name: str, selected: Sequence[Selected]) -> pa.RecordBatch:

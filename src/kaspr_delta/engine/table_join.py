@@ -70,8 +70,12 @@ class TableJoin(Join[TableJoinPlanT]):
 
 
 def identity(table: TablePlan) -> str:
-    """What a join's state depends on of a table: which one it is, and how it spells keys and values."""
-    return f"{table.delta_name} ({table.serializers.key}, {table.serializers.value})"
+    """What a join's state depends on of a table: which one it is, and how it spells keys and values.
+
+    Columns of a typed table are not part of it: one that is added changes no row.
+    """
+    spelled = ", ".join(table.typed.key) if table.typed else f"{table.serializers.key}, {table.serializers.value}"
+    return f"{table.delta_name} ({spelled})"
 
 
 def refused(touched: DataFrame) -> DataFrame:

@@ -90,7 +90,7 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
     rows = feed.select(
         table.key,
         table.value,
-        "timestamp",
+        table.timestamp,
         F.col("_change_type").isin("insert", "update_postimage").alias("is_new"),
         F.col("_commit_version").alias("version"),
         F.col("_commit_timestamp").alias("at"),

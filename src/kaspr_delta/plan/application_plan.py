@@ -18,6 +18,7 @@ from kaspr_delta.plan.definition import (
 )
 from kaspr_delta.plan.job_schedule import JobSchedule
 from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
 
 
@@ -119,8 +120,14 @@ class Plan:
             feed_retention=None,
             description=join.description,
             location=join.location,
-            joined=(join.spelling.left, join.spelling.right),
+            joined=(self.rows_of(join.left), self.rows_of(join.right)),
         )
+
+    def column_types(self, join: JoinPlan) -> tuple[Type | None, Type | None]:
+        """The types of the columns ``left`` and ``right`` of a join's channel and result; None: text."""
+        if not isinstance(join, TableTableJoinPlan):
+            return None, None
+        return self.rows_of(join.left).row_type, self.rows_of(join.right).row_type
 
     def aggregation(self, name: str) -> AggregationPlan | None:
         """How the table of that name is made, if it is made from something."""

@@ -17,6 +17,7 @@ from kaspr_delta.plan.defaults import defaults_of
 from kaspr_delta.plan.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.effect import note_fields_without_effect
 from kaspr_delta.plan.job_schedule import job_schedule
+from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.plan.joins import join_plans
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.plan.order import data_flow, definition_cycles, groups, stages
@@ -26,6 +27,7 @@ from kaspr_delta.plan.sides import Sides
 from kaspr_delta.plan.tables import table_plan
 from kaspr_delta.plan.tasks import task_plans
 from kaspr_delta.plan.topics import named_topics, topic_plans
+from kaspr_delta.plan.typed_joins import type_problems
 from kaspr_delta.plan.web_views import web_view_plans
 from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
@@ -70,7 +72,7 @@ def _plan(
     bound = [topic for topic in topics if topic.binding is not None]
     edges = data_flow(joins, aggregations, agents, changelogs)
     _refuse_circles(application, edges, report)
-    return Plan(
+    plan = Plan(
         application=application.name,
         application_id=application_id(application.name),
         schema=delta_name(application.name),
@@ -92,6 +94,19 @@ def _plan(
         job_schedule=job_schedule(application, report),
         location=application.location,
     )
+    if not definition_cycles(edges):  # then every result has rows of some kind
+        _refuse_misfits(application, plan, report)
+    return plan
+
+
+def _refuse_misfits(application: Application, plan: Plan, report: Report) -> None:
+    """Keys of declared columns that never meet. Those of tables that others write are looked at when they are read."""
+    for join in plan.joins:
+        if not isinstance(join, TableTableJoinPlan):
+            continue
+        source, field = application.joins[join.name].source, application.joins[join.name].spec.key_field or "on"
+        for message, hint in type_problems(plan, join):
+            report.error(source.locate_value("spec", field), f"join '{join.name}': {message}", hint)
 
 
 def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: Report) -> None:

@@ -51,7 +51,7 @@ class Copartitioning:
 
     def check(self, join: Declared[JoinSpec], left: Side, right: Side) -> None:
         """Report a join whose sides are spread differently although its keys must meet."""
-        if join.spec.shape not in _BY_KEY or join.spec.extractor is not None:
+        if join.spec.shape not in _BY_KEY or join.spec.key_field is not None:
             return
         first, second = self._spread(join, "left", left), self._spread(join, "right", right)
         if any(isinstance(side, RowSide) and side.is_global for side in (left, right)):

@@ -13,7 +13,9 @@ from typing import Literal
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.binding_plans import BindingPlan
 from kaspr_delta.plan.names import windows_table
+from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.plan.window import WindowPlan
+from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.spec.diagnostics import Location
 
 SerializerName = Literal["json", "raw", "pickle", "binary"]
@@ -96,13 +98,35 @@ class TablePlan:
     feed_retention: int | None
     description: str
     location: Location
-    # The serializers of left and right values, of a join's result that stands for a table; no declared table has them.
-    joined: tuple[SerializerName, SerializerName] | None = field(default=None, metadata=NOT_SHOWN)
+    # Set where rows have columns of their own.
+    typed: TypedPlan | None = field(default=None, metadata=NOT_SHOWN)
+    # The sides of a join whose result stands for a table; no declared table has them.
+    joined: tuple[TablePlan, TablePlan] | None = field(default=None, metadata=NOT_SHOWN)
 
     @property
     def ref(self) -> ResourceRef:
         """The table as a resource."""
         return ResourceRef("table", self.name)
+
+    @property
+    def row_type(self) -> Type | None:
+        """The type of a row: of a typed table a STRUCT of its columns, of a join of such the pair; None: text."""
+        if self.joined is None:
+            return self.typed.row if self.typed and self.typed.columns else None
+        left, right = (side.row_type for side in self.joined)
+        if left is None or right is None:
+            return None
+        return Type("STRUCT", fields=(Column("left", left), Column("right", right)))
+
+    @property
+    def has_types(self) -> bool:
+        """Whether there are types in its rows: in all of them, or in one side of a pair."""
+        return self.typed is not None or any(side.has_types for side in self.joined or ())
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it stands for a Delta table that others write."""
+        return self.typed is not None and self.typed.source is not None
 
     @property
     def state(self) -> str:

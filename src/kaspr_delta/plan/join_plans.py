@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from kaspr_delta.functions.column_paths import Picked
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition import ChannelInput, ResourceRef, SerializerName, TopicInput
+from kaspr_delta.plan.definition import NOT_SHOWN, ChannelInput, ResourceRef, SerializerName, TopicInput
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import Shape
 
@@ -78,6 +79,8 @@ class ForeignKeyJoinPlan(_Join):
     extractor: Snippet
     result: str
     subscriptions: str
+    # The columns that are the foreign key, if it consists of columns.
+    picked: Picked | None = field(default=None, metadata=NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ def join_text(join: JoinPlan) -> str:
     """What is joined with what, how, and where the result goes."""
     match join:
         case ForeignKeyJoinPlan():
-            text = f"{join.left} {join.type} join {join.right} by {join.extractor.entrypoint}()"
+            text = f"{join.left} {join.type} join {join.right} {_by(join)}"
         case SameKeyJoinPlan():
             text = f"{join.left} {join.type} join {join.right} on key"
         case StreamTableJoinPlan():
@@ -37,6 +37,11 @@ def join_text(join: JoinPlan) -> str:
             window = f"from {before} before to {after} after, grace {grace}"
             text = f"{_stream(join.left)} {join.type} join {_stream(join.right)} on key, {window}"
     return f"{text} -> channel {join.channel}"
+
+
+def _by(join: ForeignKeyJoinPlan) -> str:
+    told = join.picked is not None and join.picked.told
+    return f"by {join.picked}" if told else f"by {join.extractor.entrypoint}()"
 
 
 def aggregation_text(plan: Plan, aggregation: AggregationPlan) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import networkx as nx
 
+from kaspr_delta.functions.column_paths import Picked, picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.applications import Application, Declared, channel_of
 from kaspr_delta.plan.copartitioning import Copartitioning
@@ -89,10 +90,11 @@ def _plan(
 
 def _of_tables(join: Declared[JoinSpec], left: RowSide, right: Side, common: dict[str, Any]) -> JoinPlan:
     common |= {"left": left.name, "right": right.name, "result": delta_name(join.name)}
-    if join.spec.extractor is None:
+    extractor, columns = _extractor(join)
+    if extractor is None:
         return SameKeyJoinPlan(**common)
-    extractor = _snippet(join, join.spec.extractor, "extractor")
-    return ForeignKeyJoinPlan(**common, extractor=extractor, subscriptions=subscriptions_table(join.name))
+    subscriptions = subscriptions_table(join.name)
+    return ForeignKeyJoinPlan(**common, extractor=extractor, picked=columns, subscriptions=subscriptions)
 
 
 def _of_stream_and_table(
@@ -105,7 +107,7 @@ def _of_stream_and_table(
         return RightForeignKeyJoinPlan(**common, extractor=extractor, index=index_table(join.name))
     return StreamTableJoinPlan(
         **common,
-        mapper=_snippet(join, spec.extractor, "extractor") if spec.extractor else None,
+        mapper=_extractor(join)[0],
         is_global=right.is_global,
         pending=milliseconds(spec.pending.ttl) if spec.pending else None,
         waiting=waiting_table(join.name),
@@ -161,6 +163,18 @@ def _stream(
     found = sides.records(stream, writer=writer, repartition=repartition)
     refuse_unspellable(join.source, ("spec", role), found, references)
     return found
+
+
+def _extractor(join: Declared[JoinSpec]) -> tuple[Snippet | None, Picked | None]:
+    """The function that gives the right table's key, and the columns that are that key, if it consists of some."""
+    spec = join.spec
+    if spec.extractor is not None:
+        extractor = _snippet(join, spec.extractor, "extractor")
+        return extractor, picked(extractor)
+    if spec.column is None and spec.columns is None:
+        return None, None
+    columns = Picked.of_names(tuple(spec.columns or [spec.column or ""]), several=len(spec.columns or ()) > 1)
+    return columns.function, columns
 
 
 def _snippet(join: Declared[JoinSpec], code: Code, field: str) -> Snippet:

@@ -99,7 +99,7 @@ class Sides:
             return "json"
         spec, below = join.spec, below | {join.name}
         right = self.application.tables.get(spec.right_table or "")
-        if spec.shape == "stream-table" and spec.extractor and not (right and right.spec.is_global):
+        if spec.shape == "stream-table" and spec.key_field and not (right and right.spec.is_global):
             return self._row_key(spec.right_table, below)
         return self._row_key(spec.left_table, below) if spec.left_stream is None else self._key(spec.left_stream, below)
 

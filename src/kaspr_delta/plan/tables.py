@@ -6,7 +6,9 @@ from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import Serializers, TablePlan
 from kaspr_delta.plan.names import changelog_topic, delta_name
+from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.plan.window import WindowPlan
+from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.table import TableSpec
 from kaspr_delta.spec.topic_configs import DEFAULT_RETENTION, deletes, retention
@@ -19,7 +21,7 @@ def table_plan(application: Application, table: Declared[TableSpec], defaults: D
     old_rows_go = deletes(configs, "compact")
     return TablePlan(
         name=table.name,
-        delta_name=delta_name(table.name),
+        delta_name=spec.source.table if spec.source else delta_name(table.name),
         changelog=changelog_topic(application.name, table.name),
         # A table's own or json: the application's defaults are for topics.
         serializers=Serializers(spec.key_serializer, spec.value_serializer),
@@ -31,7 +33,14 @@ def table_plan(application: Application, table: Declared[TableSpec], defaults: D
         feed_retention=None if old_rows_go else retention(configs),
         description=spec.description,
         location=table.location,
+        typed=_typed(spec),
     )
+
+
+def _typed(spec: TableSpec) -> TypedPlan | None:
+    if spec.source is not None:
+        return TypedPlan(spec.key_columns, (), spec.source.table)
+    return TypedPlan(spec.key_columns, columns_of(spec.columns)) if spec.columns else None
 
 
 def _window(table: Declared[TableSpec]) -> WindowPlan:

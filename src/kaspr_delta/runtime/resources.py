@@ -33,6 +33,7 @@ from kaspr_delta.plan.join_plans import (
     TableTableJoinPlan,
 )
 from kaspr_delta.plan.names import value_view
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import (
     AGGREGATION,
@@ -50,6 +51,7 @@ from kaspr_delta.storage.layout import (
     TOPIC,
     WAITING,
     Layout,
+    joined_layout,
     table_layout,
 )
 
@@ -60,14 +62,14 @@ if TYPE_CHECKING:
 def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
     """The Delta tables that belong to one table, join or agent and go with it."""
     if ref.kind == "table" and (table := plan.table(ref.name)):
-        for name in dict.fromkeys((table.delta_name, table.state)):
+        for name in () if table.is_foreign else dict.fromkeys((table.delta_name, table.state)):
             yield name, table_layout(table)
         if aggregation := plan.aggregation(ref.name):
             yield aggregation.log, AGGREGATION
             if isinstance(aggregation.origin, str):
                 yield aggregation.contributions, CONTRIBUTIONS
     if ref.kind == "join" and (join := plan.join(ref.name)):
-        yield from _tables_of_join(join)
+        yield from _tables_of_join(join, *plan.column_types(join))
     if ref.kind == "agent" and (agent := plan.agent(ref.name)):
         yield agent.log, EFFECTS
     if ref.kind == "task" and (task := plan.task(ref.name)):
@@ -76,15 +78,15 @@ def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]
         yield topic.log, INGEST if topic.binding.direction == "input" else EXPORT
 
 
-def _tables_of_join(join: JoinPlan) -> Iterator[tuple[str, Layout]]:
+def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> Iterator[tuple[str, Layout]]:
     match join:
         case ForeignKeyJoinPlan():
-            yield join.log, CHANNEL
-            yield join.result, RESULT
+            yield join.log, joined_layout(CHANNEL, left, right)
+            yield join.result, joined_layout(RESULT, left, right)
             yield join.subscriptions, SUBSCRIPTIONS
         case SameKeyJoinPlan():
-            yield join.log, CHANNEL
-            yield join.result, RESULT
+            yield join.log, joined_layout(CHANNEL, left, right)
+            yield join.result, joined_layout(RESULT, left, right)
         case StreamTableJoinPlan():
             yield join.log, STREAM_CHANNEL
             if join.pending is not None:
@@ -133,6 +135,8 @@ def create_tables(spark: SparkSession, delta: Delta, plan: Plan) -> None:
 def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
     """For SQL and BI: ``v_<name>`` of every schemaless table and result, with keys and values as VARIANT."""
     for table in plan.tables:
+        if table.typed is not None:
+            continue  # it has columns of its own
         columns = {
             "key": _variant("key", raw=table.serializers.key == "raw"),
             "value": _variant("value", raw=table.serializers.value == "raw"),
@@ -143,7 +147,9 @@ def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
     for join in plan.joins:
         if not isinstance(join, TableTableJoinPlan):
             continue  # its channel is its result
-        columns = {name: _variant(name, raw=False) for name in ("key", "left", "right")}
+        columns = {"key": _variant("key", raw=False)}
+        for name, kind in zip(("left", "right"), plan.column_types(join), strict=True):
+            columns[name] = _variant(name, raw=kind is not None)
         delta.create_view(spark, value_view(join.name), join.result, {**columns, "timestamp": "timestamp"})
 
 

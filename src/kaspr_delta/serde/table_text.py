@@ -37,8 +37,11 @@ class TableText:
             raise SerializationError(msg)
         return text
 
-    def foreign_key(self, key: Any) -> str:
-        """The text of a key that a function made: as ``key``, but where keys are bytes it has to make bytes."""
+    def foreign_key(self, key: Any) -> str | None:
+        """The text of a key that a function made: as ``key``, but where keys are bytes it has to make bytes.
+
+        None for a key of several columns of which one has no value: it belongs to no row.
+        """
         if self.serializers.key == "raw" and not isinstance(key, bytes):
             msg = f"the table has raw keys, which are bytes, and the function gave {type(key).__name__}"
             raise SerializationError(msg)
@@ -61,9 +64,17 @@ class TableText:
         text = json_text.value_text(value)
         return None if text == _NULL else text
 
+    def row(self, key: Any, value: Any) -> str | None:  # noqa: ARG002  typed tables have it in their rows
+        """The text of the value that is written under a key; None for what is no row."""
+        return self.value(value)
+
     def value_object(self, text: str) -> Any:
         """The value that a text stands for, a fresh object at every call."""
         return base64.b64decode(text) if self.serializers.value == "raw" else json_text.parse(text)
+
+    def of_json(self, exact: Any, plain: Any) -> Any:  # noqa: ARG002  what has types is read exactly
+        """The value that stands in a larger piece of JSON, parsed with fractions as Decimals and as usual."""
+        return plain
 
     def is_key(self, text: str) -> bool:
         """Whether the text is a key as this table spells it; always so for bytes."""

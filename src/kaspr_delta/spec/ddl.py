@@ -3,30 +3,74 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^'\\]|\\.)*')|([A-Za-z_]\w*)|(\d+)|([<>(),:]))", re.ASCII)
 _SIMPLE = re.compile(
     "BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|LONG|BIGINT|FLOAT|REAL|DOUBLE|DATE|TIMESTAMP|TIMESTAMP_LTZ"
     "|TIMESTAMP_NTZ|STRING|BINARY|DECIMAL|DEC|NUMERIC|CHAR|VARCHAR|VARIANT"
 )
+# Several names of one type.
+_CALLED = {
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+}
 # How many numbers may stand in parentheses behind a type.
-_SIZED = {"DECIMAL": (0, 1, 2), "DEC": (0, 1, 2), "NUMERIC": (0, 1, 2), "CHAR": (1,), "VARCHAR": (1,)}
+_SIZED = {"DECIMAL": (0, 1, 2), "CHAR": (1,), "VARCHAR": (1,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type by its first name, in capitals. ``inner`` are the types of what an ARRAY or a MAP holds."""
+
+    name: str
+    size: tuple[int, ...] = ()
+    inner: tuple[Type, ...] = ()
+    fields: tuple[Column, ...] = ()
+
+    def __str__(self) -> str:
+        if self.name == "STRUCT":
+            return f"STRUCT<{', '.join(f'{quoted(one.name)}: {one.type}' for one in self.fields)}>"
+        if self.inner:
+            return f"{self.name}<{', '.join(map(str, self.inner))}>"
+        return f"{self.name}({','.join(map(str, self.size))})" if self.size else self.name
+
+    def parts(self) -> Iterator[Type]:
+        """The type itself and all types in it."""
+        yield self
+        for part in (*self.inner, *(column.type for column in self.fields)):
+            yield from part.parts()
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name as it is called, and its type as it is written."""
+    """A column: its name as it is called, and its type."""
 
     name: str
-    type: str
+    type: Type
+
+    def __str__(self) -> str:
+        return f"{quoted(self.name)} {self.type}"
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes any."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def columns_of(text: str) -> tuple[Column, ...]:
     """The columns of a DDL text. Raises ValueError, which says what is wrong.
 
-    >>> columns_of("order_id STRING, `unit price` DECIMAL(10, 2)")
-    (Column(name='order_id', type='STRING'), Column(name='unit price', type='DECIMAL(10,2)'))
+    >>> [str(column) for column in columns_of("order_id STRING, `unit price` DECIMAL(10, 2)")]
+    ['`order_id` STRING', '`unit price` DECIMAL(10,2)']
     """
     reader = _Reader(_tokens(text))
     columns = reader.fields("")
@@ -36,6 +80,26 @@ def columns_of(text: str) -> tuple[Column, ...]:
         msg = f"column '{twice}' stands there twice"
         raise ValueError(msg)
     return columns
+
+
+def columns_of_json(fields: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    """The columns of a table as Spark and Delta write them in JSON (`fields` of a `struct`)."""
+    return tuple(Column(one["name"], _type_of_json(one["type"])) for one in fields)
+
+
+def _type_of_json(kind: str | Mapping[str, Any]) -> Type:
+    if isinstance(kind, str):
+        name, _, size = kind.upper().partition("(")
+        return Type(_CALLED.get(name, name), tuple(int(number) for number in re.findall(r"\d+", size)))
+    match kind["type"]:
+        case "array":
+            return Type("ARRAY", inner=(_type_of_json(kind["elementType"]),))
+        case "map":
+            return Type("MAP", inner=(_type_of_json(kind["keyType"]), _type_of_json(kind["valueType"])))
+        case "struct":
+            return Type("STRUCT", fields=columns_of_json(kind["fields"]))
+        case _:
+            return Type(str(kind["type"]).upper())
 
 
 def _tokens(text: str) -> list[str]:
@@ -82,30 +146,30 @@ class _Reader:
             self._next()
         return column
 
-    def _type(self) -> str:
+    def _type(self) -> Type:
         name = self._next().upper()
         match name:
             case "ARRAY":
                 self._expect("<")
-                inner = self._type()
+                inner: tuple[Type, ...] = (self._type(),)
             case "MAP":
                 self._expect("<")
                 key = self._type()
                 self._expect(",")
-                inner = f"{key}, {self._type()}"
+                inner = (key, self._type())
             case "STRUCT":
                 self._expect("<")
-                inner = ", ".join(f"`{one.name}`: {one.type}" for one in self.fields(">"))
-                return f"STRUCT<{inner}>"
+                return Type("STRUCT", fields=self.fields(">"))
             case _ if _SIMPLE.fullmatch(name):
-                return name + self._size(name)
+                name = _CALLED.get(name, name)
+                return Type(name, self._size(name))
             case _:
                 msg = f"{_shown(name)} is no type"
                 raise ValueError(msg)
         self._expect(">")
-        return f"{name}<{inner}>"
+        return Type(name, inner=inner)
 
-    def _size(self, name: str) -> str:
+    def _size(self, name: str) -> tuple[int, ...]:
         sizes: list[str] = []
         if name in _SIZED and self._peek() == "(":
             self._next()
@@ -117,7 +181,9 @@ class _Reader:
         if len(sizes) not in _SIZED.get(name, (0,)) or not all(size.isdecimal() for size in sizes):
             msg = f"{name} needs its size as whole numbers, as in {name}(10{', 2' if 2 in _SIZED[name] else ''})"  # noqa: PLR2004
             raise ValueError(msg)
-        return f"({','.join(sizes)})" if sizes else ""
+        if name == "DECIMAL":  # what Spark takes when nothing is said
+            sizes += ["10", "0"][len(sizes) :]
+        return tuple(map(int, sizes))
 
     def _peek(self) -> str:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -46,6 +46,13 @@ class JoinSpec(ResourceSpec):
     right_stream: StreamSide | None = Field(default=None, description="the stream that the left one meets in a window")
     on: Literal["key"] | None = Field(default=None, description="both sides are joined by their keys")
     extractor: Code | None = Field(default=None, description="a Python function that returns the right table's key")
+    column: Text | None = Field(
+        default=None,
+        description="instead of an extractor: the column that holds the right table's key, as in `product_id`",
+    )
+    columns: Annotated[list[Text], Field(min_length=1)] | None = Field(
+        default=None, description="instead of an extractor: the columns that hold the right table's key"
+    )
     right_extractor: Code | None = Field(
         default=None, description="a Python function of a right row that returns the key of the records it belongs to"
     )
@@ -69,7 +76,13 @@ class JoinSpec(ResourceSpec):
             return "stream-stream"
         if self.left_stream is not None:
             return "right-foreign-key" if self.right_extractor else "stream-table"
-        return "foreign-key" if self.extractor else "same-key"
+        return "foreign-key" if self.key_field else "same-key"
+
+    @property
+    def key_field(self) -> str | None:
+        """The field that tells the right table's key, where one does."""
+        given = {"extractor": self.extractor, "column": self.column, "columns": self.columns}
+        return next((name for name, value in given.items() if value is not None), None)
 
     @property
     def has_result(self) -> bool:

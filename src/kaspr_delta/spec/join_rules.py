@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kaspr_delta.spec.base import Problem
+
+KEY_FIELDS = ("extractor", "column", "columns")
+"""The fields that tell the right table's key."""
 
 
 class _Excluded(NamedTuple):
@@ -101,6 +105,27 @@ _TWO_STREAMS = (
 
 def join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     """The rules that a join breaks."""
+    given = [name for name in KEY_FIELDS if written.get(name) is not None]
+    for other in given[1:]:
+        message = f"the right table's key is told in one way: '{other}' excludes '{given[0]}' (at {{other}})"
+        yield Problem(message, "remove one of the two", (other,), (given[0],))
+    if given and given[0] != "extractor":
+        # What holds of an extractor holds of columns.
+        as_extractor = {**written, "extractor": written[given[0]]}
+        yield from (_told_of(problem, given[0]) for problem in _join_problems(as_extractor))
+    else:
+        yield from _join_problems(written)
+
+
+def _told_of(problem: Problem, field: str) -> Problem:
+    at, other = (
+        None if path is None else tuple(field if one == "extractor" else one for one in path)
+        for path in (problem.at, problem.other)
+    )
+    return replace(problem, message=problem.message.replace("'extractor'", f"'{field}'"), at=at or (), other=other)
+
+
+def _join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     fields = {name for name, value in written.items() if value is not None}
     sides = tuple(_side_problems(written, fields))
     if sides:

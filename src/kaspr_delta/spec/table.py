@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 
 from kaspr_delta.spec.aggregation import Aggregate, Count, ToTable, making_problems
-from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, TextMap
+from kaspr_delta.spec.base import Boolean, PositiveInteger, Problem, Spec, Text, TextMap
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import Duration, PositiveDuration, milliseconds
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 from kaspr_delta.spec.serializers import TableSerializer
 from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.topic_configs import config_problems
+from kaspr_delta.spec.typed_tables import TableSource, schema_problems, typed_problems
 
 
 class TumblingWindow(Spec):
@@ -118,14 +119,30 @@ class TableSpec(ResourceSpec):
         default=None, description="a Python function (a, b) of the value so far and the next one"
     )
     aggregate: Aggregate | None = Field(default=None, description="a total of every group")
+    columns: Text | None = Field(
+        default=None, alias="schema", description="the columns of its rows, as in `order_id STRING, price DOUBLE`"
+    )
+    key: Text | list[Text] | None = Field(
+        default=None, description="of a table with a schema: the column, or the columns, that tell rows apart"
+    )
+    source: TableSource | None = Field(default=None, description="the Delta table of others that it stands for")
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
         """One way in which a table is made, if it is."""
         yield from making_problems(written)
+        yield from typed_problems(written)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the key, of a table that has columns."""
+        key = self.source.key if self.source else self.key or ()
+        return (key,) if isinstance(key, str) else tuple(key)
 
     def problems(self) -> Iterator[Problem]:
-        """Settings of the changelog that mean something are well formed."""
+        """Columns can be read; settings of the changelog that mean something are well formed."""
+        if not self.source:
+            yield from schema_problems(self.columns, self.key_columns)
         for problem in config_problems(self.extra_topic_configs):
             yield replace(problem, at=("extraTopicConfigs", *problem.at))
 

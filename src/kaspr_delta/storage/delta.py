@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -104,6 +105,21 @@ class Delta:
             return _is_delta(location)
         return spark.catalog.tableExists(self.namespace.identifier(table))
 
+    def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
+        """The table's columns as they are."""
+        return columns_of_json(self.read(spark, table).schema.jsonValue()["fields"])
+
+    def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[str, Type]]) -> None:
+        """Add columns, and fields of columns: each with its whole name in SQL."""
+        added = ", ".join(f"{name} {kind}" for name, kind in columns)
+        with self.namespace.commit_lock(table):
+            self._retried(lambda: spark.sql(f"ALTER TABLE {self.namespace.identifier(table)} ADD COLUMNS ({added})"))
+
+    def has_change_feed(self, spark: SparkSession, table: str) -> bool:
+        """Whether the table's commits tell which rows they changed."""
+        rows = spark.sql(f"SHOW TBLPROPERTIES {self.namespace.identifier(table)}").collect()
+        return {row["key"]: row["value"] for row in rows}.get("delta.enableChangeDataFeed") == "true"
+
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
         """A view over a table, unless it is there: column name to SQL expression."""
         select = ", ".join(f"{expression} AS `{name}`" for name, expression in columns.items())
@@ -167,6 +183,8 @@ class Delta:
         reader = spark.readStream.option("readChangeFeed", "true").option("startingVersion", str(first))
         if limit is not None:
             reader = reader.option("maxBytesPerTrigger", limit)
+        if "/" in table:  # a stream takes no path for a name
+            return reader.format("delta").load(table)
         return reader.table(self.namespace.identifier(table))
 
     def stream_after(self, spark: SparkSession, table: str, version: int) -> DataFrame:
@@ -221,12 +239,13 @@ class Delta:
         that is not kept is deleted. Rows are equal when the columns in ``compare`` are; those in ``also`` change with
         them only.
         """
-        columns = (*compare, *also)
-        different = " OR ".join(f"NOT (t.`{column}` <=> s.`{column}`)" for column in compare)
-        names = ", ".join(f"`{column}`" for column in (*on, *columns))
-        values = ", ".join(f"s.`{column}`" for column in (*on, *columns))
-        same = " AND ".join(f"t.`{column}` = s.`{column}`" for column in on)
-        assignments = ", ".join(f"t.`{column}` = s.`{column}`" for column in columns)
+        columns = tuple(map(quoted, (*compare, *also)))
+        different = " OR ".join(_different(rows, name) for name in compare) or "false"
+        place = tuple(map(quoted, on))
+        names = ", ".join((*place, *columns))
+        values = ", ".join(f"s.{column}" for column in (*place, *columns))
+        same = " AND ".join(f"t.{column} = s.{column}" for column in place)
+        assignments = ", ".join(f"t.{column} = s.{column}" for column in columns)
         statement = (
             f"MERGE INTO {self.namespace.identifier(table)} t USING {{rows}} s ON {same}"
             f" WHEN MATCHED AND NOT s.`{keep}` THEN DELETE"
@@ -249,6 +268,14 @@ class Delta:
                 self.conflicts.count += 1
                 time.sleep(0.1 * 2**attempt)
         return statement()
+
+
+def _different(rows: DataFrame, column: str) -> str:
+    """The condition that a column is another in `t` and `s`. Maps are compared as text: Spark compares none."""
+    name, compared = quoted(column), "{}"
+    if '"type":"map"' in rows.schema[column].dataType.json():
+        compared = "to_json({})"
+    return f"NOT ({compared.format(f't.{name}')} <=> {compared.format(f's.{name}')})"
 
 
 def _is_delta(location: Path) -> bool:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.spec.ddl import Type, columns_of
 from kaspr_delta.storage.commit_rows import rows_changed_after
-from kaspr_delta.storage.layout import HEADERS, Layout
+from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _TYPES = {
     "DOUBLE": pa.float64(),
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.timestamp("us", "UTC"),
-    columns_of(f"headers {HEADERS}")[0].type: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
 
 
@@ -179,7 +178,15 @@ def arrow_schema(columns: str) -> pa.Schema:
     >>> arrow_schema("name STRING, at TIMESTAMP").names
     ['name', 'at']
     """
-    return pa.schema([(column.name, _TYPES[column.type]) for column in columns_of(columns)])
+    return pa.schema([(column.name, _arrow(column.type)) for column in columns_of(columns)])
+
+
+def _arrow(kind: Type) -> pa.DataType:
+    if kind.name == "ARRAY":
+        return pa.list_(_arrow(kind.inner[0]))
+    if kind.name == "STRUCT":
+        return pa.struct([(column.name, _arrow(column.type)) for column in kind.fields])
+    return _TYPES[kind.name]
 
 
 def literal(text: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.table_text import column_type
+from kaspr_delta.spec.ddl import Type
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
@@ -13,6 +14,9 @@ PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
 # What every log has beside its effects: the batch, in one row per batch its memo, and in that of the first batch of a
 # checkpoint what it began with (engine/log.py).
 BATCH = "checkpoint STRING, batch BIGINT, memo STRING, start STRING"
+
+# When a row of a typed table was written, beside the columns of its author.
+WRITTEN_AT = "_timestamp"
 
 PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
@@ -64,6 +68,7 @@ TOPIC = Layout(
 # A join's log, which is its channel. One row per touched key whose emission or state changed; `kind` is `value`,
 # `tombstone` or `state` (nothing emitted); fk, left_hash, emitted and live are the state of the key from then on;
 # `stale`: its right row woke it, but its left row was no longer the one that subscribed.
+# Left and right are rows as JSON text, or of the types of typed tables.
 CHANNEL = Layout(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, fk STRING, left_hash STRING,"
     f" emitted STRING, live BOOLEAN, stale BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN, {BATCH}",
@@ -157,8 +162,19 @@ SYSTEM = {
 }
 
 
+def joined_layout(layout: Layout, left: Type | None, right: Type | None) -> Layout:
+    """The layout of a channel or result whose sides have these types; None: text."""
+    columns = layout.columns
+    for side, kind in (("left", left), ("right", right)):
+        columns = columns if kind is None else columns.replace(f" {side} STRING,", f" {side} {kind},")
+    return replace(layout, columns=columns)
+
+
 def table_layout(plan: TablePlan) -> Layout:
     """The layout of a KasprTable. In one with windows, `stream` is the input partition that wrote the row last."""
+    if plan.typed is not None:
+        columns = f"{', '.join(map(str, plan.typed.columns))}, {WRITTEN_AT} TIMESTAMP"
+        return Layout(columns, change_feed=True, feed_retention=plan.feed_retention)
     key, value = column_type(plan.serializers.key), column_type(plan.serializers.value)
     windows = ", window_start TIMESTAMP, window_end TIMESTAMP, stream STRING" if plan.window else ""
     columns = f"key {key}, value {value}, timestamp TIMESTAMP{windows}"

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
 from kaspr_delta.plan.names import delta_name
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.heartbeat import Lease
 
 _STATE_FOLDER = "_kaspr"
@@ -47,7 +48,7 @@ class Namespace(Protocol):
         ...
 
     def identifier(self, table: str) -> str:
-        """The table's name, quoted for SQL."""
+        """The table's name, quoted for SQL; of one that others write, what was said of it: a name or a place."""
         ...
 
     def location(self, table: str) -> Path | None:
@@ -84,7 +85,7 @@ class LocalNamespace:
 
     @property
     def schema(self) -> str:
-        return _quoted(self.registered_as)
+        return quoted(self.registered_as)
 
     @property
     def on_databricks(self) -> bool:
@@ -95,9 +96,11 @@ class LocalNamespace:
         return self.root / self.name / _STATE_FOLDER / "checkpoints"
 
     def identifier(self, table: str) -> str:
-        return f"{self.schema}.{_quoted(table)}"
+        return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
 
     def location(self, table: str) -> Path | None:
+        if _elsewhere(table):
+            return Path(table) if table.startswith("/") else None
         return self.root / self.name / table
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
@@ -135,7 +138,7 @@ class UnityNamespace:
 
     @property
     def schema(self) -> str:
-        return f"{_quoted(self.catalog)}.{_quoted(self.name)}"
+        return f"{quoted(self.catalog)}.{quoted(self.name)}"
 
     @property
     def on_databricks(self) -> bool:
@@ -148,7 +151,7 @@ class UnityNamespace:
         return _VOLUMES / self.catalog / self.name / self.volume
 
     def identifier(self, table: str) -> str:
-        return f"{self.schema}.{_quoted(table)}"
+        return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
 
     def location(self, table: str) -> Path | None:  # noqa: ARG002
         return None
@@ -237,8 +240,11 @@ def _claim(root: Path, name: str) -> str:
     return f"{name}_{zlib.crc32(str(root).encode()):08x}"
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _elsewhere(table: str) -> str | None:
+    """How SQL calls a table of others: by its path, or by the parts of its name. None for a table of the namespace."""
+    if "/" in table:
+        return f"delta.{quoted(table)}"
+    return ".".join(map(quoted, table.split("."))) if "." in table else None
 
 
 def _as_file(name: str) -> str:

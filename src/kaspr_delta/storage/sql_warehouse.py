@@ -77,7 +77,7 @@ class SqlWarehouse:
         verb = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
         names = ", ".join(f"`{column.name}`" for column in types)
         values = ", ".join(
-            f"({', '.join(_value(value, column.type) for value, column in zip(row, types, strict=True))})"
+            f"({', '.join(_value(value, str(column.type)) for value, column in zip(row, types, strict=True))})"
             for row in rows
         )
         if values:
@@ -113,9 +113,9 @@ class WarehouseSystemTables:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         types = columns_of(SYSTEM[table].columns)
-        select = ", ".join(f"unix_micros(`{c.name}`)" if c.type == "TIMESTAMP" else f"`{c.name}`" for c in types)
+        select = ", ".join(f"unix_micros(`{c.name}`)" if c.type.name == "TIMESTAMP" else f"`{c.name}`" for c in types)
         found = self.warehouse.rows(f"SELECT {select} FROM {self.warehouse.identifier(table)}")
-        return [{c.name: _read(value, c.type) for value, c in zip(row, types, strict=True)} for row in found]
+        return [{c.name: _read(value, c.type.name) for value, c in zip(row, types, strict=True)} for row in found]
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)

@@ -8,13 +8,14 @@ from typing import Any, cast
 import pytest
 
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
-from kaspr_delta.api.joined_text import JoinedText
 from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
 from kaspr_delta.cli.table import _has_raw_keys, handle_of
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.join_plans import Spelling
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.joined_text import JoinedText
+from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.namespace import Warehouse
 
@@ -102,9 +103,10 @@ def test_rebuild_is_for_what_runs_and_does_not_wait(app: Application) -> None:
 
 
 def test_results_are_pairs_in_the_spelling_of_their_join() -> None:
-    texts = JoinedText(Spelling("json", "raw", "json"))
+    json, raw = TableText(Serializers("json", "json")), TableText(Serializers("raw", "raw"))
+    texts = JoinedText(json, raw, json)
     assert texts.value({"left": "YQ==", "right": '{"a":1}'}) == {"left": b"a", "right": {"a": 1}}
     assert texts.value({"left": None, "right": "1"}) == {"left": None, "right": 1}
     assert texts.key('"a"') == "a"
     assert texts.key(None) is None
-    assert JoinedText(Spelling("raw", "json", "json")).key("YQ==") == b"a"
+    assert JoinedText(raw, json, json).key("YQ==") == b"a"

@@ -15,6 +15,7 @@ from kaspr_delta.engine.agent.event import ChannelDecoder, InputRecord, TopicDec
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.stream_side import SCHEMA, ReadRecords
 from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, NOON, code, record
 
@@ -106,7 +107,7 @@ class TestRecords:
 class TestChannels:
     def pair(self, left: str | None, right: str | None, value: str) -> dict[str, Any]:
         text = TableText(Serializers("json", "json" if value == "json" else "raw"))
-        how = ReadRecords(ChannelDecoder(text, text), TableText(JSON), None, None)
+        how = ReadRecords(ChannelDecoder(JoinedText(text, text, text)), TableText(JSON), None, None)
         data = json.dumps({"left": left, "right": right}).encode()
         (row,) = read(how, record(data, key="a"))
         return row

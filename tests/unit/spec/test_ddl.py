@@ -1,23 +1,45 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kaspr_delta.spec.ddl import Column, columns_of
+from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
 
 
 def test_columns_are_read_as_spark_writes_them() -> None:
     text = "id string, `unit price` decimal( 10,2 ) NOT NULL COMMENT 'in \\'EUR\\'', n: INT, at TIMESTAMP_NTZ"
     assert columns_of(text) == (
-        Column("id", "STRING"),
-        Column("unit price", "DECIMAL(10,2)"),
-        Column("n", "INT"),
-        Column("at", "TIMESTAMP_NTZ"),
+        Column("id", Type("STRING")),
+        Column("unit price", Type("DECIMAL", (10, 2))),
+        Column("n", Type("INT")),
+        Column("at", Type("TIMESTAMP_NTZ")),
     )
 
 
 def test_nested_types_are_types() -> None:
     (column,) = columns_of("items ARRAY<STRUCT<sku: STRING, `of it`: MAP<STRING, ARRAY<DOUBLE>>>>")
-    assert column == Column("items", "ARRAY<STRUCT<`sku`: STRING, `of it`: MAP<STRING, ARRAY<DOUBLE>>>>")
+    assert str(column) == "`items` ARRAY<STRUCT<`sku`: STRING, `of it`: MAP<STRING, ARRAY<DOUBLE>>>>"
+    assert columns_of(str(column)) == (column,)
+
+
+def test_a_type_has_one_name() -> None:
+    text = "a INTEGER, b LONG, c SHORT, d BYTE, e REAL, f NUMERIC(4), g DEC, h TIMESTAMP_LTZ"
+    assert [str(column.type) for column in columns_of(text)] == (
+        ["INT", "BIGINT", "SMALLINT", "TINYINT", "FLOAT", "DECIMAL(4,0)", "DECIMAL(10,0)", "TIMESTAMP"]
+    )
+
+
+def test_columns_are_read_as_delta_keeps_them() -> None:
+    string = {"name": "a", "type": "string", "nullable": True, "metadata": {}}
+    fields: list[dict[str, Any]] = [
+        {"name": "n", "type": "integer"},
+        {"name": "price", "type": "decimal(10,2)"},
+        {"name": "tags", "type": {"type": "map", "keyType": "string", "valueType": "long"}},
+        {"name": "of", "type": {"type": "array", "elementType": {"type": "struct", "fields": [string]}}},
+    ]
+    text = "n INT, price DECIMAL(10, 2), tags MAP<STRING, BIGINT>, of ARRAY<STRUCT<a: STRING>>"
+    assert columns_of_json(fields) == columns_of(text)
 
 
 @pytest.mark.parametrize(

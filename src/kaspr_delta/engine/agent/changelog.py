@@ -6,10 +6,11 @@ So a table can be filled before an agent ever runs, and an agent can write a tab
 from __future__ import annotations
 
 from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.serializers import decode
-from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_text import text_of
 
 HAS_WINDOWS = "table {!r} has windows: only agents write it, by the time of their events"
 """What is told to whoever else would write such a table."""
@@ -23,6 +24,8 @@ def table_write(record: Effect, table: TablePlan) -> tuple[str, str | None]:
     """
     if table.window is not None:
         raise SerializationError(HAS_WINDOWS.format(table.name))
-    text = TableText(table.serializers)
-    key = text.key(decode(table.serializers.key, record.key))
-    return key, text.value(decode(table.serializers.value, record.value))
+    if table.is_foreign:
+        raise SerializationError(WRITTEN_BY_OTHERS.format(table.name))
+    text = text_of(table)
+    key = decode(table.serializers.key, record.key)
+    return text.key(key), text.row(key, decode(table.serializers.value, record.value))

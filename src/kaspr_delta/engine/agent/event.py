@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
 from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.serializers import decode, decoder, key_decoder
-from kaspr_delta.serde.table_text import TableText
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """What times are counted from."""
@@ -147,18 +147,9 @@ class TopicDecoder:
 class ChannelDecoder:
     """Decodes records of a join's channel; values are JoinedValues."""
 
-    left: TableText
-    right: TableText
+    texts: JoinedText
 
     def __call__(self, record: InputRecord) -> tuple[Any, Any]:
         """The key and value of a record."""
-        key = None if record.key is None else self.left.event_key(record.key.decode())
-        if record.value is None:
-            return key, None
-        texts: dict[str, str | None] = decode("json", record.value)
-        left, right = texts["left"], texts["right"]
-        value = JoinedValue(
-            left=None if left is None else self.left.value_object(left),
-            right=None if right is None else self.right.value_object(right),
-        )
-        return key, value
+        key = None if record.key is None else self.texts.keys.event_key(record.key.decode())
+        return key, None if record.value is None else JoinedValue(self.texts.value(decode("json", record.value)))

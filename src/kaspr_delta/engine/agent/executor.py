@@ -193,7 +193,7 @@ class Executor:
         default = default_class(state.plan)
         clock = self.clocks.get(name)
         if clock is None:
-            return Table(state, default, read_only=self.read_only)
+            return Table(state, default, read_only=self.read_only or state.plan.is_foreign)
         return WindowedTable(state, clock, default, read_only=self.read_only)
 
     def scope(self) -> dict[str, Any]:

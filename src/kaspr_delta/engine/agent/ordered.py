@@ -101,7 +101,7 @@ def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
     for table in map(application.known_table, plan.tables):
         live = state_of(delta, table)
         version = live.newest(spark).version
-        text = TableText(table.serializers)
+        text = live.text
         clock = clocks.get(table.name)
         if clock is None:
             keys = likely.of(text) if likely else tuple

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.event import ChannelDecoder, Decoder, TopicDecoder
+from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.sequence import end_of, offset, version_of
 from kaspr_delta.engine.topics import known_topics
+from kaspr_delta.engine.typed_columns import as_text
 from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ChannelInput, Serializers, TablePlan, TopicInput
-from kaspr_delta.plan.join_plans import Spelling
+from kaspr_delta.plan.definition import ChannelInput, Serializers, TopicInput
+from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.plan.names import channel_table, topic_table
-from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.joined_text import JoinedText
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -84,22 +87,20 @@ class Source:
         """How keys and values are spelled: values of a channel are JSON objects."""
         if isinstance(self.read, TopicInput):
             return self.read.serializers
-        return Serializers(self._spelling(self.read).key, "json")
+        return Serializers(self._join(self.read).spelling.key, "json")
 
     def decoder(self) -> Decoder:
         """Makes events of the records."""
         if isinstance(self.read, TopicInput):
             return TopicDecoder(self.read.serializers)
-        spelling = self._spelling(self.read)
-        left, right = (TableText(Serializers(spelling.key, value)) for value in (spelling.left, spelling.right))
-        return ChannelDecoder(left, right)
+        return ChannelDecoder(JoinedText.of(self._join(self.read), self.application))
 
-    def _spelling(self, channel: ChannelInput) -> Spelling:
+    def _join(self, channel: ChannelInput) -> JoinPlan:
         join = self.application.join(channel.join)
         if join is None:
             msg = f"channel {channel.channel!r} is read, and no join writes it"
             raise LookupError(msg)
-        return join.spelling
+        return join
 
     def _records(self, read: Callable[[str], DataFrame], positions: Mapping[str, int]) -> DataFrame:
         # The order of the topics is part of the checkpoint.
@@ -108,9 +109,10 @@ class Source:
 
     def _of(self, name: str, feed: DataFrame) -> DataFrame:
         if isinstance(self.read, ChannelInput):
-            return channel_records(feed, self.read, self.application.default_partitions)
+            types = self.application.column_types(self._join(self.read))
+            return channel_records(feed, self.read, self.application.default_partitions, types)
         table = self.application.changelog(name)
-        return topic_records(feed, name) if table is None else changelog_records(feed, table)
+        return topic_records(feed, name) if table is None else changelog_records(feed, LiveTable(self.delta, table))
 
     def _table(self, name: str) -> str:
         if isinstance(self.read, ChannelInput):
@@ -126,10 +128,15 @@ def topic_records(feed: DataFrame, topic: str) -> DataFrame:
     return appended.select(F.lit(topic).alias("source"), *columns, offset(), _arrived())
 
 
-def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> DataFrame:
-    """A channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``."""
+def channel_records(
+    feed: DataFrame, channel: ChannelInput, partitions: int, types: tuple[Type | None, Type | None] = (None, None)
+) -> DataFrame:
+    """A channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``.
+
+    ``types`` are those of its columns left and right, None where they are text.
+    """
     kinds = ("value", "tombstone") if channel.tombstones else ("value",)
-    records = feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*kinds))
+    records = as_text(feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*kinds)), types)
     pair = F.to_json(F.struct("left", "right"), {"ignoreNullFields": "false"})
     return records.select(
         F.lit(channel.channel).alias("source"),
@@ -143,22 +150,24 @@ def channel_records(feed: DataFrame, channel: ChannelInput, partitions: int) -> 
     )
 
 
-def changelog_records(feed: DataFrame, table: TablePlan) -> DataFrame:
+def changelog_records(feed: DataFrame, table: LiveTable) -> DataFrame:
     """A table's change feed as rows of InputRecord: what a row became, or a tombstone.
 
     The rows of one commit have no order of their own; a row that was replaced comes after its deletion.
     """
     changes = feed.where(F.col("_change_type") != "update_preimage")
     deleted = F.col("_change_type") == "delete"
-    key, value = F.col("key").cast("binary"), F.col("value").cast("binary")
-    order = F.xxhash64("key").bitwiseAND(F.lit((1 << 33) - 1)) * 2 + F.when(deleted, 0).otherwise(1)
+    typed = table.plan.typed is not None
+    key, value = (table.key, table.value) if typed else (F.col("key"), F.col("value"))
+    key, value = key.cast("binary"), value.cast("binary")
+    order = F.xxhash64(key).bitwiseAND(F.lit((1 << 33) - 1)) * 2 + F.when(deleted, 0).otherwise(1)
     return changes.withColumn("seq", order).select(
-        F.lit(table.changelog).alias("source"),
+        F.lit(table.plan.changelog).alias("source"),
         key.alias("key"),
         F.when(~deleted, value).alias("value"),
         _no_headers(),
-        F.when(deleted, F.col("_commit_timestamp")).otherwise(F.col("timestamp")).alias("timestamp"),
-        partition_of(key, table.partitions),
+        F.when(deleted, F.col("_commit_timestamp")).otherwise(table.timestamp).alias("timestamp"),
+        partition_of(key, table.plan.partitions),
         offset(),
         _arrived(),
     )

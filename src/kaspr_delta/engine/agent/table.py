@@ -9,11 +9,13 @@ from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_text import text_of
 
 _MISSING = object()
 NOT_WRITABLE = "table {!r} cannot be written here: only agents write tables, while they process an event"
 """What is told of a write from anywhere else."""
+WRITTEN_BY_OTHERS = "table {!r} stands for a Delta table that others write: here it is only read"
+"""What is told of a write to such a table."""
 
 
 def default_class(plan: TablePlan) -> type | None:
@@ -41,7 +43,7 @@ class Table(MutableMapping[Any, Any]):
     ) -> None:
         self._state = state
         self._read_only = read_only
-        self._text = TableText(state.plan.serializers)
+        self._text = text_of(state.plan)
         self._default = default
 
     def __getitem__(self, key: Any) -> Any:
@@ -64,10 +66,8 @@ class Table(MutableMapping[Any, Any]):
         return None if self._default is None else self._default()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if self._read_only:
-            raise TypeError(NOT_WRITABLE.format(self._state.plan.name))
         text = self._text
-        self._state.put(text.key(key), text.value(value))
+        self._write(key, text.row(key, value))
 
     def __delitem__(self, key: Any) -> None:
         self._write(key, None)
@@ -117,7 +117,8 @@ class Table(MutableMapping[Any, Any]):
 
     def _write(self, key: Any, text: str | None) -> None:
         if self._read_only:
-            raise TypeError(NOT_WRITABLE.format(self._state.plan.name))
+            plan = self._state.plan
+            raise TypeError((WRITTEN_BY_OTHERS if plan.is_foreign else NOT_WRITABLE).format(plan.name))
         self._state.put(self._text.key(key), text)
 
     def _retrieve(self, key: Any) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_text import text_of
 
 
 class Cell(NamedTuple):
@@ -114,7 +114,7 @@ class TableState(Generic[Place]):
         """All rows as they are now; of a table with windows those of the window that begins at ``start``."""
         if start not in self._scanned:
             # Sorted, so that a batch that runs again sees the same order. A key that is not canonical is no key.
-            is_key = TableText(self.plan.serializers).is_key
+            is_key = text_of(self.plan).is_key
             found = sorted(self.reader.scan(start).items())
             rows = {place: value for place, value in found if is_key(_key(place))}
             for place, value in self._replaced.items():

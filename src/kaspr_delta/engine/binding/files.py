@@ -122,7 +122,7 @@ class Files:
         """The columns that are read, with their types."""
         if self._lines:
             return [(_LINE, "STRING")]
-        columns = [(column.name, column.type) for column in columns_of(self.plan.schema)]
+        columns = [(column.name, str(column.type)) for column in columns_of(self.plan.schema)]
         return [*columns, (_CORRUPT, "STRING")] if self.plan.format == "csv" else columns
 
     def _text(self) -> Column:

@@ -13,7 +13,7 @@ from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
 from kaspr_delta.engine.foreign_key_join.receive import receive
 from kaspr_delta.engine.foreign_key_join.response import respond
 from kaspr_delta.engine.foreign_key_join.right_change import woken
-from kaspr_delta.engine.foreign_key_join.send import Extract, row_hash, send
+from kaspr_delta.engine.foreign_key_join.send import Extract, ForeignKeyColumns, send
 from kaspr_delta.engine.foreign_key_join.touched import checked
 from kaspr_delta.engine.join import RECORDS
 from kaspr_delta.engine.log import BatchId
@@ -22,6 +22,7 @@ from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from kaspr_delta.plan.typed_joins import foreign_key_types
 from kaspr_delta.storage.delta import Commit
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = self._known(state, touched, pinned.left)
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
-        extract = Extract(extractor, self.left.text)
-        subscriptions = send(known, self.plan.type, extract)
+        extract = Extract(extractor, self.left.text, self.left.plan.row_type)
+        subscriptions = send(known, self.plan.type, extract, self._columns())
         answered = receive(subscriptions, self.right, pinned.right.version)
         rows = emit(respond(answered, self.plan.type)).unionByName(refused(touched.df), allowMissingColumns=True)
         effects = Rows.of(in_order(rows.coalesce(1))) if subscriptions.few else Rows(in_order(rows))
@@ -91,15 +92,21 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         )
         # Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
         known = Rows.of(keys) if touched.few and touched.has("side", "right") else Rows(keys)
-        current = self.left.live_rows(touched.df.sparkSession, left.version, known.df).select(
+        current = self.left.live_rows(touched.df.sparkSession, left.version, known.df, typed=True).select(
             "key",
             F.col("value").alias("left"),
-            row_hash(F.col("value")).alias("left_hash"),
+            self.left.fingerprint(F.col("value")).alias("left_hash"),
             F.col("timestamp").alias("left_timestamp"),
             "copies",
         )
         joined = known.df.join(current, "key", "left")
         return Rows.of(joined) if touched.few else Rows(joined)
+
+    def _columns(self) -> ForeignKeyColumns | None:
+        """The columns that are the foreign key; None where a function has to give it."""
+        types = foreign_key_types(self.application, self.plan)
+        picked = self.plan.picked
+        return ForeignKeyColumns(picked.paths, types, self.left) if picked is not None and types else None
 
     @staticmethod
     def _keys(state: DataFrame, touched: Rows) -> DataFrame:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def receive(subscriptions: Rows, right: LiveTable, version: int) -> DataFrame:
-    """Subscriptions with what they point at: columns right, right_timestamp are added.
+    """Subscriptions with what they point at: columns right, right_hash and right_timestamp are added.
 
     Few subscriptions look up their keys; many are joined with the whole table. A right row that SQL wrote and nobody
     can read is no row, and a problem of those who subscribe to it.
@@ -27,31 +27,31 @@ def receive(subscriptions: Rows, right: LiveTable, version: int) -> DataFrame:
     keys = None
     if subscriptions.few:
         keys = subscriptions.df.where(F.col("fk").isNotNull()).select(F.col("fk").alias("key")).distinct()
-    found = right.live_rows(subscriptions.df.sparkSession, version, keys).select(
+    found = right.live_rows(subscriptions.df.sparkSession, version, keys, typed=True).select(
         F.col("key").alias("fk"),
         F.col("value").alias("stored"),
         F.col("timestamp").alias("right_timestamp"),
         F.col("copies").alias("right_copies"),
     )
-    readable = F.lit(True)
-    if right.plan.serializers.value == "json":
-        readable = F.try_parse_json("stored").isNotNull()
-    found = found.withColumn("right", F.when(readable, F.col("stored")))
+    found = found.withColumn("right", F.when(right.is_readable(F.col("stored")), F.col("stored")))
+    found = found.withColumn("right_hash", right.fingerprint(F.col("right")))
+    found = found.withColumn("right_hash", right.fingerprint(F.col("right")))
     answered = subscriptions.df.join(found, "fk", "left")
-    return answered.withColumn("problem", F.coalesce("problem", _duplicates(), _unreadable()))
+    stored = right.as_text(F.col("stored"))
+    return answered.withColumn("problem", F.coalesce("problem", _duplicates(stored), _unreadable(stored)))
 
 
-def _duplicates() -> Column:
+def _duplicates(stored: Column) -> Column:
     """Several right rows of one key: one is used, always the same."""
     detail = F.concat(
         F.col("right_copies"), F.lit(" right rows have the key "), F.col("fk"), F.lit(": delete all but one")
     )
-    return F.when(F.col("right_copies") > 1, problem("duplicate key", detail, F.col("stored")))
+    return F.when(F.col("right_copies") > 1, problem("duplicate key", detail, stored))
 
 
-def _unreadable() -> Column:
+def _unreadable(stored: Column) -> Column:
     detail = F.concat(
         F.lit("the right row with the key "), F.col("fk"), F.lit(" is not JSON text: repair or delete it")
     )
     missing = F.col("right").isNull() & F.col("stored").isNotNull()
-    return F.when(missing, problem("right value cannot be read", detail, F.col("stored")))
+    return F.when(missing, problem("right value cannot be read", detail, stored))

@@ -28,7 +28,7 @@ def respond(answered: DataFrame, join_type: JoinType) -> DataFrame:
     shown = F.col("left").isNotNull()
     if join_type == "inner":
         shown = shown & F.col("right").isNotNull()
-    fingerprint = F.concat_ws(":", "left_hash", F.coalesce(F.md5("right"), F.lit("")))
+    fingerprint = F.concat_ws(":", "left_hash", F.coalesce("right_hash", F.lit("")))
     # A row that SQL wrote without a time has that of the commit that touched it.
     of_both = F.greatest(F.coalesce("left_timestamp", "changed_at"), "right_timestamp")
     of_right = F.coalesce("right_timestamp", "changed_at")

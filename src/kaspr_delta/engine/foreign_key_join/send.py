@@ -5,39 +5,44 @@ The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.dead_letters import problem as problem_of_rows
 from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import Problem, Selector, duplicates, problem
+from kaspr_delta.engine.selector import DUPLICATES, Problem, Selector, duplicates, problem
+from kaspr_delta.engine.typed_columns import key_text
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.plan.join_plans import JoinType
+from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_values import from_columns, written
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PROBLEM
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import DataFrame
 
-# What is known of a left key: its subscription before this batch (old_*), and its row at the pinned version.
-KNOWN = (
-    "key STRING, changed_at TIMESTAMP, woken BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING, left STRING,"
-    " left_hash STRING, left_timestamp TIMESTAMP, copies BIGINT"
-)
-EXTRACTED = f"{KNOWN}, fk STRING, problem {PROBLEM}, stale BOOLEAN"
+    from kaspr_delta.engine.live_table import LiveTable
+
+# What the extractor adds to what is known of a left key (see ``ForeignKeyJoin._known``).
+_ADDED = f"fk STRING, problem {PROBLEM}, stale BOOLEAN"
 _READ = ("key", "left", "left_hash", "woken", "old_fk", "old_hash", "copies")
 
 
-class LeftRow(NamedTuple):
-    """What the extractor's answer makes of a left row."""
+class Extracted(NamedTuple):
+    """What the extractor's answer makes of a left row; one that is not ``live`` is no row."""
 
-    left: str | None
-    left_hash: str | None
+    live: bool
     fk: str | None = None
     problem: dict[str, str | None] | None = None
     stale: bool = False
@@ -45,7 +50,7 @@ class LeftRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """Runs the extractor over rows of KNOWN and adds ``fk``, ``problem`` and ``stale``.
+    """Runs the extractor over left rows and adds ``fk``, ``problem`` and ``stale``. ``row_type`` is None for text.
 
     A row that was only woken by its right row, and whose left row is still the one that subscribed (same hash), keeps
     its foreign key without being asked again; one whose left row is another by now is ``stale``. An extractor that
@@ -55,55 +60,95 @@ class Extract:
 
     extractor: Selector
     left: TableText
+    row_type: Type | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             columns = [batch.column(name).to_pylist() for name in _READ]
             rows = [self._checked(*row) for row in zip(*columns, strict=True)]
-            arrays = {
-                "left": pa.array([row.left for row in rows], pa.string()),
-                "left_hash": pa.array([row.left_hash for row in rows], pa.string()),
-            }
-            replaced = [arrays.get(name, batch.column(name)) for name in batch.schema.names]
+            read = batch.columns if self.row_type else self._without_unreadable(batch, [row.live for row in rows])
             added = [
                 pa.array([row.fk for row in rows], pa.string()),
                 pa.array([row.problem for row in rows], ARROW_PROBLEM),
                 pa.array([row.stale for row in rows], pa.bool_()),
             ]
-            yield pa.RecordBatch.from_arrays([*replaced, *added], [*batch.schema.names, "fk", "problem", "stale"])
+            yield pa.RecordBatch.from_arrays([*read, *added], [*batch.schema.names, "fk", "problem", "stale"])
+
+    @staticmethod
+    def _without_unreadable(batch: pa.RecordBatch, live: list[bool]) -> list[pa.Array]:
+        """The columns, in which a row that is none has no left value."""
+        return [
+            pc.if_else(pa.array(live), column, None) if name in {"left", "left_hash"} else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
 
     def _checked(  # noqa: PLR0917, PLR0913  one a column
         self,
         key: str,
-        left: str | None,
+        left: Any,
         left_hash: str | None,
         woken: bool,  # noqa: FBT001
         old_fk: str | None,
         old_hash: str | None,
         copies: int | None,
-    ) -> LeftRow:
+    ) -> Extracted:
         if woken and old_hash == left_hash:
-            return LeftRow(left, left_hash, old_fk, duplicates(copies, left))
+            return Extracted(left is not None, old_fk, self._duplicates(copies, left))
         if left is None:
-            return LeftRow(None, None, stale=woken)
-        return self._extract(key, left, left_hash, duplicates(copies, left))._replace(stale=woken)
+            return Extracted(live=False, stale=woken)
+        return self._extract(key, left, self._duplicates(copies, left))._replace(stale=woken)
 
-    def _extract(self, key: str, left: str, left_hash: str | None, doubled: Problem | None) -> LeftRow:
+    def _extract(self, key: str, left: Any, doubled: Problem | None) -> Extracted:
         try:
-            value, left_key = self.left.value_object(left), self.left.event_key(key)
+            value, left_key = self._value(left), self.left.event_key(key)
         except SerializationError as error:
-            return LeftRow(None, None, None, problem("value cannot be read", str(error), left))
-        fk, failure = self.extractor(value, left_key, left)
-        return LeftRow(left, left_hash, fk, failure or doubled)
+            return Extracted(live=False, problem=problem("value cannot be read", str(error), self._text(left)))
+        fk, failure = self.extractor(value, left_key, None)
+        if failure is not None:
+            failure["value"] = self._text(left)
+        return Extracted(live=True, fk=fk, problem=failure or doubled)
+
+    def _duplicates(self, copies: int | None, left: Any) -> Problem | None:
+        return duplicates(copies, self._text(left)) if copies is not None and copies > 1 else None
+
+    def _value(self, left: Any) -> Any:
+        return self.left.value_object(left) if self.row_type is None else from_columns(self.row_type, left)
+
+    def _text(self, left: Any) -> str:
+        return str(left) if self.row_type is None else value_text(written(self.row_type, self._value(left), "the row"))
 
 
-def send(known: Rows, join_type: JoinType, extract: Extract) -> Rows:
-    """Rows of KNOWN to subscriptions: with the foreign key, the problem and KIP-213's instruction."""
-    extracted = known.map_arrow(extract, EXTRACTED)
+@dataclass(frozen=True, slots=True)
+class ForeignKeyColumns:
+    """Columns of a typed left table that are the foreign key: Spark adds what ``Extract`` would, without Python."""
+
+    paths: Sequence[Path]
+    types: Sequence[Type]
+    left: LiveTable
+
+    def added_to(self, known: DataFrame) -> DataFrame:
+        """What is known of left keys with ``fk``, ``problem`` and ``stale``."""
+        columns = [reduce(lambda column, name: column[name], path, F.col("left")) for path in self.paths]
+        doubled = problem_of_rows(
+            "duplicate key", F.concat("copies", F.lit(DUPLICATES)), self.left.as_text(F.col("left"))
+        )
+        return known.withColumns(
+            {
+                "fk": key_text(columns, self.types),
+                "problem": F.when(F.col("copies") > 1, doubled),
+                "stale": F.col("woken") & ~F.col("old_hash").eqNullSafe(F.col("left_hash")),
+            }
+        )
+
+
+def send(known: Rows, join_type: JoinType, extract: Extract, columns: ForeignKeyColumns | None = None) -> Rows:
+    """What is known of left keys to subscriptions: with the foreign key, the problem and KIP-213's instruction.
+
+    Of many rows Spark computes a foreign key that consists of ``columns``; few are on the driver, in Python.
+    """
+    if columns is not None and not known.few:
+        extracted = Rows(columns.added_to(known.df))
+    else:
+        extracted = known.with_columns(extract, _ADDED)
     told = instruction(join_type, F.col("old_fk"), F.col("fk"))
     return Rows(extracted.df.withColumn("instruction", told), extracted.table)
-
-
-def row_hash(value: Column) -> Column:
-    """The hash that travels with a subscription and tells whether the left row is still the same."""
-    return F.md5(value)

@@ -37,5 +37,5 @@ def test_s0_11_a_join_finds_what_was_written_with_the_tables_own_key_serializer(
     assert [effect.kind for effect in ingest.process(record({"name": "Widget"})._replace(key=on_the_topic))] == ["send"]
     orders = TableText(Serializers(table, "json"))
     selector = Selector(code(extractor), TableText(products.serializers), "extractor", "foreign key")
-    extracted = Extract(selector, orders)._extract(orders.key("O1"), '{"product_id":"P100"}', "hash", None)
+    extracted = Extract(selector, orders)._extract(orders.key("O1"), '{"product_id":"P100"}', None)
     assert (extracted.fk in state.written) is joins

@@ -1,0 +1,104 @@
+"""Columns of typed tables as the engine compares and ships them: keys as JSON text, rows as JSON text, and back.
+
+The text is that of ``serde.typed_text``, which is what Python functions read and write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.spec.column_types import key_kind
+from kaspr_delta.spec.ddl import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_FORMATS = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "dateFormat": "yyyy-MM-dd",
+}
+# What JSON writes for the characters that it does not let stand; for other control characters their number.
+_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
+
+
+def key_text(columns: Sequence[Column], types: Sequence[Type]) -> Column:
+    """The key in some columns as canonical JSON text; NULL where one of them is."""
+    parts = [_scalar_text(column, one) for column, one in zip(columns, types, strict=True)]
+    return parts[0] if len(parts) == 1 else F.concat(F.lit("["), F.concat(*_between(parts, F.lit(","))), F.lit("]"))
+
+
+def row_text(row: Column) -> Column:
+    """A STRUCT as JSON text, every column in it; NULL for NULL."""
+    return F.to_json(row, {**_FORMATS, "ignoreNullFields": "false"})
+
+
+def row_hash(row: Column) -> Column:
+    """What tells rows apart. A column that is added later, with nothing in it, changes no hash."""
+    return F.md5(F.to_json(row, _FORMATS))
+
+
+def as_text(joined: DataFrame, types: tuple[Type | None, Type | None]) -> DataFrame:
+    """Rows of a channel or result with left and right as text; ``types`` are theirs, None where they are text."""
+    sides = {side: row_text(F.col(side)) for side, of in zip(("left", "right"), types, strict=True) if of is not None}
+    return joined.withColumns(sides) if sides else joined
+
+
+def can_be_ordered(of: Type) -> bool:
+    """Whether Spark compares values of a type: maps it does not."""
+    return all(part.name != "MAP" for part in of.parts())
+
+
+def row_of(text: Column, of: Type) -> Column:
+    """A STRUCT of JSON text as ``row_text`` writes it."""
+    return F.from_json(text, ", ".join(map(str, of.fields)), _FORMATS)
+
+
+def key_columns(text: Column, types: Sequence[Type]) -> list[Column]:
+    """The columns of a key of JSON text as ``key_text`` writes it."""
+    parsed = F.try_parse_json(text)
+    paths = [f"$[{n}]" for n in range(len(types))] if len(types) > 1 else ["$"]
+    return [_of_variant(parsed, path, one) for path, one in zip(paths, types, strict=True)]
+
+
+def _scalar_text(column: Column, of: Type) -> Column:
+    match key_kind(of):
+        case "text":
+            return _quoted_text(column)
+        case "number" if of.name == "DECIMAL":
+            plain = column.cast("string")
+            return F.when(plain.contains("."), F.regexp_replace(plain, r"\.?0+$", "")).otherwise(plain)
+        case "number" | "boolean":
+            return column.cast("string")
+        case "bytes":
+            return F.concat(F.lit('"'), F.base64(column), F.lit('"'))
+        case "date" | "time" | "local time":
+            # As a field of an object, so that its text has no second writer.
+            written = F.to_json(F.struct(column.alias("k")), _FORMATS)
+            return F.when(column.isNotNull(), F.substring(written, 6, 64).substr(F.lit(1), F.length(written) - 6))
+        case None:
+            msg = f"{of} makes no key"
+            raise ValueError(msg)
+
+
+def _quoted_text(column: Column) -> Column:
+    """Text as JSON, exactly as Python writes it: Spark writes some control characters in another case."""
+    escaped = F.replace(F.replace(column, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))
+    controls = {chr(code): _ESCAPES.get(code, f"\\u{code:04x}") for code in range(32)}
+    rare = reduce(lambda text, one: F.replace(text, F.lit(one[0]), F.lit(one[1])), controls.items(), escaped)
+    return F.concat(F.lit('"'), F.when(column.rlike("[\\x00-\\x1f]"), rare).otherwise(escaped), F.lit('"'))
+
+
+def _of_variant(parsed: Column, path: str, of: Type) -> Column:
+    if of.name == "BINARY":
+        return F.unbase64(F.try_variant_get(parsed, path, "STRING"))
+    return F.try_variant_get(parsed, path, str(of))
+
+
+def _between(parts: Sequence[Column], separator: Column) -> list[Column]:
+    return [piece for part in parts for piece in (separator, part)][1:]

@@ -1,0 +1,62 @@
+"""Tables whose rows have columns of their own, not a key and a JSON value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kaspr_delta.spec.ddl import Column, Type, quoted
+
+
+def changed_columns(has: Type, wanted: Type, name: str = "") -> tuple[list[tuple[str, Type]], list[str]]:
+    """What has to be added to a type to become another, by whole names in SQL, and what can not be mended so.
+
+    What cannot is told in words: a column that is gone, and one that has another type.
+    """
+    if has == wanted:
+        return [], []
+    if has.name != "STRUCT" or wanted.name != "STRUCT":
+        return [], [f"column '{name}' was {has} and is {wanted}"]
+    added: list[tuple[str, Type]] = []
+    before, now = ({column.name: column.type for column in one.fields} for one in (has, wanted))
+    told = [f"column '{_below(name, gone)}' is gone" for gone in before if gone not in now]
+    for column, kind in now.items():
+        if column not in before:
+            added.append((".".join(map(quoted, _below(name, column).split("."))), kind))
+            continue
+        more, problems = changed_columns(before[column], kind, _below(name, column))
+        added += more
+        told += problems
+    return added, told
+
+
+def _below(name: str, column: str) -> str:
+    return f"{name}.{column}" if name else column
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPlan:
+    """The columns of a table, those of the key among them.
+
+    With a ``source`` the rows are those of a Delta table that others write, by its name in the catalog or its place;
+    its columns are known once the table was looked at.
+    """
+
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    source: str | None = None
+
+    @property
+    def row(self) -> Type:
+        """The type of a row: a STRUCT of all columns."""
+        return Type("STRUCT", fields=self.columns)
+
+    @property
+    def key_types(self) -> tuple[Type, ...]:
+        """The types of the columns of the key, in their order."""
+        types = {column.name: column.type for column in self.columns}
+        return tuple(types[name] for name in self.key)
+
+    @property
+    def rest(self) -> tuple[Column, ...]:
+        """The columns that are not of the key."""
+        return tuple(column for column in self.columns if column.name not in self.key)

@@ -1,0 +1,139 @@
+"""What can be known of columns only where the tables are: those of tables that others write, and those that are stored.
+
+It is looked up once, before anything runs. Whoever cannot go on waits, with the reason; the others run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import networkx as nx
+
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TablePlan, TaskPlan, WebViewPlan
+from kaspr_delta.plan.join_plans import TableTableJoinPlan
+from kaspr_delta.plan.typed_joins import type_problems
+from kaspr_delta.plan.typed_plans import changed_columns
+from kaspr_delta.runtime.resources import tables_kept_by
+from kaspr_delta.spec.column_types import column_problems, key_problems
+from kaspr_delta.spec.ddl import Column, Type, columns_of
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TURN_ON = "ALTER TABLE {} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedTables:
+    """Looks at the typed tables of an application."""
+
+    spark: SparkSession
+    delta: Delta
+
+    def known(self, plan: Plan) -> Plan:
+        """The plan with the columns of the tables that others write, without what has to wait for them."""
+        waiting: dict[ResourceRef, str] = {}
+        tables = []
+        for table in plan.tables:
+            if table.is_foreign:
+                found = self._foreign(table)
+                if isinstance(found, str):
+                    waiting[table.ref] = found
+                    continue
+                table = found  # noqa: PLW2901
+            tables.append(table)
+        plan = _without(replace(plan, tables=tuple(tables)), waiting)
+        misfits = {
+            join.ref: "; ".join(message for message, _ in type_problems(plan, join)) for join in _typed_joins(plan)
+        }
+        return _without(plan, {ref: reason for ref, reason in misfits.items() if reason})
+
+    def follow(self, plan: Plan) -> Plan:
+        """Give stored tables the columns that were added. Those that lack some, or have others, wait."""
+        waiting: dict[ResourceRef, str] = {}
+        typed = [table for table in plan.tables if table.typed is not None and not table.is_foreign]
+        for resource in (*typed, *_typed_joins(plan)):
+            reasons = [reason for stored in self._stored(plan, resource.ref) for reason in self._widen(*stored)]
+            if reasons:
+                kind = resource.ref.kind
+                waiting[resource.ref] = (
+                    f"{'; '.join(dict.fromkeys(reasons))}: change it back, or make the {kind} anew with"
+                    f" `kaspr-delta delete {kind} {resource.name} --purge`"
+                )
+        return _without(plan, waiting)
+
+    def _foreign(self, table: TablePlan) -> TablePlan | str:
+        """The table with its columns, or why it cannot be read."""
+        name = table.delta_name
+        if table.typed is None or not self._is_there(name):
+            return f"'{name}', which it stands for, is not there"
+        if not self.delta.has_change_feed(self.spark, name):
+            statement = _TURN_ON.format(self.delta.namespace.identifier(name))
+            return f"'{name}' does not tell what changes in it: its owner has to run {statement}"
+        columns = self.delta.columns(self.spark, name)
+        problems = [*column_problems(columns, written=False), *key_problems(columns, table.typed.key)]
+        if problems:
+            return "; ".join(f"{message} in '{name}' ({hint})" for message, hint in problems)
+        return replace(table, typed=replace(table.typed, columns=columns))
+
+    def _is_there(self, table: str) -> bool:
+        from pyspark.errors import AnalysisException
+
+        try:
+            return self.delta.exists(self.spark, table)
+        except AnalysisException:  # there is not even its schema
+            return False
+
+    def _stored(self, plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, tuple[Column, ...]]]:
+        """The tables of a resource that are there already, with the columns that they should have."""
+        for name, layout in tables_kept_by(plan, ref):
+            if self.delta.exists(self.spark, name):
+                yield name, columns_of(layout.columns)
+
+    def _widen(self, table: str, wanted: tuple[Column, ...]) -> list[str]:
+        """Add what is missing; what cannot be mended so."""
+        has, should = (Type("STRUCT", fields=one) for one in (self.delta.columns(self.spark, table), wanted))
+        added, problems = changed_columns(has, should)
+        if added and not problems:
+            self.delta.add_columns(self.spark, table, added)
+        return problems
+
+
+def _typed_joins(plan: Plan) -> list[TableTableJoinPlan]:
+    return [join for join in plan.joins if isinstance(join, TableTableJoinPlan) and any(plan.column_types(join))]
+
+
+def _without(plan: Plan, waiting: dict[ResourceRef, str]) -> Plan:
+    """The plan without resources that wait, and without those that read them."""
+    if not waiting:
+        return plan
+    # What an agent that waits would have written is there all the same.
+    read = [(edge.source, edge.target) for edge in plan.edges if edge.source.startswith(("table/", "join/"))]
+    graph: nx.DiGraph[str] = nx.DiGraph(read)
+    pipelines: tuple[AgentPlan | TaskPlan | WebViewPlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
+    graph.add_edges_from((f"table/{table}", str(one.ref)) for one in pipelines for table in one.tables)
+    reasons = dict(waiting)
+    known = (*(one.ref for one in plan.tables), *(one.ref for one in plan.joins), *(one.ref for one in pipelines))
+    refs = {str(ref): ref for ref in known}
+    for ref, reason in waiting.items():
+        readers: Iterable[str] = nx.descendants(graph, str(ref)) if str(ref) in graph else ()
+        for reader in readers:
+            if reader in refs:
+                reasons.setdefault(refs[reader], f"{ref} waits: {reason}")
+    stages = (replace(s, resources=tuple(r for r in s.resources if r not in reasons)) for s in plan.stages)
+    return replace(
+        plan,
+        tables=tuple(one for one in plan.tables if one.ref not in reasons),
+        joins=tuple(one for one in plan.joins if one.ref not in reasons),
+        aggregations=tuple(one for one in plan.aggregations if one.ref not in reasons),
+        agents=tuple(one for one in plan.agents if one.ref not in reasons),
+        tasks=tuple(one for one in plan.tasks if one.ref not in reasons),
+        web_views=tuple(one for one in plan.web_views if one.ref not in reasons),
+        groups=tuple(kept for group in plan.groups if (kept := tuple(ref for ref in group if ref not in reasons))),
+        stages=tuple(stage for stage in stages if stage.resources),
+        waiting=tuple(sorted({**dict(plan.waiting), **reasons}.items())),
+    )

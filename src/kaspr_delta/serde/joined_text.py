@@ -1,0 +1,55 @@
+"""The results of joins as Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.join_plans import JoinPlan, StreamStreamJoinPlan, TableTableJoinPlan
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_text import text_of
+
+
+def json_columns(join: JoinPlan, application: Plan) -> tuple[str, ...]:
+    """Which of the columns key, left and right of a join's channel and result hold JSON text."""
+    spelled = join.spelling
+    left, right = application.column_types(join)
+    serializers = {"key": spelled.key, "left": left or spelled.left, "right": right or spelled.right}
+    return tuple(column for column, serializer in serializers.items() if serializer == "json")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedText:
+    """How a join spells the keys, left values and right values of its results."""
+
+    keys: TableText
+    left: TableText
+    right: TableText
+
+    @classmethod
+    def of(cls, join: JoinPlan, application: Plan) -> JoinedText:
+        """How results of a join of an application are spelled."""
+        spelled = join.spelling
+        left, right = (TableText(Serializers(spelled.key, value)) for value in (spelled.left, spelled.right))
+        keys = left
+        if not isinstance(join, StreamStreamJoinPlan):
+            table = application.rows_of(join.right)
+            right = text_of(table) if table.has_types else right
+        if isinstance(join, TableTableJoinPlan) and (table := application.rows_of(join.left)).has_types:
+            keys = left = text_of(table)
+        return cls(keys, left, right)
+
+    def key(self, text: str | None) -> Any:
+        """The key that a text stands for; a record without a key may come out of a join of streams."""
+        return None if text is None else self.keys.key_object(text)
+
+    def value(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The pair that the texts in ``left`` and ``right`` stand for; the side that is missing is None."""
+        left, right = row["left"], row["right"]
+        return {
+            "left": None if left is None else self.left.value_object(left),
+            "right": None if right is None else self.right.value_object(right),
+        }

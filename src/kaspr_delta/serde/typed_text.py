@@ -1,0 +1,119 @@
+"""Keys and rows of typed tables as text, where text is what travels.
+
+The text is JSON that says every value exactly (see ``typed_values``): the same that Spark makes of the columns, and
+reads (see ``engine.typed_columns``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.serde import json_text
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_values import key_text, read, written
+
+
+@dataclass(frozen=True, slots=True)
+class TypedText(TableText):
+    """The text forms of a typed table's keys and rows. A key of several columns is a list, in Python a tuple."""
+
+    typed: TypedPlan
+
+    def key(self, key: Any) -> str:
+        """The text under which a key is looked up: of each column the value, whatever the width of its type."""
+        types = self.typed.key_types
+        if len(types) == 1:
+            return key_text(types[0], key, self.typed.key[0])
+        if not isinstance(key, list | tuple) or len(key) != len(types):
+            msg = f"the key has {len(types)} columns, {', '.join(self.typed.key)}, and {key!r} is no list of as many"
+            raise SerializationError(msg)
+        parts = map(key_text, types, key, self.typed.key)
+        return f"[{','.join(parts)}]"
+
+    def foreign_key(self, key: Any) -> str | None:
+        if isinstance(key, list | tuple) and any(part is None for part in key):
+            return None
+        return self.key(key)
+
+    def event_key(self, text: str) -> Any:
+        parsed, types = json_text.parse(text), self.typed.key_types
+        if len(types) == 1:
+            return read(types[0], parsed)
+        if not isinstance(parsed, list) or len(parsed) != len(types):
+            msg = f"{text} is no key of the columns {', '.join(self.typed.key)}"
+            raise SerializationError(msg)
+        return [read(one, part) for one, part in zip(types, parsed, strict=True)]
+
+    def value(self, value: Any) -> str | None:
+        """The text of a row; None for None. Columns that the value does not have are null."""
+        return None if value is None else json_text.value_text(written(self.typed.row, value, "the row"))
+
+    def row(self, key: Any, value: Any) -> str | None:
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            return self.value(value)  # which says what is wrong
+        parts = [key] if len(self.typed.key) == 1 else key
+        return self.value({**value, **dict(zip(self.typed.key, parts, strict=True))})
+
+    def value_object(self, text: str) -> Any:
+        return self.of_json(_exactly(text), None)
+
+    def of_json(self, exact: Any, plain: Any) -> Any:  # noqa: ARG002
+        return read(self.typed.row, exact)
+
+    def is_key(self, text: str) -> bool:
+        try:
+            return self.key(self.event_key(text)) == text
+        except SerializationError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class PairText(TableText):
+    """The text forms of a join's result that stands for a table. Its keys are those of the left side."""
+
+    left: TableText
+    right: TableText
+
+    def key(self, key: Any) -> str:
+        return self.left.key(key)
+
+    def foreign_key(self, key: Any) -> str | None:
+        return self.left.foreign_key(key)
+
+    def event_key(self, text: str) -> Any:
+        return self.left.event_key(text)
+
+    def is_key(self, text: str) -> bool:
+        return self.left.is_key(text)
+
+    def value_object(self, text: str) -> Any:
+        return self.of_json(_exactly(text), json_text.parse(text))
+
+    def of_json(self, exact: Any, plain: Any) -> Any:
+        sides = (("left", self.left), ("right", self.right))
+        return {name: None if plain[name] is None else side.of_json(exact[name], plain[name]) for name, side in sides}
+
+
+def text_of(plan: TablePlan) -> TableText:
+    """How a table spells its keys and rows."""
+    if plan.joined is not None and plan.has_types:
+        return PairText(plan.serializers, *map(text_of, plan.joined))
+    return TypedText(plan.serializers, plan.typed) if plan.typed else TableText(plan.serializers)
+
+
+def _exactly(text: str) -> Any:
+    """Parsed JSON in which fractions are Decimals."""
+    try:
+        return json.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        msg = f"not JSON: {text[:60]!r} ({error})"
+        raise SerializationError(msg) from error

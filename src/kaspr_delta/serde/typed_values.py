@@ -1,0 +1,251 @@
+"""Values of typed columns as Python objects and as JSON that says them exactly.
+
+Times have microseconds and are in UTC, bytes are in base64, decimals have all their digits.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import reprlib
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timezone
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde import json_text
+from kaspr_delta.serde.serializers import raw_bytes
+from kaspr_delta.spec.column_types import key_kind
+from kaspr_delta.spec.ddl import Type
+
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+# Twice as many digits as a DECIMAL may have.
+_WIDE = Context(prec=76)
+
+
+def key_text(of: Type, value: Any, name: str) -> str:
+    """The JSON text of one column of a key, the same for equal numbers of whatever type.
+
+    Raises SerializationError for what is of another kind.
+
+    >>> key_text(Type("BIGINT"), 5, "id"), key_text(Type("DECIMAL", (10, 2)), Decimal("5.50"), "id")
+    ('5', '5.5')
+    """
+    if value is None:
+        msg = f"the key column {name} has no value"
+        raise SerializationError(msg)
+    if key_kind(of) == "number":
+        number = _decimal(value, name)
+        return format(number.normalize(_WIDE) if number else Decimal(0), "f")
+    return json_text.value_text(written(of, value, name))
+
+
+def written(of: Type, value: Any, name: str) -> Any:
+    """A Python object as what JSON has for it. Raises SerializationError for one that is not of the type.
+
+    ``name`` is what the value is called in a message.
+    """
+    return None if value is None else _WRITERS[of.name](of, value, name)
+
+
+def read(of: Type, value: Any) -> Any:
+    """What a function sees of a value in JSON that was parsed with fractions as Decimals: the opposite of ``written``.
+
+    Raises SerializationError.
+    """
+    if value is None:
+        return None
+    try:
+        return _READERS[of.name](of, value)
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation, binascii.Error) as error:
+        msg = f"{reprlib.repr(value)} cannot be read as {of}"
+        raise SerializationError(msg) from error
+
+
+def from_columns(of: Type, value: Any) -> Any:
+    """What a function sees of a value as Arrow hands it over: maps are dictionaries, times are in UTC."""
+    if value is None:
+        return None
+    match of.name:
+        case "STRUCT":
+            return {column.name: from_columns(column.type, value[column.name]) for column in of.fields}
+        case "ARRAY":
+            return [from_columns(of.inner[0], item) for item in value]
+        case "MAP":
+            return {from_columns(of.inner[0], key): from_columns(of.inner[1], item) for key, item in value}
+        case "TIMESTAMP":
+            return value.astimezone(timezone.utc)
+        case _:
+            return value
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def _struct(of: Type, value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _misfit(of, value, name)
+    known = [column.name for column in of.fields]
+    if unknown := [str(field) for field in value if field not in known]:
+        msg = f"{name} has no column {', '.join(unknown)}: its columns are {', '.join(known)}"
+        raise SerializationError(msg)
+    return {column.name: written(column.type, value.get(column.name), column.name) for column in of.fields}
+
+
+def _array(of: Type, value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise _misfit(of, value, name)
+    return [written(of.inner[0], item, f"{name}[{n}]") for n, item in enumerate(value)]
+
+
+def _map(of: Type, value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _misfit(of, value, name)
+    keys = (written(of.inner[0], key, f"a key of {name}") for key in value)
+    texts = [key if isinstance(key, str) else json.dumps(key) for key in keys]
+    items = [written(of.inner[1], item, f"{name}[{text}]") for text, item in zip(texts, value.values(), strict=True)]
+    return dict(zip(texts, items, strict=True))
+
+
+def _whole(of: Type, value: Any, name: str) -> int:
+    number, most = _decimal(value, name), 1 << (_BITS[of.name] - 1)
+    if number != number.to_integral_value() or not -most <= number < most:
+        raise _misfit(of, value, name)
+    return int(number)
+
+
+def _exact(of: Type, value: Any, name: str) -> str:
+    """Decimals travel as text: Spark reads them so, and Python's JSON has floating point only."""
+    precision, scale = of.size
+    number = _decimal(_parsed(Decimal, of, value, name) if isinstance(value, str) else value, name)
+    exact = _scaled(number, scale)
+    if exact != number or len(exact.as_tuple().digits) > precision:
+        raise _misfit(of, value, name)
+    return format(exact, "f")
+
+
+def _decimal(value: Any, name: str) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        msg = f"{name} is a number, and {reprlib.repr(value)} is none"
+        raise SerializationError(msg)
+    number = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
+    if not number.is_finite():
+        msg = f"{name} is a number that one can count with, and {value} is none"
+        raise SerializationError(msg)
+    return number
+
+
+def _scaled(number: Decimal, scale: int) -> Decimal:
+    return number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+
+
+def _floating(of: Type, value: Any, name: str) -> float | str:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _misfit(of, value, name)
+    number = float(value)
+    if math.isnan(number):
+        return "NaN"
+    return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _text(of: Type, value: Any, name: str) -> str:
+    if not isinstance(value, str) or (of.size and len(value) > of.size[0]):
+        raise _misfit(of, value, name)
+    return value
+
+
+def _boolean(of: Type, value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise _misfit(of, value, name)
+    return value
+
+
+def _bytes(of: Type, value: Any, name: str) -> str:  # noqa: ARG001  called like the others
+    return base64.b64encode(raw_bytes(value)).decode()
+
+
+def _date(of: Type, value: Any, name: str) -> str:
+    day = _parsed(date.fromisoformat, of, value, name) if isinstance(value, str) else value
+    if not isinstance(day, date) or isinstance(day, datetime):
+        raise _misfit(of, value, name)
+    return day.isoformat()
+
+
+def _moment(of: Type, value: Any, name: str) -> str:
+    moment = _datetime(of, value, name)
+    utc = moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
+    return utc.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _local_moment(of: Type, value: Any, name: str) -> str:
+    moment = _datetime(of, value, name)
+    if moment.tzinfo is not None:
+        raise _misfit(of, value, name)
+    return moment.isoformat(timespec="microseconds")
+
+
+def _datetime(of: Type, value: Any, name: str) -> datetime:
+    moment = _parsed(_from_iso, of, value, name) if isinstance(value, str) else value
+    if not isinstance(moment, datetime):
+        raise _misfit(of, value, name)
+    return moment
+
+
+def _from_iso(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))  # which Python reads only since 3.11
+
+
+def _parsed(parse: Callable[[str], Any], of: Type, text: str, name: str) -> Any:
+    try:
+        return parse(text)
+    except (ValueError, InvalidOperation):
+        raise _misfit(of, text, name) from None
+
+
+def _misfit(of: Type, value: Any, name: str) -> SerializationError:
+    return SerializationError(f"{name} is {of}, and {reprlib.repr(value)} is not")
+
+
+_WRITERS: dict[str, Callable[[Type, Any, str], Any]] = {
+    "STRUCT": _struct,
+    "ARRAY": _array,
+    "MAP": _map,
+    **dict.fromkeys(_BITS, _whole),
+    "DECIMAL": _exact,
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _floating),
+    **dict.fromkeys(("STRING", "CHAR", "VARCHAR"), _text),
+    "BOOLEAN": _boolean,
+    "BINARY": _bytes,
+    "DATE": _date,
+    "TIMESTAMP": _moment,
+    "TIMESTAMP_NTZ": _local_moment,
+}
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _map_read(of: Type, value: dict[str, Any]) -> dict[Any, Any]:
+    key, item = of.inner
+    plain = key.name in {*_BITS, "BOOLEAN"}
+    return {json.loads(text) if plain else read(key, text): read(item, one) for text, one in value.items()}
+
+
+def _as_it_is(of: Type, value: Any) -> Any:  # noqa: ARG001  called like the others
+    return value
+
+
+_READERS: dict[str, Callable[[Type, Any], Any]] = {
+    **dict.fromkeys(_WRITERS, _as_it_is),
+    "STRUCT": lambda of, value: {column.name: read(column.type, value.get(column.name)) for column in of.fields},
+    "ARRAY": lambda of, value: [read(of.inner[0], item) for item in value],
+    "MAP": _map_read,
+    "DECIMAL": lambda of, value: _scaled(Decimal(str(value)), of.size[1]),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), lambda _, value: float(value)),
+    "BINARY": lambda _, value: base64.b64decode(value, validate=True),
+    "DATE": lambda _, value: date.fromisoformat(value),
+    "TIMESTAMP": lambda _, value: _from_iso(value).astimezone(timezone.utc),
+    "TIMESTAMP_NTZ": lambda _, value: datetime.fromisoformat(value),
+}

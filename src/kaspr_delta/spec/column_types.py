@@ -1,0 +1,61 @@
+"""Which types columns of tables may have, and which make a key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from kaspr_delta.spec.ddl import Column, Type
+from kaspr_delta.spec.near import suggestion
+
+KeyKind = Literal["text", "number", "boolean", "date", "time", "local time", "bytes"]
+"""What keys may be. Keys of one kind are compared by value, whatever their types; keys of two kinds never fit."""
+
+_KINDS: dict[str, KeyKind] = {
+    **dict.fromkeys(("STRING", "CHAR", "VARCHAR"), "text"),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL"), "number"),
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+    "TIMESTAMP": "time",
+    "TIMESTAMP_NTZ": "local time",
+    "BINARY": "bytes",
+}
+
+
+# Beside those of keys.
+_OTHERS = {"FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT"}
+_MAP_KEYS = {"STRING", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
+# Delta's own, in a change feed, and the one that is kept beside the author's.
+_RESERVED = {"_change_type", "_commit_version", "_commit_timestamp", "_timestamp"}
+
+
+def key_kind(of: Type) -> KeyKind | None:
+    """What kind of key a column of that type makes; None for types that make none.
+
+    Fractions in floating point do not: they are rarely what they seem.
+    """
+    return _KINDS.get(of.name)
+
+
+def column_problems(columns: tuple[Column, ...], *, written: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with columns, each with what to do; those that are ``written`` here are made of JSON."""
+    for column in columns:
+        if column.name.lower() in _RESERVED:
+            yield f"column '{column.name}' has a name that Delta or this package uses", "give it another name"
+        for part in column.type.parts():
+            if part.name not in _KINDS and part.name not in _OTHERS:
+                yield f"column '{column.name}' is {column.type}, and {part.name} cannot be joined", "leave it out"
+            elif part.name == "MAP" and part.inner[0].name not in ({"STRING"} if written else _MAP_KEYS):
+                hint = "use `MAP<STRING, …>`" if written else "leave it out"
+                yield f"column '{column.name}' has a map with keys of type {part.inner[0]}", hint
+
+
+def key_problems(columns: tuple[Column, ...], key: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the columns of a key, each with what to do."""
+    types = {column.name: column.type for column in columns}
+    for name in key:
+        if name not in types:
+            yield f"there is no column '{name}'", suggestion(name, types, "the columns are")
+        elif key_kind(types[name]) is None:
+            hint = "a key is text, a whole number, a DECIMAL, BOOLEAN, DATE, TIMESTAMP or BINARY"
+            yield f"column '{name}' is {types[name]}, which is no key", hint

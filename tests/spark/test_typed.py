@@ -1,0 +1,171 @@
+"""Tables with columns of their own: declared ones, and Delta tables that others write."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application, UsageError
+from kaspr_delta.plan.definition import ResourceRef
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = Template((Path(__file__).parent / "applications" / "typed.yaml").read_text())
+TEN = datetime(2024, 5, 1, 10, tzinfo=timezone.utc)
+SHOP = {"country": "DE", "zip": 10115}
+ORDER = {"product": 1, "price": "2.50", "at": "2024-05-01T12:00:00+02:00", "tags": {"customer": "C1"}, "shop": SHOP}
+O1 = {"id": "O1", "product": 1, "price": Decimal("2.50"), "at": TEN, "tags": {"customer": "C1"}, "shop": SHOP}
+WIDGET = {"id": 1, "name": "Widget", "made": date(2024, 1, 1), "bits": b"\x00\xff"}
+
+
+class Others:
+    """Who writes the table of products."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.table = spark, f"delta.`{folder / 'products'}`"
+
+    def make(self, columns: str = "id BIGINT, name STRING, made DATE, bits BINARY", *, feed: bool = True) -> None:
+        feeding = "TBLPROPERTIES (delta.enableChangeDataFeed = true)" if feed else ""
+        self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.table} ({columns}) USING DELTA {feeding}")
+
+    def run(self, statement: str) -> None:
+        self.spark.sql(statement.format(self.table))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("typed")
+
+
+@pytest.fixture(scope="module")
+def others(spark: SparkSession, folder: Path) -> Others:
+    return Others(spark, folder)
+
+
+def opened(spark: SparkSession, folder: Path) -> Application:
+    manifests = folder / "typed.yaml"
+    manifests.write_text(MANIFESTS.substitute(FOLDER=folder))
+    return Application.open(manifests, warehouse=folder / "warehouse", spark=spark)
+
+
+@pytest.fixture(scope="module")
+def app(spark: SparkSession, folder: Path, others: Others) -> Application:
+    """After a run over what both sides had, and one over changes of both."""
+    others.make()
+    others.run("INSERT INTO {} VALUES (1, 'Widget', DATE'2024-01-01', X'00FF'), (2, 'Gadget', NULL, NULL)")
+    app = opened(spark, folder)
+    app.table("customers").put({"C1": {"name": "Ann", "balance": 1.5}})
+    app.table("places").put({("DE", 10115): {"name": "Mitte"}})
+    orders: list[Any] = [{"id": "O1", **ORDER}, {"id": "O2", **ORDER, "product": 2, "price": 1, "shop": None}]
+    wrong = [{"id": "O3", "product": "two"}, {"id": "O4", "colour": "red"}, {"id": "O5", "product": -1}]
+    app.topic("raw-orders").produce([{"value": value} for value in (*orders, *wrong)])
+    app.run()
+    return app
+
+
+def results(app: Application, join: str) -> dict[Any, Any]:
+    return app.join(join).to_dict()
+
+
+def test_functions_see_dictionaries_whose_values_keep_their_types(app: Application) -> None:
+    assert app.table("orders").get("O1") == O1
+    assert app.table("products").to_dict() == {1: WIDGET, 2: {"id": 2, "name": "Gadget", "made": None, "bits": None}}
+    (stored, second) = (record["value"] for record in app.topic("stored").records())
+    assert stored == {
+        "at": "datetime.datetime(2024, 5, 1, 10, 0, tzinfo=datetime.timezone.utc)",
+        "made": "datetime.date(2024, 1, 1)",
+    }
+    assert second["made"] == "None"
+
+
+def test_what_does_not_fit_the_columns_is_a_dead_letter(app: Application) -> None:
+    told = {letter["value"][7:9]: letter["detail"] for letter in app.dead_letters("agent/ingest")}
+    assert "product is a number, and 'two' is none" in told.pop("O3")
+    assert "the row has no column colour" in told.pop("O4")
+    assert "a Delta table that others write" in told.pop("O5")
+    assert not told
+
+
+def test_a_join_stays_typed_from_end_to_end(app: Application) -> None:
+    result = results(app, "orders-products")
+    assert result["O1"] == {"left": O1, "right": WIDGET}
+    types = dict(app.join("orders-products").df.dtypes)
+    assert types["left"] == (
+        "struct<id:string,product:int,price:decimal(10,2),at:timestamp,tags:map<string,string>,"
+        "shop:struct<country:string,zip:int>>"
+    )
+    assert types["right"] == "struct<id:bigint,name:string,made:date,bits:binary>"
+    stored = app.sql("SELECT key, left.price, right.name FROM orders_products ORDER BY key").collect()
+    assert [tuple(row) for row in stored] == [('"O1"', Decimal("2.50"), "Widget"), ('"O2"', Decimal("1.00"), "Gadget")]
+
+
+def test_a_key_of_several_columns_is_joined_by_several(app: Application) -> None:
+    place = {**SHOP, "name": "Mitte"}
+    assert results(app, "orders-places") == {"O1": {"left": O1, "right": place}}
+    assert app.table("places").to_dict() == {("DE", 10115): place}
+
+
+def test_typed_and_json_meet_in_one_join_and_each_side_keeps_its_own(app: Application) -> None:
+    ann = {"name": "Ann", "balance": 1.5}
+    assert results(app, "enriched") == {"O1": {"left": {"left": O1, "right": WIDGET}, "right": ann}}
+    assert [record["value"] for record in app.topic("shown").records()] == [["2.50", ann]]
+
+
+def test_what_others_write_is_only_read_here(app: Application, folder: Path) -> None:
+    with pytest.raises(UsageError, match="'products' stands for a Delta table that others write"):
+        app.table("products").put({1: {"name": "mine"}})
+    app.delete("table", "products", purge=True)
+    assert (folder / "products" / "_delta_log").exists()
+
+
+def test_changes_of_others_are_followed_and_columns_they_add_flow_on(
+    spark: SparkSession, app: Application, folder: Path, others: Others
+) -> None:
+    others.run("UPDATE {} SET name = 'Better' WHERE id = 1")
+    others.run("ALTER TABLE {} ADD COLUMNS (colour STRING)")
+    app = opened(spark, folder)
+    app.run()
+    before = results(app, "orders-products")
+    assert before["O1"]["right"] == {**WIDGET, "name": "Better", "colour": None}
+    others.run("UPDATE {} SET colour = 'red' WHERE id = 2")
+    others.run("INSERT INTO {} VALUES (2, 'Twin', NULL, NULL, NULL), (NULL, 'Nobody', NULL, NULL, NULL)")
+    app.run()
+    after = results(app, "orders-products")
+    assert after["O1"] == before["O1"]
+    assert after["O2"]["right"]["name"] == "Twin"  # of two rows without a time the greater one
+    reasons = sorted(letter["reason"] for letter in app.dead_letters("join/orders-products"))
+    assert reasons == ["duplicate key", "null key"]
+
+
+def test_whoever_cannot_read_a_table_of_others_waits_and_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    others = Others(spark, tmp_path)
+    waiting = dict(opened(spark, tmp_path).plan.waiting)
+    there = ResourceRef("table", "products")
+    assert "is not there" in waiting[there]
+    assert waiting[ResourceRef("join", "enriched")].startswith("table/products waits")
+    assert ResourceRef("join", "orders-places") not in waiting
+    others.make(feed=False)
+    statement = f"ALTER TABLE {others.table} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    assert statement in dict(opened(spark, tmp_path).plan.waiting)[there]
+    spark.sql(statement)
+    app = opened(spark, tmp_path)
+    assert not app.plan.waiting
+    others.run("INSERT INTO {} VALUES (1, 'Widget', NULL, NULL)")
+    app.table("orders").put({"O1": {"product": 1}})
+    app.run(only=["join/orders-products"])
+    others.run("REPLACE TABLE {} (id BIGINT, name INT) USING DELTA TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    app = opened(spark, tmp_path)
+    reason = dict(app.plan.waiting)[ResourceRef("join", "orders-products")]
+    assert "column 'right.name' was STRING and is INT" in reason
+    assert "column 'right.made' is gone" in reason
+    assert "kaspr-delta delete join orders-products --purge" in reason
+    for join in ("enriched", "orders-products"):
+        app.delete("join", join, purge=True)
+    app = opened(spark, tmp_path)
+    assert not app.plan.waiting
