@@ -21,6 +21,7 @@ _GUIDES = (
     "joins.md",
     "agents.md",
     "topics.md",
+    "typed-tables.md",
     "web-views.md",
     "databricks.md",
     "guarantees.md",

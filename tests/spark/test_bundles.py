@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # The order system is shown by the demo, which has its own tests.
 BUNDLES = ["event-counting", "user-preferences", "windowed-counters"]
 # The one on Kafka is shown in test_kafka.py. What these show is also shown by one application that all shapes share.
-MORE_BUNDLES = ["fraud-detection", "order-desk", "order-entity", "order-totals", "page-views"]
+MORE_BUNDLES = ["fraud-detection", "order-desk", "order-entity", "order-totals", "page-views", "retail"]
 
 
 @pytest.mark.parametrize("bundle", [*BUNDLES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_BUNDLES)])

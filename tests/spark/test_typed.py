@@ -61,6 +61,7 @@ def app(spark: SparkSession, folder: Path, others: Others) -> Application:
     others.run("INSERT INTO {} VALUES (1, 'Widget', DATE'2024-01-01', X'00FF'), (2, 'Gadget', NULL, NULL)")
     app = opened(spark, folder)
     app.table("customers").put({"C1": {"name": "Ann", "balance": 1.5}})
+    app.table("notes").put({"O1": {"text": "fragile"}, "O9": {"text": "lost"}, "O2": {}})
     app.table("places").put({("DE", 10115): {"name": "Mitte"}})
     orders: list[Any] = [{"id": "O1", **ORDER}, {"id": "O2", **ORDER, "product": 2, "price": 1, "shop": None}]
     wrong = [{"id": "O3", "product": "two"}, {"id": "O4", "colour": "red"}, {"id": "O5", "product": -1}]
@@ -115,6 +116,19 @@ def test_typed_and_json_meet_in_one_join_and_each_side_keeps_its_own(app: Applic
     ann = {"name": "Ann", "balance": 1.5}
     assert results(app, "enriched") == {"O1": {"left": {"left": O1, "right": WIDGET}, "right": ann}}
     assert [record["value"] for record in app.topic("shown").records()] == [["2.50", ann]]
+
+
+def test_a_function_makes_the_columns_of_a_result_and_where_it_fails_there_is_no_row(app: Application) -> None:
+    assert results(app, "noted") == {
+        "O1": {"price": Decimal("5.000"), "note": "fragile"},
+        "O9": {"price": None, "note": "lost"},
+    }
+    assert dict(app.join("noted").df.dtypes)["price"] == "decimal(12,3)"
+    letters = app.dead_letters("join/noted")  # of the note alone, and of the note with its order
+    assert {(letter["key"], letter["reason"]) for letter in letters} == {('"O2"', "select failed")}
+    assert all("KeyError: 'text'" in letter["detail"] for letter in letters)
+    emitted = {record["key"]: record["value"] for record in app.channel("noted-channel").records()}
+    assert emitted["O2"]["right"] == {}  # on the channel the pair goes on
 
 
 def test_what_others_write_is_only_read_here(app: Application, folder: Path) -> None:

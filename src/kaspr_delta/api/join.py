@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.row_files import Pairs, write_file
 from kaspr_delta.api.table import as_dict
 from kaspr_delta.api.topic import ChannelHandle
+from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.typed_columns import as_text
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.application_plan import Plan
@@ -17,6 +18,7 @@ from kaspr_delta.plan.join_plans import StreamJoinPlan, TableTableJoinPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import PAIR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +39,7 @@ class JoinHandle:
         return found[0][1] if found else None
 
     def rows(self) -> Pairs:
-        """All results as pairs of key and ``{"left":…, "right":…}``, ordered by key text."""
+        """All results as pairs of key and ``{"left":…, "right":…}`` or what is selected, ordered by key text."""
         return self._pairs(self._read())
 
     def rows_of(self, key: Any) -> Pairs:
@@ -50,11 +52,14 @@ class JoinHandle:
 
     @property
     def df(self) -> DataFrame:
-        """The result table with decoded columns: key, left, right and timestamp.
+        """The result table with decoded columns: key, left, right and timestamp, or key and what is selected.
 
         Types are those of typed tables, or inferred from the rows.
         """
-        return decoded(self._read(), json_columns(self.join, self.application))
+        columns = json_columns(self.join, self.application)
+        if self.join.select is not None:
+            return decoded(self._read().drop(PAIR), tuple(name for name in columns if name == "key"))
+        return decoded(self._read(), columns)
 
     def export(self, path: str, file_format: str | None = None) -> int:
         """Write all results, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
@@ -71,6 +76,10 @@ class JoinHandle:
         return JoinedText.of(self.join, self.application)
 
     def _pairs(self, rows: DataFrame) -> Pairs:
+        if self.join.select is not None:
+            result = LiveTable(self.delta, self.application.rows_of(self.join.name))
+            found = rows.select("key", result.value).orderBy("key").collect()
+            return [(result.text.key_object(row["key"]), result.text.value_object(row["value"])) for row in found]
         texts, rows = self._texts, as_text(rows, self.application.column_types(self.join))
         return [(texts.key(row["key"]), texts.value(row.asDict())) for row in rows.orderBy("key").collect()]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.api.column_files import load_columns
 from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file, write_file
 from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
@@ -55,10 +56,15 @@ class TableHandle:
 
         ``source`` is a file of JSON lines, CSV or Parquet, a folder of a Delta table, or with ``file_format="delta"``
         also the name of one. With ``key``, one column or several, a row's key is what stands in them, and its value an
-        object of all columns; without, rows have a key and a value. See ``row_files.pairs_of_file``. Raises UsageError
-        and SerializationError before anything is written.
+        object of all columns; without, rows have a key and a value. See ``row_files.pairs_of_file``. A typed table
+        finds its own columns in CSV, Parquet and Delta: see ``column_files.load_columns``. Raises UsageError and
+        SerializationError before anything is written.
         """
         columns, known = ((key,) if isinstance(key, str) else tuple(key)), format_of(source, file_format)
+        typed = self.table.plan.typed
+        if typed is not None and known != "json" and not columns:
+            self._refuse_foreign()
+            return load_columns(self.spark, self.table, typed, source, known)
         if known == "delta":
             place = str(Path(source).absolute()) if Path(source).is_dir() else source
             rows = self.table.delta.read_elsewhere(self.spark, place).toArrow().to_pylist()
@@ -120,6 +126,10 @@ class TableHandle:
         )
         return decoded(self.table.live_rows(self.spark).drop("copies"), columns)
 
+    def _refuse_foreign(self) -> None:
+        if self.table.plan.is_foreign:
+            raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
+
     def _pairs(self, rows: DataFrame) -> Pairs:
         return [pair for row in rows.orderBy(*self.table.place).collect() if (pair := self._pair(row)) is not None]
 
@@ -132,8 +142,7 @@ class TableHandle:
 
     def _write(self, values: Mapping[str, str | None]) -> None:
         refuse_made(self.table.plan.name, self.made_from)
-        if self.table.plan.is_foreign:
-            raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
+        self._refuse_foreign()
         if self.table.plan.window is not None:
             raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
         if not values:

@@ -59,7 +59,7 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
     """Read or write a table: rows are JSON lines with key and value.
 
     `load` also takes CSV, Parquet, and Delta tables (a folder, or a name with --format delta). With --key the rows of a
-    file are the values, and the key stands in one of their columns.
+    file are the values, and the key stands in one of their columns. A table with a schema finds its columns by itself.
 
     A KEY is JSON where it can be read as such (`1` is a number, `"1"` is text), else text as it stands; of a table with
     raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
@@ -114,14 +114,14 @@ class _File(NamedTuple):
 
 
 def _load(context: typer.Context, target: Target, name: str, file: _File) -> None:
-    """Rows of files are read before Spark is started, so that a mistake in one costs no time."""
+    """Rows are read before Spark is started where it does not read them, so that a mistake in one costs no time."""
     from kaspr_delta.api.row_files import format_of, pairs_of, pairs_of_file
 
     file_format = format_of(file.name, file.written_as.value if file.written_as else None)
     rows = None
     if file.name == "-" and file_format == "json":
         rows = list(pairs_of(read_lines("-"), "standard input", file.key))
-    elif file_format != "delta":
+    elif file_format == "json" or (file.key and file_format != "delta"):
         rows = pairs_of_file(file.name, file_format, file.key)
     application = open_application(context, target.warehouse, target.app)
     if application.plan.table(name) is None and application.plan.join(name) is not None:

@@ -62,9 +62,3 @@ class Join(Planned[JoinPlanT]):
             folds.append(partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch))
         side_by_side(folds)
         return Folded(sum(count for (kind, _), count in counts.items() if kind in RECORDS), letters)
-
-    def fold_result(self, rows: DataFrame, result: str) -> None:
-        """Bring a result table up to the records among some rows."""
-        records = rows.where(F.col("kind").isin(*RECORDS))
-        records = records.select("key", "left", "right", "timestamp", (F.col("kind") == "value").alias("keep"))
-        self.delta.upsert(records, result, compare=("left", "right"), also=("timestamp",), keep="keep")

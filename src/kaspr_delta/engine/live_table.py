@@ -53,10 +53,10 @@ class LiveTable:
     @property
     def value(self) -> Column:
         """The value column as text. A join's result has two, which are one JSON object here."""
+        if self.plan.row_type is not None:
+            return row_text(self.row).alias("value")
         if self.plan.joined is None:
-            return (
-                row_text(self.row).alias("value") if self.plan.typed else _as_text("value", self.plan.serializers.value)
-            )
+            return _as_text("value", self.plan.serializers.value)
         left, right = map(_as_json, ("left", "right"), self.plan.joined)
         return F.concat(F.lit('{"left":'), left, F.lit(',"right":'), right, F.lit("}")).alias("value")
 
@@ -173,6 +173,24 @@ class LiveTable:
         rest = tuple(column.name for column in typed.rest)
         compare, also = ((*rest, WRITTEN_AT), ()) if timely else (rest, (WRITTEN_AT,))
         self.delta.upsert(stored, self.plan.delta_name, on=typed.key, compare=compare, also=also, keep="keep")
+
+    def put_rows(self, rows: DataFrame) -> None:
+        """Write rows of a typed table that stand in columns: some of its own, those of the key among them, each once.
+
+        What they do not have becomes null. Raises LookupError for a table without columns.
+        """
+        if self.plan.typed is None:
+            msg = f"table {self.plan.name!r} has no columns"
+            raise LookupError(msg)
+        missing = [one for one in self.plan.typed.columns if one.name not in rows.columns]
+        rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
+        # No event has it: no whole millisecond (see ``engine.table_versions``).
+        now = F.timestamp_micros(F.unix_millis(F.current_timestamp()) * 1_000 + 1)
+        stored = rows.withColumns({WRITTEN_AT: now, "keep": F.expr("true")})
+        rest = tuple(column.name for column in self.plan.typed.rest)
+        self.delta.upsert(
+            stored, self.plan.delta_name, on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"
+        )
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""

@@ -241,7 +241,7 @@ class Query:
             )
             raise SetupError(msg)
         now = self.resource.definition
-        changed = [name for name in now if start.definition.get(name) != now[name]]
+        changed = [name for name in {**start.definition, **now} if start.definition.get(name) != now.get(name)]
         if changed:
             verb = "has" if len(changed) == 1 else "have"
             raise RebuildNeededError(str(ref), f"its {' and '.join(changed)} {verb} changed since its state was made")

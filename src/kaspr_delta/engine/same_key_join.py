@@ -19,6 +19,7 @@ from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
 from kaspr_delta.plan.join_plans import SameKeyJoinPlan
+from kaspr_delta.storage.layout import PAIR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -40,6 +41,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
             "type": self.plan.type,
             "left table": identity(self.left.plan),
             "right table": identity(self.right.plan),
+            **self.selection,
         }
 
     def begin(
@@ -71,17 +73,22 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")
         emitted = self.delta.read(spark, self.plan.result)
-        hashes = (self.left.fingerprint(F.col("left")), self.right.fingerprint(F.col("right")))
-        emitted = emitted.select("key", F.array(*hashes).alias("emitted"))
+        emitted = emitted.select("key", self._emitted().alias("emitted"))
         held = fit.join(left, "key", "left").join(right, "key", "left").join(emitted, "key", "left")
         # Step 4: difference.
-        rows = _emit(held, _shown(self.plan.type), emit_all=emit_all)
+        rows = _emit(held, _shown(self.plan.type), self.selection.get("select", ""), emit_all=emit_all)
         rows = rows.unionByName(refused(touched.df), allowMissingColumns=True)
         effects = Rows.of(in_order(rows.coalesce(1))) if touched.few else Rows(in_order(rows))
-        return Decision(effects, touched.count())
+        return Decision(self.with_selected(effects), touched.count())
+
+    def _emitted(self) -> Column:
+        """What a row of the result was made of."""
+        if self.select is not None:
+            return F.col(PAIR)
+        return _pair(self.left.fingerprint(F.col("left")), self.right.fingerprint(F.col("right")), "")
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
-        return [partial(self.fold_result, rows.df, self.plan.result)] if kinds.intersection(RECORDS) else []
+        return [partial(self.fold_result, rows.df)] if kinds.intersection(RECORDS) else []
 
 
 def _side(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None, side: str) -> DataFrame:
@@ -108,12 +115,18 @@ def _shown(join_type: str) -> Column:
     return {"inner": left & right, "left": left, "outer": left | right}[join_type]
 
 
-def _emit(held: DataFrame, shown: Column, *, emit_all: bool) -> DataFrame:
+def _pair(left: Column, right: Column, selection: str) -> Column:
+    """What a result is made of: the hashes of both rows, and what is selected of them (a fingerprint)."""
+    selected = [F.lit(selection)] if selection else []
+    return F.concat_ws(":", F.coalesce(left, F.lit("")), F.coalesce(right, F.lit("")), *selected)
+
+
+def _emit(held: DataFrame, shown: Column, selection: str, *, emit_all: bool) -> DataFrame:
     """What each key holds against what was emitted for it, as rows of the log.
 
     A result has the greater time of its two rows; where nothing holds any more it is the time of the commit.
     """
-    result = F.when(shown, F.array("left_hash", "right_hash"))
+    result = F.when(shown, _pair(F.col("left_hash"), F.col("right_hash"), selection))
     changed = F.lit(emit_all) & (shown | F.col("emitted").isNotNull())
     changed |= ~result.eqNullSafe(F.col("emitted"))
     timestamp = F.when(shown, F.greatest("left_timestamp", "right_timestamp"))
@@ -126,6 +139,7 @@ def _emit(held: DataFrame, shown: Column, *, emit_all: bool) -> DataFrame:
             F.when(F.col("shown"), F.col("left")).alias("left"),
             F.when(F.col("shown"), F.col("right")).alias("right"),
             F.coalesce(timestamp, "changed_at").alias("timestamp"),
+            result.alias("emitted"),
             "problem",
             F.col("problem").isNotNull().alias("failed"),
         )

@@ -9,15 +9,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import problem
-from kaspr_delta.engine.join import Join
+from kaspr_delta.engine.join import RECORDS, Join
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.query import side_by_side
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.select import SELECTED, SelectRow, picked_column, selected_columns
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan
+from kaspr_delta.plan.selects import SelectPlan
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.delta import Commit
+from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as SqlColumn
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -64,6 +70,45 @@ class TableJoin(Join[TableJoinPlanT]):
     def pinned(self, spark: SparkSession) -> Pinned:
         """The newest versions, which a batch is to see from now on."""
         return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
+
+    @property
+    def select(self) -> SelectPlan | None:
+        """What the result shows, where that is not the pair."""
+        return self.plan.select
+
+    @property
+    def selection(self) -> Mapping[str, str]:
+        """The part of the definition that a selection is."""
+        return {"select": self.select.fingerprint} if self.select else {}
+
+    def with_selected(self, effects: Rows) -> Rows:
+        """Rows of the log with what a function selects, if one does."""
+        if self.select is None or self.select.function is None or effects.empty:
+            return effects
+        row = Type("STRUCT", fields=self.select.declared)
+        how = SelectRow(self.select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
+        return effects.with_columns(how, f"{SELECTED} STRING")
+
+    def fold_result(self, rows: DataFrame) -> None:
+        """Bring the result table up to the records among some rows."""
+        records, keep = rows.where(F.col("kind").isin(*RECORDS)), F.col("kind") == "value"
+        if self.select is None:
+            records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
+            self.delta.upsert(records, self.plan.result, compare=("left", "right"), also=("timestamp",), keep="keep")
+            return
+        if self.select.function is not None:
+            keep &= F.col(SELECTED).isNotNull()
+        shown: dict[str, SqlColumn] = self._selected_columns(self.select)
+        own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), keep.alias("keep"))
+        records = records.select("key", *(column.alias(name) for name, column in shown.items()), *own)
+        self.delta.upsert(records, self.plan.result, compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep")
+
+    def _selected_columns(self, select: SelectPlan) -> dict[str, SqlColumn]:
+        columns = select.columns(*self.application.column_types(self.plan))
+        if select.function is not None:
+            return selected_columns(columns)
+        paths, sides = dict(select.paths), {"left": self.left.plan, "right": self.right.plan}
+        return {one.name: picked_column(sides[paths[one.name][0]], paths[one.name], one) for one in columns}
 
     def letters(self, rows: DataFrame) -> DataFrame:
         return super().letters(rows.withColumn("source", F.lit(f"{self.plan.left},{self.plan.right}")))

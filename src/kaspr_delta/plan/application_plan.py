@@ -18,6 +18,7 @@ from kaspr_delta.plan.definition import (
 )
 from kaspr_delta.plan.job_schedule import JobSchedule
 from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
 
@@ -102,7 +103,7 @@ class Plan:
     def rows_of(self, name: str) -> TablePlan:
         """The table of that name, or the result of the join of that name, which may stand for one. Raises LookupError.
 
-        The values of a result are ``{"left": …, "right": …}``.
+        The values of a result are ``{"left": …, "right": …}``, or the columns that it selects.
         """
         join = self.join(name)
         if self.table(name) is not None or not isinstance(join, TableTableJoinPlan):
@@ -120,8 +121,12 @@ class Plan:
             feed_retention=None,
             description=join.description,
             location=join.location,
+            typed=self._selected(join),
             joined=(self.rows_of(join.left), self.rows_of(join.right)),
         )
+
+    def _selected(self, join: TableTableJoinPlan) -> TypedPlan | None:
+        return None if join.select is None else TypedPlan((), join.select.columns(*self.column_types(join)))
 
     def column_types(self, join: JoinPlan) -> tuple[Type | None, Type | None]:
         """The types of the columns ``left`` and ``right`` of a join's channel and result; None: text."""

@@ -104,9 +104,10 @@ def _refuse_misfits(application: Application, plan: Plan, report: Report) -> Non
     for join in plan.joins:
         if not isinstance(join, TableTableJoinPlan):
             continue
-        source, field = application.joins[join.name].source, application.joins[join.name].spec.key_field or "on"
-        for message, hint in type_problems(plan, join):
-            report.error(source.locate_value("spec", field), f"join '{join.name}': {message}", hint)
+        declared = application.joins[join.name]
+        places = {"key": declared.spec.key_field or "on", "select": "select"}
+        for part, message, hint in type_problems(plan, join):
+            report.error(declared.source.locate_value("spec", places[part]), f"join '{join.name}': {message}", hint)
 
 
 def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: Report) -> None:

@@ -100,7 +100,7 @@ class TablePlan:
     location: Location
     # Set where rows have columns of their own.
     typed: TypedPlan | None = field(default=None, metadata=NOT_SHOWN)
-    # The sides of a join whose result stands for a table; no declared table has them.
+    # The sides of a join whose result stands for a table; no declared table has them. Its key is JSON text.
     joined: tuple[TablePlan, TablePlan] | None = field(default=None, metadata=NOT_SHOWN)
 
     @property
@@ -110,8 +110,8 @@ class TablePlan:
 
     @property
     def row_type(self) -> Type | None:
-        """The type of a row: of a typed table a STRUCT of its columns, of a join of such the pair; None: text."""
-        if self.joined is None:
+        """The type of a row: a STRUCT of its columns, or of a pair of such rows; None: text."""
+        if self.joined is None or self.typed:
             return self.typed.row if self.typed and self.typed.columns else None
         left, right = (side.row_type for side in self.joined)
         if left is None or right is None:

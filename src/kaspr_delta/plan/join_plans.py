@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from kaspr_delta.functions.column_paths import Picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import NOT_SHOWN, ChannelInput, ResourceRef, SerializerName, TopicInput
+from kaspr_delta.plan.selects import SelectPlan
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import Shape
 
@@ -81,6 +82,7 @@ class ForeignKeyJoinPlan(_Join):
     subscriptions: str
     # The columns that are the foreign key, if it consists of columns.
     picked: Picked | None = field(default=None, metadata=NOT_SHOWN)
+    select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class SameKeyJoinPlan(_Join):
     left: str
     right: str
     result: str
+    select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)

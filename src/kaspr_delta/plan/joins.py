@@ -30,6 +30,7 @@ from kaspr_delta.plan.names import (
     waiting_table,
 )
 from kaspr_delta.plan.references import References
+from kaspr_delta.plan.selects import SelectPlan
 from kaspr_delta.plan.sides import RecordSide, RowSide, Side, Sides
 from kaspr_delta.plan.stream_serializers import refuse_unspellable
 from kaspr_delta.spec.code import Code
@@ -89,7 +90,7 @@ def _plan(
 
 
 def _of_tables(join: Declared[JoinSpec], left: RowSide, right: Side, common: dict[str, Any]) -> JoinPlan:
-    common |= {"left": left.name, "right": right.name, "result": delta_name(join.name)}
+    common |= {"left": left.name, "right": right.name, "result": delta_name(join.name), "select": _select(join)}
     extractor, columns = _extractor(join)
     if extractor is None:
         return SameKeyJoinPlan(**common)
@@ -163,6 +164,17 @@ def _stream(
     found = sides.records(stream, writer=writer, repartition=repartition)
     refuse_unspellable(join.source, ("spec", role), found, references)
     return found
+
+
+def _select(join: Declared[JoinSpec]) -> SelectPlan | None:
+    select = join.spec.select
+    if select is None:
+        return None
+    function = None
+    if select.python is not None:
+        function = join.source.snippet(Code(python=select.python, entrypoint=select.entrypoint), "spec", "select")
+    paths = tuple((name, tuple(path.split("."))) for name, path in (select.columns or {}).items())
+    return SelectPlan(paths, function, select.declared)
 
 
 def _extractor(join: Declared[JoinSpec]) -> tuple[Snippet | None, Picked | None]:

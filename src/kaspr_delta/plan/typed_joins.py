@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.selects import at_path
 from kaspr_delta.spec.column_types import KeyKind, key_kind
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.near import suggestion
@@ -16,21 +18,19 @@ from kaspr_delta.spec.near import suggestion
 _AS_IN_JSON = {"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
 
 
+class Misfit(NamedTuple):
+    """Why a join cannot be: the part of it at which to look, what is wrong, and what to do."""
+
+    part: Literal["key", "select"]
+    message: str
+    hint: str
+
+
 def key_types(table: TablePlan) -> tuple[Type, ...]:
     """The types of a table's key columns; of a join's result those of its left side. Empty for keys in JSON."""
     if table.joined is not None:
         return key_types(table.joined[0])
     return table.typed.key_types if table.typed and table.typed.columns else ()
-
-
-def at_path(row: Type, path: Path) -> Type | None:
-    """The type of what is at the end of a path; None where there is nothing."""
-    for name in path:
-        row_fields = {column.name: column.type for column in row.fields}
-        if name not in row_fields:
-            return None
-        row = row_fields[name]
-    return row
 
 
 def foreign_key_types(plan: Plan, join: ForeignKeyJoinPlan) -> tuple[Type, ...]:
@@ -47,9 +47,10 @@ def foreign_key_types(plan: Plan, join: ForeignKeyJoinPlan) -> tuple[Type, ...]:
     return types if not join.picked.several and types[0].name in _AS_IN_JSON else ()
 
 
-def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[tuple[str, str]]:
-    """What cannot be joined by what is known of the columns, each with what to do."""
+def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[Misfit]:
+    """What cannot be joined or selected by what is known of the columns."""
     left, right = plan.rows_of(join.left), plan.rows_of(join.right)
+    yield from _select_problems(join, left, right)
     if isinstance(join, SameKeyJoinPlan):
         own, other = key_types(left), key_types(right)
         if own and other and not _fit(own, other):
@@ -60,14 +61,25 @@ def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[tuple[str, s
     found = [at_path(left.row_type, path) for path in join.picked.paths]
     for path, one in zip(join.picked.paths, found, strict=True):
         if one is None and join.picked.told:
-            columns = [column.name for column in left.row_type.fields]
-            yield f"'{join.left}' has no column '{'.'.join(path)}'", suggestion(path[0], columns, "its columns are")
+            yield _no_column(join.left, left.row_type, path)
         elif one is not None and key_kind(one) is None:
-            yield f"column '{'.'.join(path)}' of '{join.left}' is {one}, which is no key", "join by another column"
+            message = f"column '{'.'.join(path)}' of '{join.left}' is {one}, which is no key"
+            yield Misfit("key", message, "join by another column")
     types = tuple(one for one in found if one is not None and key_kind(one) is not None)
     other = key_types(right)
     if len(types) == len(found) and other and not _fit(types, other):
         yield _misfit(f"{join.picked} of '{join.left}'", types, join.right, other)
+
+
+def _select_problems(join: TableTableJoinPlan, left: TablePlan, right: TablePlan) -> Iterator[Misfit]:
+    sides = {"left": left, "right": right}
+    for name, path in join.select.paths if join.select else ():
+        side, row = sides[path[0]], sides[path[0]].row_type
+        if row is None and not side.is_foreign and join.select and not join.select.declared:
+            message = f"'{side.name}' does not tell the type of '{name}' ({'.'.join(path)}): its rows are JSON"
+            yield Misfit("select", message, "add a `schema` with the types of all columns to `select`")
+        elif row is not None and at_path(row, path[1:]) is None:
+            yield _no_column(side.name, row, path[1:])._replace(part="select")
 
 
 def _fit(types: Sequence[Type], others: Sequence[Type]) -> bool:
@@ -78,9 +90,16 @@ def _kinds(types: Sequence[Type]) -> list[KeyKind | None]:
     return [key_kind(one) for one in types]
 
 
-def _misfit(what: str, types: Sequence[Type], table: str, others: Sequence[Type]) -> tuple[str, str]:
+def _no_column(table: str, row: Type, path: Path) -> Misfit:
+    columns = [column.name for column in row.fields]
+    hint = "" if path[0] in columns else suggestion(path[0], columns, "its columns are")
+    return Misfit("key", f"'{table}' has no column '{'.'.join(path)}'", hint)
+
+
+def _misfit(what: str, types: Sequence[Type], table: str, others: Sequence[Type]) -> Misfit:
     message = f"{what} is {_listed(types)}, and the key of '{table}' is {_listed(others)}: they are never equal"
-    return message, "keys are compared by value: text with text, numbers with numbers, and so on, column by column"
+    hint = "keys are compared by value: text with text, numbers with numbers, and so on, column by column"
+    return Misfit("key", message, hint)
 
 
 def _listed(types: Sequence[Type]) -> str:

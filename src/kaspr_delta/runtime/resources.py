@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from kaspr_delta.engine.query import Query, checkpoints_of, side_by_side
 from kaspr_delta.engine.resource import Resource
 from kaspr_delta.engine.right_foreign_key_join import RightForeignKeyJoin
 from kaspr_delta.engine.same_key_join import SameKeyJoin
+from kaspr_delta.engine.select import SELECTED
 from kaspr_delta.engine.stream_stream_join.join import StreamStreamJoin
 from kaspr_delta.engine.stream_table_join import StreamTableJoin
 from kaspr_delta.engine.task import Task
@@ -52,6 +54,7 @@ from kaspr_delta.storage.layout import (
     WAITING,
     Layout,
     joined_layout,
+    selected_layout,
     table_layout,
 )
 
@@ -80,13 +83,14 @@ def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]
 
 def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> Iterator[tuple[str, Layout]]:
     match join:
-        case ForeignKeyJoinPlan():
-            yield join.log, joined_layout(CHANNEL, left, right)
-            yield join.result, joined_layout(RESULT, left, right)
-            yield join.subscriptions, SUBSCRIPTIONS
-        case SameKeyJoinPlan():
-            yield join.log, joined_layout(CHANNEL, left, right)
-            yield join.result, joined_layout(RESULT, left, right)
+        case ForeignKeyJoinPlan() | SameKeyJoinPlan():
+            channel = joined_layout(CHANNEL, left, right)
+            selects = join.select is not None and join.select.function is not None
+            yield join.log, replace(channel, columns=f"{channel.columns}, {SELECTED} STRING") if selects else channel
+            selected = join.select.columns(left, right) if join.select else ()
+            yield join.result, selected_layout(selected) if selected else joined_layout(RESULT, left, right)
+            if isinstance(join, ForeignKeyJoinPlan):
+                yield join.subscriptions, SUBSCRIPTIONS
         case StreamTableJoinPlan():
             yield join.log, STREAM_CHANNEL
             if join.pending is not None:
@@ -145,8 +149,8 @@ def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
         }
         delta.create_view(spark, value_view(table.name), table.delta_name, columns)
     for join in plan.joins:
-        if not isinstance(join, TableTableJoinPlan):
-            continue  # its channel is its result
+        if not isinstance(join, TableTableJoinPlan) or join.select is not None:
+            continue  # its channel is its result; or it has columns of its own
         columns = {"key": _variant("key", raw=False)}
         for name, kind in zip(("left", "right"), plan.column_types(join), strict=True):
             columns[name] = _variant(name, raw=kind is not None)

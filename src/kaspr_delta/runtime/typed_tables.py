@@ -47,17 +47,16 @@ class TypedTables:
                 table = found  # noqa: PLW2901
             tables.append(table)
         plan = _without(replace(plan, tables=tuple(tables)), waiting)
-        misfits = {
-            join.ref: "; ".join(message for message, _ in type_problems(plan, join)) for join in _typed_joins(plan)
-        }
-        return _without(plan, {ref: reason for ref, reason in misfits.items() if reason})
+        told = {join.ref: [misfit.message for misfit in type_problems(plan, join)] for join in _typed_joins(plan)}
+        return _without(plan, {ref: "; ".join(messages) for ref, messages in told.items() if messages})
 
     def follow(self, plan: Plan) -> Plan:
         """Give stored tables the columns that were added. Those that lack some, or have others, wait."""
         waiting: dict[ResourceRef, str] = {}
         typed = [table for table in plan.tables if table.typed is not None and not table.is_foreign]
-        for resource in (*typed, *_typed_joins(plan)):
-            reasons = [reason for stored in self._stored(plan, resource.ref) for reason in self._widen(*stored)]
+        joins = [join for join in plan.joins if isinstance(join, TableTableJoinPlan)]
+        for resource in (*typed, *joins):
+            reasons = [reason for stored in self._stored(plan, resource) for reason in self._widen(*stored)]
             if reasons:
                 kind = resource.ref.kind
                 waiting[resource.ref] = (
@@ -88,10 +87,16 @@ class TypedTables:
         except AnalysisException:  # there is not even its schema
             return False
 
-    def _stored(self, plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, tuple[Column, ...]]]:
-        """The tables of a resource that are there already, with the columns that they should have."""
-        for name, layout in tables_kept_by(plan, ref):
-            if self.delta.exists(self.spark, name):
+    def _stored(self, plan: Plan, resource: TablePlan | TableTableJoinPlan) -> Iterator[tuple[str, tuple[Column, ...]]]:
+        """The tables of a resource that are there already, with the columns that they should have.
+
+        Of a join of rows in JSON only the result may have others: those that it selected before.
+        """
+        only = None
+        if not isinstance(resource, TablePlan) and not resource.select and not any(plan.column_types(resource)):
+            only = resource.result
+        for name, layout in tables_kept_by(plan, resource.ref):
+            if name == (only or name) and self.delta.exists(self.spark, name):
                 yield name, columns_of(layout.columns)
 
     def _widen(self, table: str, wanted: tuple[Column, ...]) -> list[str]:

@@ -18,6 +18,7 @@ from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.serde import json_text
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_values import key_text, read, written
+from kaspr_delta.spec.ddl import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,8 @@ class PairText(TableText):
 
     left: TableText
     right: TableText
+    # The columns that the result shows instead of the pair.
+    selected: Type | None = None
 
     def key(self, key: Any) -> str:
         return self.left.key(key)
@@ -99,6 +102,8 @@ class PairText(TableText):
         return self.of_json(_exactly(text), json_text.parse(text))
 
     def of_json(self, exact: Any, plain: Any) -> Any:
+        if self.selected is not None:
+            return read(self.selected, exact)
         sides = (("left", self.left), ("right", self.right))
         return {name: None if plain[name] is None else side.of_json(exact[name], plain[name]) for name, side in sides}
 
@@ -106,7 +111,8 @@ class PairText(TableText):
 def text_of(plan: TablePlan) -> TableText:
     """How a table spells its keys and rows."""
     if plan.joined is not None and plan.has_types:
-        return PairText(plan.serializers, *map(text_of, plan.joined))
+        left, right = map(text_of, plan.joined)
+        return PairText(plan.serializers, left, right, plan.typed.row if plan.typed else None)
     return TypedText(plan.serializers, plan.typed) if plan.typed else TableText(plan.serializers)
 
 

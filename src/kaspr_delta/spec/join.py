@@ -12,6 +12,7 @@ from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import Duration, PositiveDuration
 from kaspr_delta.spec.join_rules import join_problems
 from kaspr_delta.spec.resource import Resource, ResourceSpec
+from kaspr_delta.spec.select import Select
 from kaspr_delta.spec.streams import StreamSide
 
 Shape = Literal["foreign-key", "same-key", "stream-table", "right-foreign-key", "stream-stream"]
@@ -62,6 +63,7 @@ class JoinSpec(ResourceSpec):
     type: Literal["inner", "left", "outer"] = Field(
         default="inner", description="what has both sides, everything of the left one, or everything of both"
     )
+    select: Select | None = Field(default=None, description="what the result table shows; else both rows as they are")
     output_channel: Text | None = Field(default=None, description="the name of its channel; else NAME-channel")
 
     @classmethod

@@ -52,7 +52,14 @@ _TWO_TABLES = (
         "remove one of the two",
     ),
 )
+_SELECT = _Excluded(
+    "select",
+    "leftStream",
+    "'select' is for result tables, and a join of 'leftStream' (at {other}) gives a stream",
+    "remove it: an agent on the join's channel can make of its records what is wanted",
+)
 _STREAM_AND_TABLE = (
+    _SELECT,
     _Excluded(
         "window", "rightTable", _WINDOW.format(side="rightTable"), "remove it: a record meets the row as it stands"
     ),
@@ -82,6 +89,7 @@ _STREAM_AND_TABLE = (
     ),
 )
 _TWO_STREAMS = (
+    _SELECT,
     _Excluded(
         "extractor",
         "rightStream",

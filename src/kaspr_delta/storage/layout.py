@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.table_text import column_type
-from kaspr_delta.spec.ddl import Type
+from kaspr_delta.spec.ddl import Column, Type
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
@@ -17,6 +17,9 @@ BATCH = "checkpoint STRING, batch BIGINT, memo STRING, start STRING"
 
 # When a row of a typed table was written, beside the columns of its author.
 WRITTEN_AT = "_timestamp"
+
+# What a row of a result with columns was made of, beside the columns of its author.
+PAIR = "_pair"
 
 PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
@@ -168,6 +171,13 @@ def joined_layout(layout: Layout, left: Type | None, right: Type | None) -> Layo
     for side, kind in (("left", left), ("right", right)):
         columns = columns if kind is None else columns.replace(f" {side} STRING,", f" {side} {kind},")
     return replace(layout, columns=columns)
+
+
+def selected_layout(columns: tuple[Column, ...]) -> Layout:
+    """The layout of a result that shows these columns."""
+    return Layout(
+        f"key STRING, {', '.join(map(str, columns))}, {WRITTEN_AT} TIMESTAMP, {PAIR} STRING", change_feed=True
+    )
 
 
 def table_layout(plan: TablePlan) -> Layout:

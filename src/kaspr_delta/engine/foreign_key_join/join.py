@@ -41,6 +41,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             "extractor": self.plan.extractor.fingerprint,
             "left table": identity(self.left.plan),
             "right table": identity(self.right.plan),
+            **self.selection,
         }
 
     def begin(
@@ -79,9 +80,10 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         extract = Extract(extractor, self.left.text, self.left.plan.row_type)
         subscriptions = send(known, self.plan.type, extract, self._columns())
         answered = receive(subscriptions, self.right, pinned.right.version)
-        rows = emit(respond(answered, self.plan.type)).unionByName(refused(touched.df), allowMissingColumns=True)
+        responses = respond(answered, self.plan.type, self.selection.get("select", ""))
+        rows = emit(responses).unionByName(refused(touched.df), allowMissingColumns=True)
         effects = Rows.of(in_order(rows.coalesce(1))) if subscriptions.few else Rows(in_order(rows))
-        return Decision(effects, touched.count())
+        return Decision(self.with_selected(effects), touched.count())
 
     def _known(self, state: DataFrame, touched: Rows, left: Commit) -> Rows:
         """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
@@ -127,11 +129,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         folds = [partial(self._fold_subscriptions, rows.df)]
         if kinds.intersection(RECORDS):
-            folds.append(partial(self._fold_result, rows.df))
+            folds.append(partial(self.fold_result, rows.df))
         return folds
-
-    def _fold_result(self, rows: DataFrame) -> None:
-        self.fold_result(rows, self.plan.result)
 
     def _fold_subscriptions(self, rows: DataFrame) -> None:
         states = rows.where(F.col("live").isNotNull()).select("key", "fk", "left_hash", "emitted", "live")

@@ -18,17 +18,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def respond(answered: DataFrame, join_type: JoinType) -> DataFrame:
+def respond(answered: DataFrame, join_type: JoinType, selection: str = "") -> DataFrame:
     """Answered subscriptions with the result that holds now, or none: columns shown, result, result_timestamp.
 
-    ``result`` tells results apart without comparing them: the hashes of both rows; NULL where nothing holds. A result
+    ``result`` tells results apart without comparing them: the hashes of both rows, and what is selected of them
+    (``selection``, a fingerprint); NULL where nothing holds. A result
     has the greater time of its two rows, or, where the right row alone brought it about, that one's, as in Kafka
     Streams. So has what says that nothing holds any more; a row that was deleted has the time of the commit.
     """
     shown = F.col("left").isNotNull()
     if join_type == "inner":
         shown = shown & F.col("right").isNotNull()
-    fingerprint = F.concat_ws(":", "left_hash", F.coalesce("right_hash", F.lit("")))
+    selected = [F.lit(selection)] if selection else []
+    fingerprint = F.concat_ws(":", "left_hash", F.coalesce("right_hash", F.lit("")), *selected)
     # A row that SQL wrote without a time has that of the commit that touched it.
     of_both = F.greatest(F.coalesce("left_timestamp", "changed_at"), "right_timestamp")
     of_right = F.coalesce("right_timestamp", "changed_at")

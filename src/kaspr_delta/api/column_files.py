@@ -1,0 +1,79 @@
+"""Files whose columns are those of a typed table: read, checked and written by Spark, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.api.row_files import LoadFormat
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.spec.ddl import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# What a bad value is called where it is told.
+_BAD, _EMPTY, _ROWS, _KEYS = "bad_{}", "rows_without_key", "rows", "keys"
+
+
+def load_columns(spark: SparkSession, table: LiveTable, typed: TypedPlan, source: str, file_format: LoadFormat) -> int:
+    """Write the rows of a CSV or Parquet file or of a Delta table; the number of them.
+
+    Columns are found by name; those that the file lacks are null. Raises UsageError, before anything is written, for
+    columns that the table does not have, for values that are not of the column's type, and for rows that have no key,
+    or that of another row.
+    """
+    found = _rows(spark, table, source, file_format)
+    names = [column.name for column in typed.columns]
+    unknown, missing = set(found.columns) - set(names), set(typed.key) - set(found.columns)
+    if unknown or missing:
+        problem = f"no column {_listed(missing)}, of the key" if missing else f"columns of its own: {_listed(unknown)}"
+        msg = f"{source} has {problem} (the columns of {table.plan.name} are {', '.join(names)})"
+        raise UsageError(msg)
+    wanted = [column for column in typed.columns if column.name in found.columns]
+    rows = found.select(*(F.col(quoted(one.name)).try_cast(str(one.type)).alias(one.name) for one in wanted))
+    bad = [
+        F.count_if(F.col(quoted(one.name)).isNotNull() & F.col(quoted(one.name)).try_cast(str(one.type)).isNull())
+        for one in wanted
+    ]
+    counted = found.agg(*(count.alias(_BAD.format(one.name)) for count, one in zip(bad, wanted, strict=True))).first()
+    for one in wanted:
+        if counted is not None and counted[_BAD.format(one.name)]:
+            msg = f"{source}: column {one.name} has {counted[_BAD.format(one.name)]} values that are not {one.type}"
+            raise UsageError(msg)
+    total = _count(rows, source, typed.key)
+    table.put_rows(rows)
+    return total
+
+
+def _rows(spark: SparkSession, table: LiveTable, source: str, file_format: LoadFormat) -> DataFrame:
+    place = str(Path(source).absolute()) if Path(source).exists() else source
+    if file_format == "delta":
+        return table.delta.read_elsewhere(spark, place)
+    if not Path(source).exists() and "://" not in source:
+        msg = f"{source} cannot be read: there is no such file"
+        raise UsageError(msg)
+    if file_format == "csv":
+        return spark.read.option("header", "true").csv(place)
+    return spark.read.parquet(place)
+
+
+def _count(rows: DataFrame, source: str, key: Sequence[str]) -> int:
+    columns = [F.col(quoted(name)) for name in key]
+    without = F.count_if(F.greatest(*(column.isNull() for column in columns), F.lit(False)))
+    row = rows.agg(F.count("*").alias(_ROWS), F.count_distinct(*columns).alias(_KEYS), without.alias(_EMPTY)).first()
+    total, keys, empty = (row[_ROWS], row[_KEYS], row[_EMPTY]) if row is not None else (0, 0, 0)
+    if empty or keys < total:
+        problem = f"{empty} rows have no key" if empty else f"{total - keys} rows have the key of another one"
+        msg = f"{source}: {problem} ({', '.join(key)})"
+        raise UsageError(msg)
+    return int(total)
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))

@@ -1,0 +1,79 @@
+"""What the result table of a join shows, where that is not the pair of its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from kaspr_delta.spec.base import Problem, Spec, Text
+from kaspr_delta.spec.column_types import column_problems
+from kaspr_delta.spec.ddl import Column, columns_of
+
+_NAMES = re.compile(r"(left|right)(\.[^.]+)+")
+# Beside the author's columns.
+_OWN = {"key", "_pair"}
+_EXAMPLE = "for example `columns: {order: left.order_id, price: right.price}`"
+
+
+class Select(Spec):
+    """The columns of a result: picked from both sides, or made by a function of both."""
+
+    columns: Annotated[dict[Text, Text], Field(min_length=1)] | None = Field(
+        default=None, description="by name what they show, as in `price: right.price`"
+    )
+    python: Text | None = Field(
+        default=None, description="instead: a Python function (left, right) that returns a dictionary of the columns"
+    )
+    entrypoint: Text | None = Field(
+        default=None, description="the function to call, where the text holds several; else the first"
+    )
+    types: Text | None = Field(
+        default=None,
+        alias="schema",
+        description="the columns with their types; needed where typed tables do not tell them",
+    )
+
+    @classmethod
+    def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
+        """Columns or a function; a function does not tell the types of what it returns."""
+        given = [name for name in ("columns", "python") if written.get(name) is not None]
+        if len(given) > 1:
+            message = "a result is selected in one way: 'python' excludes 'columns' (at {other})"
+            yield Problem(message, "remove one of the two", ("python",), ("columns",))
+        if not given:
+            yield Problem("'select' needs 'columns' or 'python'", _EXAMPLE, absent=(("columns",), ("python",)))
+        if "python" in given and written.get("schema") is None:
+            hint = "for example `schema: order_id STRING, total DOUBLE`"
+            yield Problem("'python' does not tell types: 'schema' is missing", hint, ("python",), absent=(("schema",),))
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns of the schema, which can be read; none without one."""
+        return columns_of(self.types) if self.types else ()
+
+    def problems(self) -> Iterator[Problem]:
+        """Paths lead into a side; the schema can be read and has the same columns."""
+        for name, path in (self.columns or {}).items():
+            if not _NAMES.fullmatch(path):
+                hint = "write `left.COLUMN` or `right.COLUMN`, also with fields of columns"
+                yield Problem(f"'{path}' is of no side of the join", hint, ("columns", name))
+        try:
+            declared = self.declared
+        except ValueError as error:
+            yield Problem(
+                f"'schema' cannot be read: {error}", "for example `schema: id STRING, price DOUBLE`", ("schema",)
+            )
+            return
+        for message, hint in column_problems(declared, written=True):
+            yield Problem(message, hint, ("schema",))
+        names = [column.name for column in declared]
+        if self.columns and declared and set(names) != set(self.columns):
+            yield Problem("'schema' and 'columns' do not have the same columns", "name each in both", ("schema",))
+        for name in (*(self.columns or ()), *names):
+            if name.lower() in _OWN:
+                field = "columns" if self.columns else "schema"
+                yield Problem(f"a result has a column '{name}' of its own", "give this one another name", (field,))
+                break
