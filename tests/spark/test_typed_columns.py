@@ -1,0 +1,162 @@
+"""Columns as Spark spells them, against the same in Python."""
+
+from __future__ import annotations
+
+import random
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.foreign_key_join.send import Extract, ForeignKeyColumns, send
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.selector import Selector
+from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
+from kaspr_delta.functions.column_paths import Picked
+from kaspr_delta.plan.definition import Serializers, TablePlan
+from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.serde import typed_values
+from kaspr_delta.serde.typed_text import TypedText
+from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JSON = Serializers("json", "json")
+KEYS = columns_of(
+    "text STRING, small TINYINT, big BIGINT, few DECIMAL(5, 2), many DECIMAL(38, 18), truth BOOLEAN, raw BINARY,"
+    " day DATE, moment TIMESTAMP, local TIMESTAMP_NTZ"
+)
+OTHERS = columns_of(
+    "double DOUBLE, list ARRAY<STRUCT<a: INT, at: TIMESTAMP>>, map MAP<STRING, DECIMAL(5, 1)>,"
+    " inner STRUCT<x: STRING, y: ARRAY<BINARY>>"
+)
+PLAN = TypedPlan(("text",), (*KEYS, *OTHERS))
+TEXT = TypedText(JSON, PLAN)
+BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def some_row(chance: random.Random) -> dict[str, Any]:
+    """A row of all columns; of each, now and then, nothing."""
+
+    def text() -> str:
+        return "".join(
+            chance.choice(['"', "\\", "/", "\n", "\x0b", "\x1f", "\x7f", "é", "\u2028", "𝄞", "a"]) for _ in range(9)
+        )
+
+    def moment() -> datetime:
+        return BEGINNING + timedelta(microseconds=chance.randrange(-(10**15), 4 * 10**15))
+
+    digits = chance.choice([0, 5, 50, 500, -1, 99999, -99999, 10, -100])
+    row = {
+        "text": text(),
+        "small": chance.randrange(-128, 128),
+        "big": chance.choice([0, 10, 2**63 - 1, -(2**63)]),
+        "few": Decimal(digits).scaleb(-2),
+        "many": Decimal(chance.choice([0, 1, 10**18, -(10**17), 10**37 + 1])).scaleb(-18),
+        "truth": chance.random() < 0.5,
+        "raw": chance.randbytes(chance.randrange(5)),
+        "day": moment().date(),
+        "moment": moment(),
+        "local": moment().replace(tzinfo=None),
+        "double": chance.choice([0.0, 1e300, -1.5, float("inf")]),
+        "list": [{"a": 1, "at": moment()}, {"a": None, "at": None}, None],
+        "map": {text(): Decimal("1.5"), "b": None},
+        "inner": {"x": chance.choice(["a", "b", "c", "d", None]), "y": [b"\x00", None]},
+    }
+    return {name: None if chance.random() < 0.1 else value for name, value in row.items()}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    chance = random.Random(7)  # noqa: S311  always the same rows
+    return [some_row(chance) for _ in range(300)]
+
+
+@pytest.fixture(scope="module")
+def columns(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
+    texts = [(n, TEXT.value(row)) for n, row in enumerate(rows)]
+    df = spark.createDataFrame(texts, "n INT, text STRING")
+    return df.select("n", row_of(F.col("text"), PLAN.row).alias("row")).orderBy("n")
+
+
+def test_rows_go_through_text_and_columns_unchanged(columns: DataFrame, rows: list[dict[str, Any]]) -> None:
+    found = columns.select(row_text(F.col("row")).alias("text"), "row").toArrow()
+    assert [TEXT.value_object(text) for text in found["text"].to_pylist()] == rows
+    assert [typed_values.from_columns(PLAN.row, row) for row in found["row"].to_pylist()] == rows
+
+
+def test_a_key_has_one_text_in_spark_and_in_python_and_is_found_in_it_again(
+    columns: DataFrame, rows: list[dict[str, Any]]
+) -> None:
+    texts = {column.name: key_text([F.col("row")[column.name]], [column.type]).alias(column.name) for column in KEYS}
+    spelled = columns.select("n", "row", *texts.values())
+    again = [key_columns(F.col(column.name), [column.type])[0] for column in KEYS]
+    same = [
+        new.eqNullSafe(F.col("row")[one.name]).alias(f"same_{one.name}") for new, one in zip(again, KEYS, strict=True)
+    ]
+    for found, row in zip(spelled.select("*", *same).orderBy("n").collect(), rows, strict=True):
+        for column in KEYS:
+            value = row[column.name]
+            expected = None if value is None else typed_values.key_text(column.type, value, column.name)
+            assert (found[column.name], found[f"same_{column.name}"]) == (expected, True), (column, value)
+
+
+def test_a_key_of_several_columns_is_one_text_or_none(columns: DataFrame, rows: list[dict[str, Any]]) -> None:
+    of = TypedText(JSON, TypedPlan(tuple(column.name for column in KEYS), KEYS))
+    types = [column.type for column in KEYS]
+    text = key_text([F.col("row")[column.name] for column in KEYS], types)
+    found = columns.select(text.alias("key")).toArrow()["key"].to_pylist()
+    assert found == [of.foreign_key([row[column.name] for column in KEYS]) for row in rows]
+    parts = columns.select(F.col("row"), *(one.alias(f"k{n}") for n, one in enumerate(key_columns(text, types))))
+    whole = parts.where(text.isNotNull())
+    assert whole.where(
+        F.col("k8").eqNullSafe(F.col("row.moment")) & F.col("k0").eqNullSafe(F.col("row.text"))
+    ).count() == (whole.count())
+
+
+def test_maps_of_others_may_have_whole_numbers_for_keys(spark: SparkSession) -> None:
+    of = columns_of("ids MAP<BIGINT, DATE>, flags MAP<BOOLEAN, INT>")
+    row = spark.sql("SELECT map(-7L, DATE'2024-05-01') AS ids, map(true, 1, false, 2) AS flags")
+    text = row.select(row_text(F.struct("*")).alias("text")).toArrow()["text"].to_pylist()[0]
+    expected = {"ids": {-7: date(2024, 5, 1)}, "flags": {True: 1, False: 2}}
+    assert TypedText(JSON, TypedPlan((), of)).value_object(text) == expected
+
+
+def test_a_column_that_is_added_with_nothing_in_it_changes_no_hash(spark: SparkSession) -> None:
+    row = spark.range(1).select(F.struct(F.lit(1).alias("a"), F.lit("x").alias("b")).alias("row"))
+    wider = row.select(F.struct("row.*", F.lit(None).cast("date").alias("c")).alias("row"))
+    assert row.select(row_hash(F.col("row"))).first() == wider.select(row_hash(F.col("row"))).first()
+
+
+@pytest.mark.parametrize("names", [("few",), ("text", "moment"), ("inner.x",)])
+def test_a_foreign_key_of_columns_is_the_same_without_python(columns: DataFrame, names: tuple[str, ...]) -> None:
+    """Rows that are many are computed by Spark, those that are few by the function that stands for the columns."""
+    picked = Picked.of_names(names, several=len(names) > 1)
+    types = [columns.select(f"row.{name}").schema.fields[0] for name in names]
+    kinds = columns_of(", ".join(f"k{n} {one.dataType.simpleString()}" for n, one in enumerate(types)))
+    right = TypedText(JSON, TypedPlan(tuple(one.name for one in kinds), kinds))
+    left = TablePlan("left", "left", "", JSON, 1, False, None, None, None, None, "", Location("", 1, 1), typed=PLAN)
+    known = columns.select(
+        F.col("n").cast("string").alias("key"),
+        (F.col("n") % 3 == 0).alias("woken"),
+        F.lit('"old"').alias("old_fk"),
+        F.when(F.col("n") % 2 == 0, row_hash(F.col("row"))).otherwise("stale").alias("old_hash"),
+        F.when(F.col("n") % 7 != 0, F.col("row")).alias("left"),
+        F.when(F.col("n") % 7 != 0, row_hash(F.col("row"))).alias("left_hash"),
+        F.when(F.col("n") % 7 != 0, F.col("n") % 5).alias("copies"),
+    ).where("NOT (woken AND old_hash <=> left_hash)")  # those keep the key that they have, which is this one
+    how = Extract(Selector(picked.function, right, "column", "foreign key"), TEXT, PLAN.row)
+    computed = ForeignKeyColumns(picked.paths, [one.type for one in kinds], LiveTable(Delta.__new__(Delta), left))
+    shown = ("key", "fk", "stale", "problem.reason", "left_hash")
+    in_python, in_spark = (
+        send(rows, "left", how, computed).df.select(*shown).orderBy("key").collect()
+        for rows in (Rows.of(known), Rows(known))
+    )
+    assert in_spark == in_python
+    assert len({row["fk"] for row in in_spark}) > 3
