@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hmac
 import logging
@@ -9,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import anyio
 from anyio import to_thread
@@ -21,10 +22,11 @@ from kaspr_delta.plan.paths import decoded
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.web.answer import JSON, Answer, problem
 from kaspr_delta.web.open_api import document
-from kaspr_delta.web.pages import Pages
+from kaspr_delta.web.pages import RETRY, Pages
 from kaspr_delta.web.request import Request
 from kaspr_delta.web.served import Route, Served
 from kaspr_delta.web.view import View
+from kaspr_delta.web.visitor import NEED_A_USER, NEED_AN_IDENTITY, Visitor, is_from_elsewhere, is_this_machine
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -35,6 +37,7 @@ _AT_ONCE = 16
 # Seconds beyond its limit after which a view is not waited for, because its function waits outside Python.
 _PATIENCE = 2.0
 _BODY = 10 * 2**20
+_FORM = 10_000
 _FORWARDED = ("x-forwarded-email", "x-forwarded-user", "x-forwarded-preferred-username")
 
 
@@ -48,12 +51,25 @@ class Access:
     token: str = field(default="", repr=False)
     behind_proxy: bool = False
 
-    def admits(self, authorization: str | None) -> bool:
-        """Whether a request with this Authorization header may be answered."""
+    def admits(self, authorization: str | None, *, page: bool = False) -> bool:
+        """Whether a request with this Authorization header may be answered.
+
+        For a page the token may also be a password, with any name: browsers can ask for that and for nothing else.
+        """
         if not self.token:
             return True
         scheme, _, given = (authorization or "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode())
+        if page and scheme.lower() == "basic":
+            given = _password(given)
+        elif scheme.lower() != "bearer":
+            return False
+        return hmac.compare_digest(given.strip().encode(), self.token.encode())
+
+    def refusal(self, http: HttpRequest, user: str | None) -> str:
+        """Why somebody whose request may be answered can change nothing by a page; empty: they can."""
+        if self.behind_proxy:
+            return "" if user is not None else NEED_A_USER
+        return "" if self.token or is_this_machine(http) else NEED_AN_IDENTITY
 
 
 @dataclass
@@ -95,15 +111,24 @@ class WebApplication:
             return problem(400, "the path is not UTF-8")
         if path == "/healthz":
             return Answer.of(200, (), {"ready": self.served.store.ready})
-        if not self.access.admits(http.headers.get("authorization")):
-            return problem(401, "a bearer token is needed", [("www-authenticate", "Bearer")])
-        system = self._system(path, str(http.scope.get("root_path", "")).rstrip("/"))
-        if system is not None and http.method in {"GET", "HEAD"}:
-            return await to_thread.run_sync(system)
-        if system is not None:
-            return problem(405, f"{path} is there to be read", [("allow", "GET, HEAD")])
+        page = self.pages is not None and (path in {"/", "/ui"} or path.startswith("/ui/"))
+        if not self.access.admits(http.headers.get("authorization"), page=page):
+            ways = 'Bearer, Basic realm="kaspr-delta"' if page else "Bearer"
+            return problem(401, "a bearer token is needed", [("www-authenticate", ways)])
+        answer = await self._of_server(http, path)
+        if answer is not None:
+            return answer
         found = self.served.site.route(path)
         return await self._of_view(http, *found) if found else problem(404, "no web view answers this path")
+
+    async def _of_server(self, http: HttpRequest, path: str) -> Answer | None:
+        """What the server itself answers, which is read, but for the one form of its pages."""
+        if self.pages is not None and path == RETRY and http.method == "POST":
+            return await self._retry(http, self.pages)
+        system = self._system(path, self._visitor(http))
+        if system is not None and http.method in {"GET", "HEAD"}:
+            return await to_thread.run_sync(system)
+        return None if system is None else problem(405, f"{path} is there to be read", [("allow", "GET, HEAD")])
 
     async def _of_view(self, http: HttpRequest, route: Route, parameters: dict[str, str]) -> Answer:
         methods = route.methods
@@ -113,18 +138,16 @@ class WebApplication:
             return problem(405, f"{route.path.text} answers {', '.join(allowed)}", [("allow", ", ".join(allowed))])
         if isinstance(view, str):
             return problem(503, view)
-        body = bytearray()
-        async for chunk in http.stream():
-            body += chunk
-            if len(body) > self.most_bytes:
-                return problem(413, f"the body has more than {self.most_bytes} bytes", [("connection", "close")])
+        body = await _body(http, self.most_bytes)
+        if isinstance(body, Answer):
+            return body
         request = Request(
             http.method,
             http.url.path,
             http.url.query,
             http.headers,
             parameters,
-            bytes(body),
+            body,
             self._user(http),
         )
         return await self._in_a_thread(view, request)
@@ -135,13 +158,30 @@ class WebApplication:
             return await to_thread.run_sync(view.answer, request, limiter=limit, abandon_on_cancel=True)
         return problem(504, f"{view.plan.ref} has not answered in time")
 
-    def _system(self, path: str, root: str) -> Callable[[], Answer] | None:
+    async def _retry(self, http: HttpRequest, pages: Pages) -> Answer:
+        if is_from_elsewhere(http):
+            return problem(403, "another site sends this form")
+        body = await _body(http, _FORM)
+        if isinstance(body, Answer):
+            return body
+        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        answer, sent = await to_thread.run_sync(pages.retry, self.served.site.plan, self._visitor(http), form)
+        for topic, records in sent.items():
+            self.served.metrics.sent(topic, records)
+        return answer
+
+    def _visitor(self, http: HttpRequest) -> Visitor:
+        root = str(http.scope.get("root_path", "")).rstrip("/")
+        user = self._user(http)
+        return Visitor(root, http.query_params, user, self.access.refusal(http, user))
+
+    def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
         """What the server itself answers at a path, if anything. A view may answer at ``/``; if none does, pages do."""
         pages, site = self.pages, self.served.site
         if pages is not None and path == "/" and site.route(path) is None:
-            return lambda: Answer(307, (("location", f"{root}/ui/"),), b"")
+            return lambda: Answer(307, (("location", f"{visitor.root}/ui/"),), b"")
         if pages is not None and (path == "/ui" or path.startswith("/ui/")):
-            return lambda: pages.page(site.plan, path, root) or problem(404, "there is no such page")
+            return lambda: pages.page(site.plan, path, visitor) or problem(404, "there is no such page")
         match path:
             case "/metrics":
                 return lambda: Answer(200, (("content-type", _PROMETHEUS),), self.served.metrics.text())
@@ -181,6 +221,24 @@ async def _running(served: Served) -> AsyncIterator[None]:
         yield
     finally:
         await to_thread.run_sync(served.close)
+
+
+async def _body(http: HttpRequest, most: int) -> bytes | Answer:
+    """The body of a request, or what is answered where it has more bytes."""
+    body = bytearray()
+    async for chunk in http.stream():
+        body += chunk
+        if len(body) > most:
+            return problem(413, f"the body has more than {most} bytes", [("connection", "close")])
+    return bytes(body)
+
+
+def _password(given: str) -> str:
+    """The password of HTTP's Basic authentication; nothing where that cannot be read."""
+    try:
+        return base64.b64decode(given, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
 
 
 def _path(scope: Scope) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from statistics import mean
 
 import networkx as nx
@@ -12,8 +12,11 @@ import networkx as nx
 from kaspr_delta.plan.application_plan import Edge, Plan
 from kaspr_delta.plan.definition import TaskPlan, WebViewPlan, sends_of
 
-WIDTH, HEIGHT = 190, 46
-_ACROSS, _DOWN, _MARGIN = 250, 70, 16
+WIDTH, HEIGHT = 200, 48
+# Between two columns there is room for what stands above and below a line.
+_ACROSS, _DOWN, _MARGIN = 274, 78, 16
+# The room that these texts take.
+_TEXT_WIDTH, _TEXT_HEIGHT = 76, 34
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """That one box feeds another one: a curve, in SVG's words, and where its middle is."""
+    """That one box feeds another one: a curve, in SVG's words, and the middle of the texts beside it."""
 
-    source: str
-    target: str
+    edge: Edge
     path: str
     x: int
     y: int
@@ -65,7 +67,7 @@ def picture(plan: Plan) -> Picture:
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }
-    lines = tuple(_line(boxes[edge.source], boxes[edge.target]) for edge in edges)
+    lines = tuple(_apart(_line(boxes[edge.source], boxes[edge.target], edge) for edge in edges))
     width = 2 * _MARGIN + max(0, len(columns) - 1) * _ACROSS + WIDTH
     height = 2 * _MARGIN + max(0, max(map(len, columns), default=1) - 1) * _DOWN + HEIGHT
     return Picture(tuple(boxes.values()), lines, width, height)
@@ -112,9 +114,37 @@ def _height_of_feeders(graph: nx.DiGraph[str], label: str, rows: Mapping[str, fl
     return mean([rows[before] for before in graph.predecessors(label) if before in rows] or [0.0])
 
 
-def _line(source: Box, target: Box) -> Line:
+def _line(source: Box, target: Box, edge: Edge) -> Line:
     x1, y1 = source.x + WIDTH, source.y + HEIGHT // 2
     x2, y2 = target.x, target.y + HEIGHT // 2
     bend = 40 if x2 > x1 else 90
     path = f"M{x1},{y1} C{x1 + bend},{y1} {x2 - bend},{y2} {x2},{y2}"
-    return Line(source.label, target.label, path, (x1 + x2) // 2, (y1 + y2) // 2 - 4)
+    # The texts of a long line stand before the boxes that it passes behind.
+    gap = _ACROSS - WIDTH
+    at = 0.5 if x2 - x1 <= gap else _parameter(gap / 2, bend, x2 - x1)
+    return Line(edge, path, round(_bezier(at, x1, x1 + bend, x2 - bend, x2)), round(_bezier(at, y1, y1, y2, y2)))
+
+
+def _parameter(wanted: float, bend: float, width: float) -> float:
+    """Where a curve is so far to the right of its beginning."""
+    low, high = 0.0, 1.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _bezier(middle, 0, bend, width - bend, width) < wanted else (low, middle)
+    return low
+
+
+def _bezier(at: float, a: float, b: float, c: float, d: float) -> float:
+    rest = 1 - at
+    return rest**3 * a + 3 * rest**2 * at * b + 3 * rest * at**2 * c + at**3 * d
+
+
+def _apart(lines: Iterable[Line]) -> Iterator[Line]:
+    """Lines whose texts do not cover one another: those that would are moved down."""
+    taken: list[Line] = []
+    for line in lines:
+        y = line.y
+        while any(abs(line.x - other.x) < _TEXT_WIDTH and abs(y - other.y) < _TEXT_HEIGHT for other in taken):
+            y += 1
+        taken.append(replace(line, y=y))
+        yield taken[-1]
