@@ -60,7 +60,7 @@ class Window:
     """A window of the browser, and what went wrong in it."""
 
     def __init__(self, browser: Browser, shop: Shop, **options: Any) -> None:
-        size = {"width": options.pop("width", WIDE), "height": 800}
+        size: Any = {"width": options.pop("width", WIDE), "height": 800}
         base = str(shop.client.base_url)
         self.context: BrowserContext = browser.new_context(base_url=base, viewport=size, **options)
         self.context.set_default_timeout(10_000)
