@@ -1,4 +1,4 @@
-"""Dead letters of this machine's warehouses, without Spark: which there are, and their records put on topics again."""
+"""Dead letters of this machine's warehouses, without Spark: which there are, and their records sent once more."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, Literal
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ChannelInput, ResourceRef, TopicInput
-from kaspr_delta.plan.join_plans import StreamPlan
+from kaspr_delta.plan.join_plans import StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.events import NORMAL, Event
 from kaspr_delta.serde import json_text
 from kaspr_delta.spec.kinds import kind_called
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema, literal, moment_literal
-from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, TOPIC
+from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
 from kaspr_delta.storage.system_tables import LocalSystemTables
 
 _RECORD = ("key", "value", "headers", "timestamp", "partition")
+# Put on a channel anew, these belong to no batch of the join: its state does not know them.
+_EMISSION = ("key", "kind", "left", "right", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,25 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Retried:
-    """What became of letters: how many records are on their topics again, and the letters whose records are gone."""
+class Origin:
+    """A topic or channel that a letter's record came from; ``table`` holds its records.
 
-    records: Mapping[str, int]
+    ``label`` is what feeds its readers in the plan. Of a channel ``is_state`` tells that its join keeps a result, of
+    which each record is the newest state of its key.
+    """
+
+    kind: Literal["topic", "channel"]
+    name: str
+    table: str
+    label: str
+    is_state: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What became of letters: how many records were put where again, and the letters whose records are not there."""
+
+    records: Mapping[Origin, int]
     lost: tuple[Letter, ...]
 
 
@@ -89,82 +104,98 @@ class DeadLetters:
             (row["resource"], row["source"] or ""): row["letters"] for row in self.delta.rows(DEAD_LETTERS, grouped)
         }
 
-    def topic_of(self, letter: Letter) -> str | None:
-        """The topic that the letter's record came from; None if it came from elsewhere (see ``why_not``)."""
-        inputs = list(_inputs(self.plan, letter.ref))
-        for read in inputs:
+    def origin_of(self, letter: Letter) -> Origin | None:
+        """Where the letter's record came from, if that is a topic or a channel; else ``why_not`` tells more."""
+        for read in _inputs(self.plan, letter.ref):
+            if isinstance(read, ChannelInput) and read.channel == letter.source:
+                join = self.plan.channel(read.channel)
+                if join is not None:
+                    is_state = isinstance(join, TableTableJoinPlan)
+                    return Origin("channel", read.channel, join.log, str(join.ref), is_state)
             named = isinstance(read, TopicInput) and (read.pattern is not None or letter.source in read.topics)
             if named and letter.source and self.plan.changelog(letter.source) is None:
-                return letter.source
+                return Origin("topic", letter.source, topic_table(letter.source), f"topic/{letter.source}")
         return None
 
     def why_not(self, letter: Letter) -> str:
-        """Why a letter that came from no topic cannot be retried by itself, and what to do instead."""
+        """Why a letter that came from no topic or channel cannot be retried by itself, and what to do instead."""
         ref = letter.ref
         if ref.kind == "task":
             return "A task runs again when it is due."
         if ref.kind == "topic":
             return "It never became a record: put it right where it came from."
-        if letter.source and self.plan.channel(letter.source) is not None:
-            return (
-                "It came from a channel, which only its join writes: when the joined rows change, a new record comes."
-            )
         again = "" if ref.kind == "agent" else f", and so are all rows by kaspr-delta rebuild {ref}"
         return f"It is a row of a table: it is tried again when it changes{again}."
 
     def readers(self, letter: Letter) -> list[str]:
-        """Who else reads the topic of a letter, and would see its record again."""
-        label = f"topic/{self.topic_of(letter)}"
-        return sorted({edge.target for edge in self.plan.edges if edge.source == label} - {letter.resource})
+        """Who else reads the topic or channel of a letter, and would see its record again."""
+        origin = self.origin_of(letter)
+        if origin is None:
+            return []
+        return sorted({edge.target for edge in self.plan.edges if edge.source == origin.label} - {letter.resource})
 
     def retry(self, letters: Iterable[Letter], asked_by: str | None = None) -> Retried:
-        """Put the records of letters that came from topics on these again, as they were, and remove the letters.
+        """Put the records of letters on their topics and channels again, as they were, and remove the letters.
 
-        A letter's record is put on its topic once, however often and by how many this is asked: the append carries the
+        A letter's record is put there once, however often and by how many this is asked: the append carries the
         letter's id as its transaction. Who dies before the letter is removed can ask again.
         """
-        by_topic: dict[str, list[Letter]] = {}
+        by_origin: dict[Origin, list[Letter]] = {}
         for letter in letters:
-            topic = self.topic_of(letter)
-            if topic is not None:
-                by_topic.setdefault(topic, []).append(letter)
-        sent: dict[str, int] = {}
+            origin = self.origin_of(letter)
+            if origin is not None:
+                by_origin.setdefault(origin, []).append(letter)
+        sent: dict[Origin, int] = {}
         lost: list[Letter] = []
-        for topic, mine in by_topic.items():
-            records = {letter: self._records(topic, letter) for letter in mine}
+        for origin, mine in by_origin.items():
+            find = self._emissions if origin.kind == "channel" else self._records
+            records = {letter: find(origin, letter) for letter in mine}
             lost.extend(letter for letter, found in records.items() if not found)
             there = {letter: found for letter, found in records.items() if found}
             if there:
-                sent[topic] = self._send(topic, there, asked_by)
+                sent[origin] = self._send(origin, there, asked_by)
         return Retried(sent, tuple(lost))
 
-    def _send(self, topic: str, records: Mapping[Letter, list[dict[str, Any]]], asked_by: str | None) -> int:
-        schema = arrow_schema(TOPIC.columns)
+    def _send(self, origin: Origin, records: Mapping[Letter, list[dict[str, Any]]], asked_by: str | None) -> int:
         once = {
-            f"retry:{letter.id}": pa.Table.from_pylist([{**row, "seq": seq} for seq, row in enumerate(rows)], schema)
+            f"retry:{letter.id}": [{**row, "seq": seq} for seq, row in enumerate(rows)]
             for letter, rows in records.items()
         }
-        sent = self.delta.append_once(topic_table(topic), once)
+        sent = self.delta.append_once(origin.table, once)
         self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in records))
         now = datetime.now(timezone.utc)
         events = [
-            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, _told(count, topic, asked_by))
+            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, _told(count, origin, asked_by))
             for ref, count in _by_resource(records).items()
         ]
         system = LocalSystemTables(self.delta)
         system.append(EVENTS, [(e.at, e.type, e.reason, e.kind, e.name, e.message) for e in events])
         return sent
 
-    def _records(self, topic: str, letter: Letter) -> list[dict[str, Any]]:
+    def _records(self, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
         """The record of a letter as it is on its topic, once for each copy; none where it is gone.
 
         A letter holds text for people; the topic has the bytes, the headers and the partition.
         """
         at = "timestamp IS NULL" if letter.timestamp is None else f"timestamp = {moment_literal(letter.timestamp)}"
         columns = ", ".join(f'"{name}"' for name in _RECORD)
-        rows = self.delta.rows(topic_table(topic), f"SELECT {columns} FROM t WHERE {at}")  # noqa: S608
+        rows = self.delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {at}")  # noqa: S608
         for row in rows:
             if letter.key in _spellings(row["key"]) and letter.value in _spellings(row["value"]):
+                return [row] * letter.copies
+        return []
+
+    def _emissions(self, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
+        """The record of a letter as it is on its channel, once for each copy.
+
+        None where a newer one of its key came since and the channel tells states: the older would come last.
+        """
+        columns = ", ".join(f'"{name}"' for name in _EMISSION)
+        where = f"key = {literal(letter.key or '')} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
+        order = "checkpoint DESC, batch DESC, seq DESC"
+        rows = self.delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {where} ORDER BY {order}")  # noqa: S608
+        for row in rows[:1] if origin.is_state else rows:
+            if _joined(row) == _parsed(letter.value) and row["timestamp"] == letter.timestamp:
                 return [row] * letter.copies
         return []
 
@@ -216,6 +247,18 @@ def _by_resource(records: Mapping[Letter, list[dict[str, Any]]]) -> dict[Resourc
     return counts
 
 
-def _told(count: int, topic: str, asked_by: str | None) -> str:
+def _told(count: int, origin: Origin, asked_by: str | None) -> str:
     who = f", as {asked_by} asked" if asked_by else ""
-    return f"{count} dead letter{'s' if count > 1 else ''} put on topic `{topic}` again{who}"
+    return f"{count} dead letter{'s' if count > 1 else ''} put on {origin.kind} `{origin.name}` again{who}"
+
+
+def _joined(row: Mapping[str, Any]) -> Any:
+    """What a reader of a channel is given; None of a tombstone."""
+    return {"left": row["left"], "right": row["right"]} if row["kind"] == "value" else None
+
+
+def _parsed(value: str | None) -> Any:
+    try:
+        return None if value is None else json.loads(value)
+    except ValueError:
+        return value

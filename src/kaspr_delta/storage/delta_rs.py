@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -186,23 +186,24 @@ class DeltaRs:
         """Append rows in one commit; its version."""
         return self._write(table, rows, "append")
 
-    def append_once(self, table: str, rows: Mapping[str, pa.Table]) -> int:
+    def append_once(self, table: str, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
         """Append rows by the transactions they belong to, in one commit; how many rows were appended.
 
-        Those of a transaction that the table already has are left out.
+        Those of a transaction that the table already has are left out; columns that a row does not name are null.
         """
         deltalake = _deltalake()
         with self.namespace.commit_lock(table):
             opened = deltalake.DeltaTable(str(self._location(table)))
             new = {name: part for name, part in rows.items() if opened.transaction_version(name) is None}
+            everything = [row for part in new.values() for row in part]
             if new:
                 transactions = [deltalake.Transaction(name, 1) for name in new]
                 properties = deltalake.CommitProperties(app_transactions=transactions)
-                everything = pa.concat_tables(new.values())
+                given = pa.Table.from_pylist(everything, pa.schema(opened.schema().to_arrow()))
                 deltalake.write_deltalake(
-                    opened, everything, mode="append", commit_properties=properties, post_commithook_properties=_hooks()
+                    opened, given, mode="append", commit_properties=properties, post_commithook_properties=_hooks()
                 )
-        return sum(part.num_rows for part in new.values())
+        return len(everything)
 
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""

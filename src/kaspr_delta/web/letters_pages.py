@@ -48,7 +48,7 @@ class LettersPages:
         """What is asked before something is retried; None where there is no such letter."""
         chosen = self._chosen(plan, visitor.query)
         letters = DeadLetters(self.delta, plan)
-        can = [one for one in chosen if letters.topic_of(one) is not None]
+        can = [one for one in chosen if letters.origin_of(one) is not None]
         if not can:
             return None
         resource, letter = can[0].resource, visitor.query.get("letter", "")
@@ -59,14 +59,14 @@ class LettersPages:
             "count": sum(one.copies for one in can),
             "others": sum(one.copies for one in chosen) - sum(one.copies for one in can),
             "shown": [self._row(letters, one) for one in can[:5]],
-            "topics": sorted({letters.topic_of(one) or "" for one in can}),
+            "origins": sorted({(origin.kind, origin.name) for origin in map(letters.origin_of, can) if origin}),
             "readers": sorted({reader for one in can for reader in letters.readers(one)}),
             "seal": self.seals.of(visitor, _purpose(resource, letter)),
             "refused": visitor.refused,
         }
 
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[str, dict[str, int]]:
-        """Do what a form asks for: where to go from there, and how many records are on which topic.
+        """Do what a form asks for: where to go from there, and how many records were put on which topic.
 
         Raises PermissionError where the visitor may not, or the form was made elsewhere.
         """
@@ -78,7 +78,8 @@ class LettersPages:
             raise PermissionError(msg)
         retried = DeadLetters(self.delta, plan).retry(self._chosen(plan, form), visitor.user)
         told = {"sent": sum(retried.records.values()), "lost": len(retried.lost)}
-        return f"ui/dead-letters?{urlencode(told)}", dict(retried.records)
+        on_topics = {origin.name: sent for origin, sent in retried.records.items() if origin.kind == "topic"}
+        return f"ui/dead-letters?{urlencode(told)}", on_topics
 
     def _chosen(self, plan: Plan, query: Mapping[str, str]) -> list[Letter]:
         letters = DeadLetters(self.delta, plan)
@@ -86,7 +87,7 @@ class LettersPages:
 
     @staticmethod
     def _row(letters: DeadLetters, one: Letter) -> dict[str, Any]:
-        can = letters.topic_of(one) is not None
+        can = letters.origin_of(one) is not None
         return {
             "letter": one,
             "key": short_text(one.key),
@@ -111,7 +112,10 @@ def _done(query: Mapping[str, str]) -> str:
     sent, lost = (query.get(name, "") for name in ("sent", "lost"))
     if not (sent.isdecimal() and lost.isdecimal()):
         return ""
-    told = f"{int(sent):,} record{'' if int(sent) == 1 else 's'} put on the topic again."
+    told = f"{int(sent):,} record{'' if int(sent) == 1 else 's'} sent once more."
     if int(lost):
-        told += f" Of {int(lost):,} letters the record is not on the topic any more: they stay here."
+        told += (
+            f" {int(lost):,} could not be: the record is gone from its topic, or a newer one of its key came through"
+            " the channel since."
+        )
     return told

@@ -178,7 +178,7 @@ def test_a_dead_letter_is_retried_after_asking_once_more(browser: Browser, shop:
         page.get_by_role("link", name="Retry the dead letter").focus()
         page.keyboard.press("Enter")
         page.get_by_role("button", name="Retry").click()
-        expect(page.get_by_role("status")).to_have_text("1 record put on the topic again.")
+        expect(page.get_by_role("status")).to_have_text("1 record sent once more.")
         assert on_topic() == 2
         page.reload()  # nothing is sent a second time
         assert window.errors == []

@@ -128,7 +128,7 @@ def test_a_dead_letter_is_retried_by_the_form_of_its_page_alone(failed: Shop) ->
         done = shop.client.post("/ui/dead-letters/retry", data=form)
         assert (done.status_code, done.headers["location"]) == (303, "/ui/dead-letters?sent=1&lost=0")
         assert on_topic(shop) == [EVIL.encode()] * 2
-        assert "1 record put on the topic again" in shop.client.get(done.headers["location"]).text
+        assert "1 record sent once more" in shop.client.get(done.headers["location"]).text
         assert "None: all that came in" in shop.client.get("/ui/dead-letters").text
         assert shop.client.post("/ui/dead-letters/retry", data=form).status_code == 303
         assert on_topic(shop) == [EVIL.encode()] * 2
