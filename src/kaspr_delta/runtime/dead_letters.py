@@ -148,29 +148,37 @@ class DeadLetters:
         sent: dict[Origin, int] = {}
         lost: list[Letter] = []
         for origin, mine in by_origin.items():
-            find = self._emissions if origin.kind == "channel" else self._records
-            records = {letter: find(origin, letter) for letter in mine}
-            lost.extend(letter for letter, found in records.items() if not found)
-            there = {letter: found for letter, found in records.items() if found}
-            if there:
-                sent[origin] = self._send(origin, there, asked_by)
-        return Retried(sent, tuple(lost))
+            found, sent[origin] = self._send(origin, mine)
+            lost.extend(letter for letter in mine if letter not in found)
+            if found:
+                self._note(origin, found, asked_by)
+        return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
 
-    def _send(self, origin: Origin, records: Mapping[Letter, list[dict[str, Any]]], asked_by: str | None) -> int:
-        once = {
-            f"retry:{letter.id}": [{**row, "seq": seq} for seq, row in enumerate(rows)]
-            for letter, rows in records.items()
-        }
-        sent = self.delta.append_once(origin.table, once)
-        self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in records))
+    def _send(self, origin: Origin, letters: Iterable[Letter]) -> tuple[list[Letter], int]:
+        """Append the records of letters; the letters that had one, and how many records were new."""
+        find = self._emissions if origin.kind == "channel" else self._records
+        records: dict[Letter, list[dict[str, Any]]] = {}
+
+        def rows() -> dict[str, list[dict[str, Any]]]:
+            records.update((letter, rows) for letter in letters if (rows := find(origin, letter)))
+            return {
+                f"retry:{letter.id}": [{**row, "seq": seq} for seq, row in enumerate(found)]
+                for letter, found in records.items()
+            }
+
+        sent = self.delta.append_once(origin.table, rows)
+        return list(records), sent
+
+    def _note(self, origin: Origin, letters: Iterable[Letter], asked_by: str | None) -> None:
+        """Remove letters whose records were sent, and tell of it by events."""
+        self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
         now = datetime.now(timezone.utc)
         events = [
             Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, _told(count, origin, asked_by))
-            for ref, count in _by_resource(records).items()
+            for ref, count in _by_resource(letters).items()
         ]
         system = LocalSystemTables(self.delta)
         system.append(EVENTS, [(e.at, e.type, e.reason, e.kind, e.name, e.message) for e in events])
-        return sent
 
     def _records(self, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
         """The record of a letter as it is on its topic, once for each copy; none where it is gone.
@@ -240,10 +248,10 @@ def _is(letter: Letter) -> str:
     return " AND ".join([*tests, f"batch = {letter.batch}"])
 
 
-def _by_resource(records: Mapping[Letter, list[dict[str, Any]]]) -> dict[ResourceRef, int]:
+def _by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
     counts: dict[ResourceRef, int] = {}
-    for letter, rows in records.items():
-        counts[letter.ref] = counts.get(letter.ref, 0) + len(rows)
+    for letter in letters:
+        counts[letter.ref] = counts.get(letter.ref, 0) + letter.copies
     return counts
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -186,15 +186,18 @@ class DeltaRs:
         """Append rows in one commit; its version."""
         return self._write(table, rows, "append")
 
-    def append_once(self, table: str, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
+    def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows by the transactions they belong to, in one commit; how many rows were appended.
 
-        Those of a transaction that the table already has are left out; columns that a row does not name are null.
+        ``rows`` is asked while nobody else commits to the table. Those of a transaction that the table already has are
+        left out; columns that a row does not name are null. To a table that is not there nothing is appended.
         """
         deltalake = _deltalake()
         with self.namespace.commit_lock(table):
-            opened = deltalake.DeltaTable(str(self._location(table)))
-            new = {name: part for name, part in rows.items() if opened.transaction_version(name) is None}
+            opened = self._open(table, None)
+            if opened is None:
+                return 0
+            new = {name: part for name, part in rows().items() if opened.transaction_version(name) is None}
             everything = [row for part in new.values() for row in part]
             if new:
                 transactions = [deltalake.Transaction(name, 1) for name in new]
