@@ -16,7 +16,9 @@ WIDTH, HEIGHT = 200, 48
 # Between two columns there is room for what stands above and below a line.
 _ACROSS, _DOWN, _MARGIN = 274, 78, 16
 # The room that these texts take.
-_TEXT_WIDTH, _TEXT_HEIGHT = 76, 34
+TEXT_WIDTH, TEXT_HEIGHT = 44, 18
+# Where beside a line they may stand, in parts of its way: the first place that is free.
+_PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def picture(plan: Plan) -> Picture:
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }
-    lines = tuple(_apart(_line(boxes[edge.source], boxes[edge.target], edge) for edge in edges))
+    lines = tuple(_lines(edges, boxes))
     width = 2 * _MARGIN + max(0, len(columns) - 1) * _ACROSS + WIDTH
     height = 2 * _MARGIN + max(0, max(map(len, columns), default=1) - 1) * _DOWN + HEIGHT
     return Picture(tuple(boxes.values()), lines, width, height)
@@ -99,6 +101,10 @@ def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
         for place, label in enumerate(members):  # a loop is unrolled
             column[label] = start + place
         first[part] = start + len(members)
+    for label in graph:  # what nothing feeds stands where it is needed, so that its lines are short
+        fed = [column[after] for after in graph.successors(label)]
+        if fed and not any(graph.predecessors(label)):
+            column[label] = min(fed) - 1
     rows: dict[str, float] = {}
     columns: defaultdict[int, list[str]] = defaultdict(list)
     for label in sorted(column, key=lambda label: (column[label], label)):
@@ -114,37 +120,64 @@ def _height_of_feeders(graph: nx.DiGraph[str], label: str, rows: Mapping[str, fl
     return mean([rows[before] for before in graph.predecessors(label) if before in rows] or [0.0])
 
 
-def _line(source: Box, target: Box, edge: Edge) -> Line:
-    x1, y1 = source.x + WIDTH, source.y + HEIGHT // 2
-    x2, y2 = target.x, target.y + HEIGHT // 2
-    bend = 40 if x2 > x1 else 90
-    path = f"M{x1},{y1} C{x1 + bend},{y1} {x2 - bend},{y2} {x2},{y2}"
-    # The texts of a long line stand before the boxes that it passes behind.
-    gap = _ACROSS - WIDTH
-    at = 0.5 if x2 - x1 <= gap else _parameter(gap / 2, bend, x2 - x1)
-    return Line(edge, path, round(_bezier(at, x1, x1 + bend, x2 - bend, x2)), round(_bezier(at, y1, y1, y2, y2)))
-
-
-def _parameter(wanted: float, bend: float, width: float) -> float:
-    """Where a curve is so far to the right of its beginning."""
-    low, high = 0.0, 1.0
-    for _ in range(20):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _bezier(middle, 0, bend, width - bend, width) < wanted else (low, middle)
-    return low
-
-
-def _bezier(at: float, a: float, b: float, c: float, d: float) -> float:
-    rest = 1 - at
-    return rest**3 * a + 3 * rest**2 * at * b + 3 * rest * at**2 * c + at**3 * d
-
-
-def _apart(lines: Iterable[Line]) -> Iterator[Line]:
-    """Lines whose texts do not cover one another: those that would are moved down."""
+def _lines(edges: Iterable[Edge], boxes: Mapping[str, Box]) -> Iterator[Line]:
+    """Lines whose texts do not cover one another."""
     taken: list[Line] = []
-    for line in lines:
-        y = line.y
-        while any(abs(line.x - other.x) < _TEXT_WIDTH and abs(y - other.y) < _TEXT_HEIGHT for other in taken):
-            y += 1
-        taken.append(replace(line, y=y))
-        yield taken[-1]
+    for edge in edges:
+        curve = _Curve.between(boxes[edge.source], boxes[edge.target])
+        places = [Line(edge, curve.path, *curve.at(part)) for part in curve.places]
+        free = (line for line in places if not any(_covers(line, other) for other in taken))
+        line = next(free, places[0])
+        while any(_covers(line, other) for other in taken):
+            line = replace(line, y=line.y + 1)
+        taken.append(line)
+        yield line
+
+
+def _covers(one: Line, other: Line) -> bool:
+    return abs(one.x - other.x) < TEXT_WIDTH and abs(one.y - other.y) < TEXT_HEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """A cubic Bezier curve that begins and ends level."""
+
+    x1: int
+    y1: int
+    x2: int
+    y2: int
+
+    @classmethod
+    def between(cls, source: Box, target: Box) -> _Curve:
+        """From the right of one box to the left of another."""
+        return cls(source.x + WIDTH, source.y + HEIGHT // 2, target.x, target.y + HEIGHT // 2)
+
+    @property
+    def bend(self) -> int:
+        return 40 if self.x2 > self.x1 else 90
+
+    @property
+    def path(self) -> str:
+        """In SVG's words."""
+        x1, y1, x2, y2 = self.x1, self.y1, self.x2, self.y2
+        return f"M{x1},{y1} C{x1 + self.bend},{y1} {x2 - self.bend},{y2} {x2},{y2}"
+
+    @property
+    def places(self) -> Iterator[float]:
+        """Where texts may stand. Those of a long line stand before the boxes that it passes behind."""
+        gap = _ACROSS - WIDTH
+        width = self.x2 - self.x1
+        end = (
+            1.0
+            if width <= gap
+            else next(part / 100 for part in range(1, 101) if self.at(part / 100)[0] > self.x1 + gap)
+        )
+        return (part * end for part in _PLACES)
+
+    def at(self, part: float) -> tuple[int, int]:
+        """The point after some part of the way."""
+        rest, x1, x2 = 1 - part, self.x1, self.x2
+        weights = rest**3, 3 * rest**2 * part, 3 * rest * part**2, part**3
+        xs, ys = (x1, x1 + self.bend, x2 - self.bend, x2), (self.y1, self.y1, self.y2, self.y2)
+        x, y = (sum(weight * value for weight, value in zip(weights, of, strict=True)) for of in (xs, ys))
+        return round(x), round(y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 
 import deltalake
@@ -18,7 +19,7 @@ from kaspr_delta.storage.delta_rs import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables
-from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
+from kaspr_delta.web.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH, picture
 from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view
 
 NOW = datetime.now(timezone.utc)
@@ -250,5 +251,7 @@ def test_no_box_lies_on_another_and_what_feeds_stands_left(bundle: str) -> None:
     assert len(places) == len(drawn.boxes)
     by_label = {box.label: box for box in drawn.boxes}
     assert all(by_label[line.edge.source].x < by_label[line.edge.target].x for line in drawn.lines)
+    for one, other in combinations(drawn.lines, 2):
+        assert abs(one.x - other.x) >= TEXT_WIDTH or abs(one.y - other.y) >= TEXT_HEIGHT, (one.edge, other.edge)
     assert max(box.x for box in drawn.boxes) + WIDTH < drawn.width
     assert max(box.y for box in drawn.boxes) + HEIGHT < drawn.height
