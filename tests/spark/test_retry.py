@@ -57,7 +57,7 @@ def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: Spar
         assert sent[0]["headers"] == {"trace": "x"}
 
         # The join's state knows nothing of it: nothing is emitted anew, and a change reaches the orders as ever.
-        assert app.rebuild("join/priced").resources["join/priced"].rows_out == 0
+        assert app.rebuild("join/priced").resources == {}
         app.table("products").put({"P": {"price": 7}})
         app.run()
         assert sorted(record["value"] for record in app.topic("prices").records()[2:]) == [7, 70]

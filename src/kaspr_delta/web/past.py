@@ -116,7 +116,7 @@ class Past:
         place = [name for name in columns if name in _PLACE]
         values = [name for name in columns if name not in {*_PLACE, "timestamp"}]
         both = ", ".join(f't."{name}" AS then_{name}, now."{name}" AS now_{name}' for name in columns)
-        same_place = " AND ".join(f'(t."{name}" IS NOT DISTINCT FROM now."{name}")' for name in place)
+        same_place = " AND ".join(f't."{name}" = now."{name}"' for name in place)
         other = " OR ".join(f'(t."{name}" IS DISTINCT FROM now."{name}")' for name in values)
         found = (
             f"SELECT {both}, t.there AS then, now.there AS now FROM (SELECT *, true AS there FROM t WHERE {wanted}) t"  # noqa: S608
