@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any, Literal
+from typing import Any
 
-from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ChannelInput, ResourceRef, TopicInput
 from kaspr_delta.plan.join_plans import StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.events import NORMAL, Event
-from kaspr_delta.serde import json_text
+from kaspr_delta.runtime.letter_records import Origin, records_of
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
 from kaspr_delta.storage.system_tables import LocalSystemTables
-
-_RECORD = ("key", "value", "headers", "timestamp", "partition")
-# Put on a channel anew, these belong to no batch of the join: its state does not know them.
-_EMISSION = ("key", "kind", "left", "right", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +48,6 @@ class Letter:
         """What could not process it."""
         kind, _, name = self.resource.partition("/")
         return ResourceRef(kind, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """A topic or channel that a letter's record came from; ``table`` holds its records.
-
-    ``label`` is what feeds its readers in the plan. Of a channel ``is_state`` tells that its join keeps a result, of
-    which each record is the newest state of its key.
-    """
-
-    kind: Literal["topic", "channel"]
-    name: str
-    table: str
-    label: str
-    is_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +135,10 @@ class DeadLetters:
 
     def _send(self, origin: Origin, letters: Iterable[Letter]) -> tuple[list[Letter], int]:
         """Append the records of letters; the letters that had one, and how many records were new."""
-        find = self._emissions if origin.kind == "channel" else self._records
         records: dict[Letter, list[dict[str, Any]]] = {}
 
         def rows() -> dict[str, list[dict[str, Any]]]:
-            records.update((letter, rows) for letter in letters if (rows := find(origin, letter)))
+            records.update((letter, rows) for letter in letters if (rows := records_of(self.delta, origin, letter)))
             return {
                 f"retry:{letter.id}": [{**row, "seq": seq} for seq, row in enumerate(found)]
                 for letter, found in records.items()
@@ -180,33 +158,6 @@ class DeadLetters:
         system = LocalSystemTables(self.delta)
         system.append(EVENTS, [(e.at, e.type, e.reason, e.kind, e.name, e.message) for e in events])
 
-    def _records(self, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-        """The record of a letter as it is on its topic, once for each copy; none where it is gone.
-
-        A letter holds text for people; the topic has the bytes, the headers and the partition.
-        """
-        at = "timestamp IS NULL" if letter.timestamp is None else f"timestamp = {moment_literal(letter.timestamp)}"
-        columns = ", ".join(f'"{name}"' for name in _RECORD)
-        rows = self.delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {at}")  # noqa: S608
-        for row in rows:
-            if letter.key in _spellings(row["key"]) and letter.value in _spellings(row["value"]):
-                return [row] * letter.copies
-        return []
-
-    def _emissions(self, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-        """The record of a letter as it is on its channel, once for each copy.
-
-        None where a newer one of its key came since and the channel tells states: the older would come last.
-        """
-        columns = ", ".join(f'"{name}"' for name in _EMISSION)
-        where = f"key = {literal(letter.key or '')} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
-        order = "checkpoint DESC, batch DESC, seq DESC"
-        rows = self.delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {where} ORDER BY {order}")  # noqa: S608
-        for row in rows[:1] if origin.is_state else rows:
-            if _joined(row) == _parsed(letter.value) and row["timestamp"] == letter.timestamp:
-                return [row] * letter.copies
-        return []
-
 
 def _inputs(plan: Plan, ref: ResourceRef) -> Iterator[TopicInput | ChannelInput]:
     """The topics and channels that a resource reads record by record."""
@@ -219,21 +170,6 @@ def _inputs(plan: Plan, ref: ResourceRef) -> Iterator[TopicInput | ChannelInput]
     for side in (*sides, *(() if made is None else (made.origin,))):
         if isinstance(side, StreamPlan):
             yield side.input
-
-
-def _spellings(data: bytes | None) -> Iterator[str | None]:
-    """How a letter may show bytes: as they are, as canonical JSON text, or, raw ones of joins, as base64."""
-    if data is None:
-        yield None
-        return
-    yield data.decode("utf-8", "replace")
-    yield base64.b64encode(data).decode()
-    try:
-        parsed = json_text.parse(data)
-        yield json_text.value_text(parsed)
-        yield json_text.canonical_key(parsed)
-    except (SerializationError, UnicodeDecodeError):
-        return
 
 
 def _is(letter: Letter) -> str:
@@ -258,15 +194,3 @@ def _by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
 def _told(count: int, origin: Origin, asked_by: str | None) -> str:
     who = f", as {asked_by} asked" if asked_by else ""
     return f"{count} dead letter{'s' if count > 1 else ''} put on {origin.kind} `{origin.name}` again{who}"
-
-
-def _joined(row: Mapping[str, Any]) -> Any:
-    """What a reader of a channel is given; None of a tombstone."""
-    return {"left": row["left"], "right": row["right"]} if row["kind"] == "value" else None
-
-
-def _parsed(value: str | None) -> Any:
-    try:
-        return None if value is None else json.loads(value)
-    except ValueError:
-        return value

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -20,13 +18,14 @@ from starlette.responses import Response
 
 from kaspr_delta.plan.paths import decoded
 from kaspr_delta.serde.json_lines import json_line
+from kaspr_delta.web.access import Access
 from kaspr_delta.web.answer import JSON, Answer, problem
 from kaspr_delta.web.open_api import document
 from kaspr_delta.web.pages import RETRY, Pages
 from kaspr_delta.web.request import Request
 from kaspr_delta.web.served import Route, Served
 from kaspr_delta.web.view import View
-from kaspr_delta.web.visitor import NEED_A_USER, NEED_AN_IDENTITY, Visitor, is_from_elsewhere, is_this_machine
+from kaspr_delta.web.visitor import Visitor, is_from_elsewhere
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -38,38 +37,6 @@ _AT_ONCE = 16
 _PATIENCE = 2.0
 _BODY = 10 * 2**20
 _FORM = 10_000
-_FORWARDED = ("x-forwarded-email", "x-forwarded-user", "x-forwarded-preferred-username")
-
-
-@dataclass(frozen=True)
-class Access:
-    """Who may ask. ``token``: what each request brings as a bearer token; empty: nothing.
-
-    ``behind_proxy``: a proxy that cannot be passed by tells who asks in headers, as on Databricks Apps.
-    """
-
-    token: str = field(default="", repr=False)
-    behind_proxy: bool = False
-
-    def admits(self, authorization: str | None, *, page: bool = False) -> bool:
-        """Whether a request with this Authorization header may be answered.
-
-        For a page the token may also be a password, with any name: browsers can ask for that and for nothing else.
-        """
-        if not self.token:
-            return True
-        scheme, _, given = (authorization or "").partition(" ")
-        if page and scheme.lower() == "basic":
-            given = _password(given)
-        elif scheme.lower() != "bearer":
-            return False
-        return hmac.compare_digest(given.strip().encode(), self.token.encode())
-
-    def refusal(self, http: HttpRequest, user: str | None) -> str:
-        """Why somebody whose request may be answered can change nothing by a page; empty: they can."""
-        if self.behind_proxy:
-            return "" if user is not None else NEED_A_USER
-        return "" if self.token or is_this_machine(http) else NEED_AN_IDENTITY
 
 
 @dataclass
@@ -77,7 +44,7 @@ class WebApplication:
     """What a server such as uvicorn runs."""
 
     served: Served
-    access: Access = Access()
+    access: Access = field(default_factory=Access)
     pages: Pages | None = None
     most_bytes: int = _BODY
     _limits: dict[str, anyio.CapacityLimiter] = field(default_factory=dict, init=False)
@@ -148,7 +115,7 @@ class WebApplication:
             http.headers,
             parameters,
             body,
-            self._user(http),
+            self.access.user(http),
         )
         return await self._in_a_thread(view, request)
 
@@ -172,7 +139,7 @@ class WebApplication:
 
     def _visitor(self, http: HttpRequest) -> Visitor:
         root = str(http.scope.get("root_path", "")).rstrip("/")
-        user = self._user(http)
+        user = self.access.user(http)
         return Visitor(root, http.query_params, user, self.access.refusal(http, user))
 
     def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
@@ -205,11 +172,6 @@ class WebApplication:
             **self.served.status().plain,
         }
 
-    def _user(self, http: HttpRequest) -> str | None:
-        if not self.access.behind_proxy:
-            return None
-        return next((http.headers[name] for name in _FORWARDED if name in http.headers), None)
-
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -231,14 +193,6 @@ async def _body(http: HttpRequest, most: int) -> bytes | Answer:
         if len(body) > most:
             return problem(413, f"the body has more than {most} bytes", [("connection", "close")])
     return bytes(body)
-
-
-def _password(given: str) -> str:
-    """The password of HTTP's Basic authentication; nothing where that cannot be read."""
-    try:
-        return base64.b64decode(given, validate=True).decode().partition(":")[2]
-    except ValueError:
-        return ""
 
 
 def _path(scope: Scope) -> str:

@@ -12,7 +12,8 @@ import pytest
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.runtime.dead_letters import DeadLetters, Letter, Origin
+from kaspr_delta.runtime.dead_letters import DeadLetters, Letter
+from kaspr_delta.runtime.letter_records import Origin
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, TOPIC, Layout
