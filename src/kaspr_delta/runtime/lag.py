@@ -30,7 +30,10 @@ def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
 
 def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
     """The same by what it reads: ``topic/x``, ``table/x`` or ``join/x``."""
-    sources = dict(_read_by(plan, ref))
+    # Of a table of others that is not on this machine nothing is known here.
+    sources = {
+        label: source for label, source in _read_by(plan, ref) if delta.namespace.location(source.table) is not None
+    }
     newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
     positions = {} if newest is None else _positions(newest)
     if positions:

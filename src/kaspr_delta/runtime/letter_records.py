@@ -64,7 +64,7 @@ def _on_channel(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str
     order = "checkpoint DESC, batch DESC, seq DESC"
     rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {where} ORDER BY {order}")  # noqa: S608
     for row in rows[:1] if origin.is_state else rows:
-        if _joined(row) == _parsed(letter.value) and row["timestamp"] == letter.timestamp:
+        if _is_told(row, letter.value) and row["timestamp"] == letter.timestamp:
             return [row] * letter.copies
     return []
 
@@ -87,6 +87,12 @@ def _spellings(data: bytes | None) -> Iterator[str | None]:
 def _joined(row: Mapping[str, Any]) -> Any:
     """What a reader of a channel is given; None of a tombstone."""
     return {"left": row["left"], "right": row["right"]} if row["kind"] == "value" else None
+
+
+def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
+    """Whether a letter's value is this record. One of typed tables is told by its time and kind alone."""
+    typed = any(isinstance(row[side], dict) for side in ("left", "right"))
+    return bool((value is not None) == (row["kind"] == "value") if typed else _joined(row) == _parsed(value))
 
 
 def _parsed(value: str | None) -> Any:

@@ -106,9 +106,9 @@ class DeltaRs:
         """How many rows the commits from a version on wrote, changed and deleted, by what they say of themselves."""
         return rows_changed_after(self._location(table), first - 1) or 0
 
-    def columns(self, table: str) -> dict[str, str]:
+    def columns(self, table: str, version: int | None = None) -> dict[str, str]:
         """The columns of a table with their types, as Delta calls them; none where there is no table."""
-        opened = self._open(table, None)
+        opened = self._open(table, version)
         if opened is None:
             return {}
         return {field.name: getattr(field.type, "type", str(field.type)) for field in opened.schema().fields}
@@ -260,6 +260,11 @@ def _arrow(kind: Type) -> pa.DataType:
 def literal(text: str) -> str:
     """Text as it stands in the SQL of ``query``."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def quoted(name: str) -> str:
+    """A column's name as it stands in the SQL of ``query``."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def moment_literal(moment: datetime) -> str:

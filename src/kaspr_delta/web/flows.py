@@ -103,7 +103,7 @@ def _rows(delta: DeltaRs, plan: Plan, edge: Edge, counted: Mapping[str, list[Met
     if source.kind in {"agent", "task"} and target.kind == "table":
         return _sum(counted, edge.source, "table_operations", table={target.name}, operation=_WRITTEN)
     table = _table_of(plan, source) if target.kind in {"join", "table"} else None
-    return None if table is None else delta.count(table)
+    return None if table is None or delta.namespace.location(table) is None else delta.count(table)
 
 
 def _table_of(plan: Plan, source: ResourceRef) -> str | None:

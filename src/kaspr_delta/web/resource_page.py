@@ -47,7 +47,7 @@ class ResourcePage:
 
     def _rows(self, one: Standing, visitor: Visitor) -> dict[str, Any]:
         """Its rows, the newest or those of a version, and what its last change did."""
-        past = None if one.keeps is None else Past(self.delta, one.keeps)
+        past = self._past(one)
         versions = range(0) if past is None else past.versions
         if past is None or not versions:
             return {"last": None, "then": None, "versions": range(0), "key": "", "asks_key": False}
@@ -60,6 +60,15 @@ class ResourcePage:
             "key": key,
             "asks_key": past.has_text_keys,
         }
+
+    def _past(self, one: Standing) -> Past | None:
+        """The past of what a resource keeps on this machine's disk."""
+        if one.keeps is None or self.delta.namespace.location(one.keeps) is None:
+            return None
+        table = self.plan.table(one.ref.name) if one.ref.kind == "table" else None
+        if table is not None and table.typed is not None:
+            return Past(self.delta, one.keeps, table.typed.key, is_typed=True)
+        return Past(self.delta, one.keeps)
 
     def _batches(self, ref: ResourceRef) -> Iterator[dict[str, Any]]:
         """The last batches of a resource, the oldest first."""

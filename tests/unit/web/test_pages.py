@@ -238,6 +238,22 @@ def test_pages_are_read_only_need_the_token_and_know_their_prefix(serving: Servi
         assert shop.client.get("/", headers=bearer).headers["location"] == "/apps/x/ui/"
 
 
+def test_tables_of_others_and_typed_ones_have_pages_too(serving: Serving) -> None:
+    """What is in a catalog is not on this machine: nobody counts it here."""
+    elsewhere = manifest("KasprTable", "elsewhere", "source: {table: main.sales.products, key: [id]}")
+    typed = manifest("KasprTable", "typed", "schema: 'id STRING, zip INT'\nkey: id")
+    join = manifest("KasprJoin", "both", "leftTable: typed\nrightTable: elsewhere\ncolumn: zip\ntype: left")
+    with serving(elsewhere, typed, join) as shop:
+        plan = plan_of(shop, "typed")
+        shop.make(plan)
+        rows = [{"id": "x", "zip": 7}]
+        shop.delta.append("typed", pa.Table.from_pylist(rows, arrow_schema(table_layout(plan).columns)))
+        for path in ("/ui/", "/ui/table/elsewhere", "/ui/join/both", "/metrics", "/status/"):
+            assert shop.client.get(path).status_code == 200, path
+        page = shop.client.get("/ui/table/typed?version=0&key=x").text
+        assert re.search(r"was not there.*now.*x.*7", page, re.DOTALL)
+
+
 def test_a_view_may_answer_at_the_root(serving: Serving) -> None:
     with serving(view("v", "GET", "/", "def f(request): return 'mine'")) as shop:
         assert shop.client.get("/").text == "mine"

@@ -18,6 +18,7 @@ from kaspr_delta.web.past import Past
 AT = datetime(2024, 5, 1, tzinfo=timezone.utc)
 WINDOWED = Layout("key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP", change_feed=True)
 RAW = Layout("key BINARY, value BINARY, timestamp TIMESTAMP", change_feed=True)
+TYPED = Layout("shop STRING, id INT, at STRUCT<zip INT>, _timestamp TIMESTAMP", change_feed=True)
 LOG = Layout("key STRING, kind STRING, left STRING, right STRING, seq BIGINT", change_feed=True)
 
 
@@ -68,6 +69,29 @@ def test_of_a_table_with_bytes_for_keys_no_key_can_be_asked_for(delta: DeltaRs) 
     then = past.then(1, "x")
     assert (then.count, then.changed) == (1, 1)
     assert [(one.before, one.row["key"]) for one in then.since] == [(None, b"\xfe")]
+
+
+def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: DeltaRs) -> None:
+    row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
+    written(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
+    past = Past(delta, "t", ("shop", "id"), is_typed=True)
+    delta.delete("t", "shop = 'a' AND id = 2")
+    written(delta, TYPED, {**row, "id": 3})
+    delta.delete("t", "shop = 'b'")
+    written(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
+    then = past.then(1, "a")
+    assert (then.count, then.changed) == (3, 3)
+    assert [(one.row["shop"], one.row["id"], one.word) for one in then.since] == [
+        ("a", 2, "deleted"),
+        ("a", 3, "new"),
+        ("b", 1, "changed"),
+    ]
+    last = past.last_change()
+    assert last is not None
+    assert [dict(one.row) for one in last.changes] == [{**row, "shop": "b", "at": {"zip": 2}}]
+    one = Past(delta, "t", ("shop",), is_typed=True)
+    assert one.has_text_keys
+    assert one.then(1, "b").count == 1
 
 
 def test_of_a_log_the_records_of_the_last_batch_are_shown_and_nothing_is_compared(delta: DeltaRs) -> None:
