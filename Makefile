@@ -59,6 +59,7 @@ notebooks: java ## Run all notebooks on a fresh warehouse; build/notebooks holds
 docs: $(DOCS_READY) ## Build the documentation site: build/docs/site/index.html
 	$(BIN)/python -m website build/docs
 	$(BIN)/zensical build --strict --clean --config-file build/docs/mkdocs.yml
+	$(BIN)/python -m website build/docs --built
 
 $(DOCS_READY): $(READY) requirements-docs.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-docs.lock

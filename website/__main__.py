@@ -1,4 +1,7 @@
-"""``python -m website FOLDER``: write the pages of the site, and what the builder of the site asks for, to a folder."""
+"""``python -m website FOLDER``: write the pages of the site, and what the builder of the site asks for, to a folder.
+
+``python -m website FOLDER --built``: let the site that was built from them in its folder ``site`` need no network.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,24 @@ import shutil
 import sys
 from pathlib import Path
 
+from website.scripts import FRAME_WORKER, MERMAID, fetched, with_own_script
 from website.site import files_of_the_site
 
 
-def main(folder: Path) -> None:
-    """Write the folder anew."""
+def write(folder: Path) -> None:
+    """Write the folder anew. The scripts are kept beside it."""
+    scripts = {one.file: fetched(one, folder.parent / "scripts") for one in (MERMAID, FRAME_WORKER)}
+    there = {name: script for name, script in scripts.items() if script is not None}
+    if len(there) < len(scripts):
+        print("npm cannot fetch scripts for pictures and for searching the site on a disk: it goes without")  # noqa: T201
     shutil.rmtree(folder, ignore_errors=True)
-    for name, content in files_of_the_site().items():
+    for name, content in files_of_the_site(there).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if sys.argv[2:] == ["--built"]:
+        with_own_script(Path(sys.argv[1]) / "site", FRAME_WORKER)
+    else:
+        write(Path(sys.argv[1]))

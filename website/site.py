@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from website.commands import commands_page
 from website.manifests import KINDS, kind_page
 from website.pages import DOCS, ROOT, linked_files, page_of, pages, with_links_of_the_site
 from website.python_api import python_page
+from website.scripts import FRAME_WORKER, MERMAID
 from website.source import notebook_page, source_page
 
 SETTINGS = Path(__file__).parent / "mkdocs.yml"
 STYLE = Path(__file__).parent / "style.css"
+# Blocks of this kind are drawn by a script, which the site brings along.
+_SEARCH = "  - search"
+_NO_SCRIPTS: Mapping[str, bytes] = MappingProxyType({})
+_FENCES = "  - pymdownx.superfences"
+_FENCES_WITH_PICTURES = f"""{_FENCES}:
+      custom_fences:
+        - name: mermaid
+          class: mermaid
+          format: !!python/name:pymdownx.superfences.fence_code_format"""
 
 # The navigation; pages that it does not name stand at the end of the section that takes those of their folder.
 _START = ("index.md", "tutorial.md")
@@ -36,11 +47,21 @@ _REFERENCE = (
 _INSIDE = ("architecture.md", "contributing.md", "tests.md", "scenarios.md", "changelog.md")
 
 
-def files_of_the_site() -> dict[str, bytes]:
-    """What the builder is given, by file name: ``mkdocs.yml`` and the folder ``pages``."""
+def files_of_the_site(scripts: Mapping[str, bytes] = _NO_SCRIPTS) -> dict[str, bytes]:
+    """What the builder is given, by file name: ``mkdocs.yml`` and the folder ``pages``.
+
+    Without the script that draws them pictures are shown as the text that describes them; without that for searching a
+    site on a disk only a served one can be searched.
+    """
     written = {f"pages/{name}": content for name, content in _pages()}
     written["pages/style.css"] = STYLE.read_bytes()
-    return {"mkdocs.yml": f"{SETTINGS.read_text()}\n{navigation()}".encode(), **written}
+    written |= {f"pages/{name}": script for name, script in scripts.items()}
+    settings = SETTINGS.read_text()
+    if MERMAID.file in scripts:
+        settings = settings.replace(_FENCES, _FENCES_WITH_PICTURES) + f"\nextra_javascript: [{MERMAID.file}]\n"
+    if FRAME_WORKER.file in scripts:
+        settings = settings.replace(_SEARCH, f"{_SEARCH}\n  - offline")
+    return {"mkdocs.yml": f"{settings}\n{navigation()}".encode(), **written}
 
 
 def navigation() -> str:

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from kaspr_delta.cli.dead_letters import dead_letters
 from kaspr_delta.cli.delete import delete
 from kaspr_delta.cli.demo import demo
 from kaspr_delta.cli.deploy import deploy
@@ -17,7 +18,7 @@ from kaspr_delta.cli.options import remember
 from kaspr_delta.cli.plan import plan
 from kaspr_delta.cli.progress import note
 from kaspr_delta.cli.rebuild import rebuild
-from kaspr_delta.cli.records import consume, dead_letters, produce
+from kaspr_delta.cli.records import consume, produce
 from kaspr_delta.cli.resources import apply, describe, get
 from kaspr_delta.cli.run import run
 from kaspr_delta.cli.schema import schema

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from kaspr_delta.cli.options import AppOption, Target
-from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.progress import console, results
 from kaspr_delta.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def show_jobs(jobs: tuple[DeployedJob, ...]) -> None:
             table.add_row(name, starts, _started(run), _took(run), run.trigger.lower(), _state(run))
         if not job.runs:
             table.add_row(job.name, job.starts, "never", "", "", "")
-    screen = Console(highlight=False)
+    screen = results()
     screen.print(table)
     for line in _failures(jobs):
         screen.print(line, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``produce``, ``consume`` and ``dead-letters``: records as JSON lines."""
+"""``produce`` and ``consume``: records as JSON lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kaspr_delta.cli.completion import complete_readable, complete_resource, complete_topic
+from kaspr_delta.cli.completion import complete_readable, complete_topic
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.errors import NotFoundError, UsageError
@@ -70,26 +70,6 @@ def consume(
             raise NotFoundError.among("topic or channel", name, [*topics, *channels]) from None
     for record in records:
         typer.echo(json_line(record))
-
-
-def dead_letters(
-    context: typer.Context,
-    resource: Annotated[
-        str | None,
-        typer.Option("--resource", metavar="KIND/NAME", help="Only of this one.", autocompletion=complete_resource),
-    ] = None,
-    warehouse: WarehouseOption = None,
-    app: AppOption = None,
-) -> None:
-    """Print what could not be processed, and why, as JSON lines, oldest first.
-
-    For example:
-
-        kaspr-delta dead-letters
-        kaspr-delta dead-letters --resource agent/process-enriched-orders
-    """
-    for letter in open_application(context, warehouse, app).dead_letters(resource):
-        typer.echo(json_line(letter))
 
 
 def read_lines(file: str) -> Iterator[dict[str, Any]]:

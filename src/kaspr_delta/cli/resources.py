@@ -87,6 +87,8 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
     """List applied resources: whether all they need is there, their rows, and how far they are behind.
 
     ROWS are the rows of a table or of a join's result, else what was taken in; LAG is what was not read yet.
+    Kaspr's columns MEMBERS and REBALANCING are not there: they count worker pods that share out the partitions of
+    topics. Here each resource is run by one process at a time, and nothing is shared out.
 
     For example:
 

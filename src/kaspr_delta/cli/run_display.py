@@ -38,8 +38,8 @@ def shown(output: ProgressOutput, *, keep: bool) -> Iterator[Listener]:
 
 
 @dataclass
-class Standing:
-    """How a resource stands in this run. ``lag`` is in rows, None where it is not known."""
+class Tally:
+    """What a resource has done in this run, and what it does. ``lag`` is in rows, None where it is not known."""
 
     state: str = ""
     batches: int = 0
@@ -69,38 +69,38 @@ class Standing:
 
 
 @dataclass
-class Standings:
-    """How all resources stand; fed from several threads."""
+class Tallies:
+    """Those of all resources; fed from several threads."""
 
-    resources: dict[str, Standing] = field(default_factory=dict)
+    resources: dict[str, Tally] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, event: RunEvent) -> Standing:
-        """Follow an event; how its resource stands now."""
+    def take(self, event: RunEvent) -> Tally:
+        """Follow an event; the tally of its resource."""
         with self.lock:
-            standing = self.resources.setdefault(str(event.resource), Standing())
-            standing.take(event)
-            return standing
+            tally = self.resources.setdefault(str(event.resource), Tally())
+            tally.take(event)
+            return tally
 
 
 @dataclass
 class Board:
     """The table on a terminal."""
 
-    standings: Standings = field(default_factory=Standings)
+    tallies: Tallies = field(default_factory=Tallies)
 
     def __call__(self, event: RunEvent) -> None:
-        self.standings.take(event)
+        self.tallies.take(event)
 
     def table(self) -> Table:
-        """How all resources stand now."""
+        """What all resources have done so far."""
         table = Table(box=None, header_style="bold")
         for heading in ("resource", ""):
             table.add_column(heading, no_wrap=True)
         for heading in ("batches", "in", "out", "dead", "lag", "s/batch"):
             table.add_column(heading, justify="right", no_wrap=True)
-        with self.standings.lock:
-            for name, one in self.standings.resources.items():
+        with self.tallies.lock:
+            for name, one in self.tallies.resources.items():
                 table.add_row(
                     name,
                     Text(one.state, _STYLES.get(one.state, "")),
@@ -117,11 +117,11 @@ class Lines:
     """A line for every batch, and for whatever else is worth one."""
 
     as_json: bool
-    standings: Standings = field(default_factory=Standings)
+    tallies: Tallies = field(default_factory=Tallies)
 
     def __call__(self, event: RunEvent) -> None:
-        before = self.standings.resources.get(str(event.resource), Standing()).lag
-        lag = self.standings.take(event).lag
+        before = self.tallies.resources.get(str(event.resource), Tally()).lag
+        lag = self.tallies.take(event).lag
         with contextlib.suppress(OSError):  # whoever closes the log does not stop the run
             self._tell(event, before, lag)
 

@@ -59,7 +59,8 @@ class LocalFacts:
         self.totals = Totals(self.delta)
 
     def rows(self, table: str) -> int | None:
-        return self.delta.count(table)
+        elsewhere = self.delta.namespace.location(table) is None
+        return None if elsewhere else self.delta.count(table)
 
     def lag(self, ref: ResourceRef) -> int | None:
         return lag_of(self.delta, self.plan, ref)

@@ -25,18 +25,31 @@ def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
 
     What it has read and holds back, until others come, is not counted.
     """
-    sources = set(_read_by(plan, ref))
+    return sum(lags_of(delta, plan, ref).values())
+
+
+def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
+    """The same by what it reads: ``topic/x``, ``table/x`` or ``join/x``."""
+    # Of a table of others that is not on this machine nothing is known here.
+    sources = {
+        label: source for label, source in _read_by(plan, ref) if delta.namespace.location(source.table) is not None
+    }
     newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
     positions = {} if newest is None else _positions(newest)
     if positions:
-        known = {delta.table_id(source.table): source.table for source in sources}
-        return sum(delta.rows_changed(known[id_], first) for id_, first in positions.items() if id_ in known)
+        first = {label: positions.get(delta.table_id(source.table) or "") for label, source in sources.items()}
+        return {
+            label: 0 if version is None else delta.rows_changed(sources[label].table, version)
+            for label, version in first.items()
+        }
     # No batch has ended yet: of a stream nothing is read, of rows what was there when it began.
     began = delta.committed_at(_log_of(plan, ref))
-    return sum(
-        delta.count(table) if as_stream or began is None else delta.rows_changed(table, delta.first_after(table, began))
-        for table, as_stream in sources
-    )
+    return {
+        label: delta.count(table)
+        if as_stream or began is None
+        else delta.rows_changed(table, delta.first_after(table, began))
+        for label, (table, as_stream) in sources.items()
+    }
 
 
 def first_unread(offset: Mapping[str, Any]) -> int:
@@ -47,8 +60,8 @@ def first_unread(offset: Mapping[str, Any]) -> int:
     return int(offset["reservoirVersion"]) + (int(offset["index"]) >= 0)
 
 
-def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[_Read]:
-    """The Delta tables that a resource may read."""
+def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
+    """The Delta tables that a resource may read, by what they hold."""
     agent = plan.agent(ref.name) if ref.kind == "agent" else None
     from_the_start = agent is None or agent.input.start == "earliest"
     for edge in plan.edges:
@@ -57,15 +70,15 @@ def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[_Read]:
             continue
         topic, table, join = plan.topic(name), plan.table(name), plan.join(name)
         if kind == "topic" and topic is not None:
-            yield _Read(topic.delta_name, from_the_start)
+            yield edge.source, _Read(topic.delta_name, from_the_start)
         elif kind == "table" and table is not None:
-            yield _Read(table.delta_name, as_stream=False)
+            yield edge.source, _Read(table.delta_name, as_stream=False)
         elif kind == "join" and join is not None:
             # Whoever reads a join's result as rows reads another table than who reads its channel.
             if isinstance(join, TableTableJoinPlan) and agent is None:
-                yield _Read(join.result, as_stream=False)
+                yield edge.source, _Read(join.result, as_stream=False)
             else:
-                yield _Read(join.log, from_the_start)
+                yield edge.source, _Read(join.log, from_the_start)
 
 
 def _log_of(plan: Plan, ref: ResourceRef) -> str:

@@ -27,20 +27,21 @@ def _utc_now() -> datetime:
 
 @dataclass
 class _Sums:
-    """Sums by resource, and counters by name."""
+    """Sums by resource, and the counters of each."""
 
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
-    counters: Counter[str] = field(default_factory=Counter)
+    counters: dict[str, Counter[str]] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
         done = self.resources.setdefault(row["resource"], {**dict.fromkeys(_NAMES, 0), "last_batch": row["at"]})
         for name in _NAMES:
             done[name] += row[name]
         done["last_batch"] = max(done["last_batch"], row["at"])
-        self.counters.update(json.loads(row["counts"] or "{}"))
+        self.counters.setdefault(row["resource"], Counter()).update(json.loads(row["counts"] or "{}"))
 
     def copy(self) -> _Sums:
-        return _Sums({name: dict(done) for name, done in self.resources.items()}, Counter(self.counters))
+        counters = {name: Counter(counts) for name, counts in self.counters.items()}
+        return _Sums({name: dict(done) for name, done in self.resources.items()}, counters)
 
 
 @dataclass
@@ -67,7 +68,15 @@ class Totals:
     @property
     def metrics(self) -> list[Metric]:
         """All counters."""
-        return as_metrics(self._current().counters)
+        everything: Counter[str] = Counter()
+        for counts in self._current().counters.values():
+            everything.update(counts)
+        return as_metrics(everything)
+
+    @property
+    def metrics_by_resource(self) -> dict[str, list[Metric]]:
+        """The counters that each resource has counted."""
+        return {name: as_metrics(counts) for name, counts in self._current().counters.items()}
 
     def _current(self) -> _Sums:
         with self._lock:

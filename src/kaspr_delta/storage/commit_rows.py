@@ -1,9 +1,12 @@
-"""How many rows commits changed, by what a table's log on this machine's disk says of them. No row is read."""
+"""What commits did, by what a table's log on this machine's disk says of them. No row is read."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,43 @@ _METRICS = {
     "UPDATE": ("numUpdatedRows", "num_updated_rows"),
     "DELETE": ("numDeletedRows", "num_deleted_rows"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """A commit: its version, when and by which operation it was made, and how many rows it changed."""
+
+    version: int
+    at: datetime
+    operation: str
+    rows: int
+
+
+def commit_of(location: Path, version: int) -> CommitInfo | None:
+    """The commit of a version; None where it is gone from the log."""
+    file = location / "_delta_log" / f"{version:020}.json"
+    try:
+        lines = file.read_text().splitlines()
+        written = file.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    about = _about(map(json.loads, lines))
+    at = about["timestamp"] / 1_000 if "timestamp" in about else written
+    moment = datetime.fromtimestamp(at, timezone.utc)
+    return CommitInfo(version, moment, str(about.get("operation", "")), rows_of_commit(lines))
+
+
+def oldest_version(location: Path) -> int:
+    """The oldest version that a log can tell: its first commit, or else its oldest checkpoint with all that follow."""
+    log = location / "_delta_log"
+    commits = {int(file.stem) for file in log.glob("?" * 20 + ".json")}
+    if 0 in commits:
+        return 0
+    found = (_CHECKPOINT.match(file.name) for file in log.glob("*.checkpoint*"))
+    return min((int(name.group(1)) for name in found if name is not None), default=min(commits, default=0))
+
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 
 
 def rows_changed_after(location: Path, version: int) -> int | None:
@@ -35,10 +75,15 @@ def rows_changed_after(location: Path, version: int) -> int | None:
 def rows_of_commit(lines: Iterable[str]) -> int:
     """The rows that a commit, given as the lines of its file, wrote, changed or deleted."""
     actions = [json.loads(line) for line in lines]
-    about: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    about = _about(actions)
     metrics = about.get("operationMetrics") or {}
     counted = [metrics[name] for name in _METRICS.get(about.get("operation", ""), ()) if name in metrics]
     if counted:
         return sum(map(int, counted))
     added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
     return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+
+
+def _about(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a commit says of itself."""
+    return next((dict(action["commitInfo"]) for action in actions if "commitInfo" in action), {})

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Type, columns_of
-from kaspr_delta.storage.commit_rows import rows_changed_after
+from kaspr_delta.storage.commit_rows import CommitInfo, commit_of, oldest_version, rows_changed_after
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
 
@@ -65,11 +66,16 @@ class DeltaRs:
         return _head(self._location(table) / "_delta_log", commit.version) == commit
 
     def query(self, table: str, sql: str, version: int | None = None) -> Iterator[pa.RecordBatch]:
-        """What a SELECT over the table, called ``t`` in it, gives at a version; the newest by default."""
+        """What a SELECT over the table, called ``t`` in it, gives at a version; the newest by default.
+
+        With a version, ``now`` in it is the newest.
+        """
         opened = self._open(table, version)
         if opened is None:
             return
         query_builder = _deltalake().QueryBuilder().register("t", opened)
+        if version is not None:
+            query_builder = query_builder.register("now", self._open(table, None))
         for batch in query_builder.execute(sql):
             yield pa.record_batch(batch)
 
@@ -99,6 +105,40 @@ class DeltaRs:
     def rows_changed(self, table: str, first: int) -> int:
         """How many rows the commits from a version on wrote, changed and deleted, by what they say of themselves."""
         return rows_changed_after(self._location(table), first - 1) or 0
+
+    def columns(self, table: str, version: int | None = None) -> dict[str, str]:
+        """The columns of a table with their types, as Delta calls them; none where there is no table."""
+        opened = self._open(table, version)
+        if opened is None:
+            return {}
+        return {field.name: getattr(field.type, "type", str(field.type)) for field in opened.schema().fields}
+
+    def versions(self, table: str) -> range:
+        """The versions that can be opened, as far as the log reaches back; none where there is no table.
+
+        The files of an old one may be gone all the same, see ``is_whole``.
+        """
+        head = self.head(table)
+        if head is None:
+            return range(0)
+        return range(oldest_version(self._location(table)), head.version + 1)
+
+    def is_whole(self, table: str, version: int) -> bool:
+        """Whether all files of a version are still there: VACUUM removes those that are old and in use no longer."""
+        opened = self._open(table, version)
+        return opened is not None and all(Path(file).exists() for file in opened.file_uris())
+
+    def commit(self, table: str, version: int) -> CommitInfo | None:
+        """What the commit of a version says of itself; None where it is gone."""
+        return commit_of(self._location(table), version)
+
+    def newest_change(self, table: str) -> int | None:
+        """The newest version that changed rows, as far as the log reaches back."""
+        for version in reversed(self.versions(table)):
+            made = self.commit(table, version)
+            if made is not None and made.rows:
+                return version
+        return None
 
     def committed_at(self, table: str) -> float | None:
         """When the newest commit was made, in Unix seconds; None where there is no table."""
@@ -146,16 +186,44 @@ class DeltaRs:
         """Append rows in one commit; its version."""
         return self._write(table, rows, "append")
 
+    def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
+        """Append rows by the transactions they belong to, in one commit; how many rows were appended.
+
+        ``rows`` is asked while nobody else commits to the table. Those of a transaction that the table already has are
+        left out; columns that a row does not name are null. To a table that is not there nothing is appended.
+        """
+        deltalake = _deltalake()
+        with self.namespace.commit_lock(table):
+            opened = self._open(table, None)
+            if opened is None:
+                return 0
+            new = {name: part for name, part in rows().items() if opened.transaction_version(name) is None}
+            everything = [row for part in new.values() for row in part]
+            if new:
+                transactions = [deltalake.Transaction(name, 1) for name in new]
+                properties = deltalake.CommitProperties(app_transactions=transactions)
+                given = pa.Table.from_pylist(everything, pa.schema(opened.schema().to_arrow()))
+                deltalake.write_deltalake(
+                    opened, given, mode="append", commit_properties=properties, post_commithook_properties=_hooks()
+                )
+        return len(everything)
+
+    def delete(self, table: str, condition: str) -> None:
+        """Delete the rows for which a SQL condition holds, in one commit."""
+        with self.namespace.commit_lock(table):
+            opened = self._open(table, None)
+            if opened is not None:
+                opened.delete(condition, post_commithook_properties=_hooks())
+
     def replace(self, table: str, rows: pa.Table) -> int:
         """Put these rows in the place of all, in one commit; its version."""
         return self._write(table, rows, "overwrite")
 
     def _write(self, table: str, rows: pa.Table, mode: Any) -> int:
         deltalake = _deltalake()
-        hooks = deltalake.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
         with self.namespace.commit_lock(table):
             opened = deltalake.DeltaTable(str(self._location(table)))
-            deltalake.write_deltalake(opened, rows, mode=mode, post_commithook_properties=hooks)
+            deltalake.write_deltalake(opened, rows, mode=mode, post_commithook_properties=_hooks())
             return int(opened.version())
 
     def _open(self, table: str, version: int | None) -> DeltaTable | None:
@@ -194,6 +262,17 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def quoted(name: str) -> str:
+    """A column's name as it stands in the SQL of ``query``."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def moment_literal(moment: datetime) -> str:
+    """A time as it stands in the SQL of ``query`` and ``delete``, of the type that columns have."""
+    text = f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
 def _head(log: Path, version: int) -> Head | None:
     try:
         found = (log / f"{version:020}.json").stat()
@@ -208,6 +287,11 @@ def _tells_all(commit: Path) -> bool:
         return True
     files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
     return not any(file.get("deletionVector") and file.get("dataChange", True) for file in files)
+
+
+def _hooks() -> Any:
+    """What happens after a commit made here: checkpoints are written, and nothing is cleaned up."""
+    return _deltalake().PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
 def _deltalake() -> Any:

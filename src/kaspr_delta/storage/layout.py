@@ -71,7 +71,8 @@ TOPIC = Layout(
 # A join's log, which is its channel. One row per touched key whose emission or state changed; `kind` is `value`,
 # `tombstone` or `state` (nothing emitted); fk, left_hash, emitted and live are the state of the key from then on;
 # `stale`: its right row woke it, but its left row was no longer the one that subscribed.
-# Left and right are rows as JSON text, or of the types of typed tables.
+# Left and right are rows as JSON text, or of the types of typed tables. A record that a retry put there anew has no
+# checkpoint and no state: it is for the channel's readers alone.
 CHANNEL = Layout(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, fk STRING, left_hash STRING,"
     f" emitted STRING, live BOOLEAN, stale BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN, {BATCH}",

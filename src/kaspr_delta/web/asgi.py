@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import anyio
 from anyio import to_thread
@@ -19,12 +18,14 @@ from starlette.responses import Response
 
 from kaspr_delta.plan.paths import decoded
 from kaspr_delta.serde.json_lines import json_line
+from kaspr_delta.web.access import Access
 from kaspr_delta.web.answer import JSON, Answer, problem
 from kaspr_delta.web.open_api import document
-from kaspr_delta.web.pages import Pages
+from kaspr_delta.web.pages import RETRY, Pages
 from kaspr_delta.web.request import Request
 from kaspr_delta.web.served import Route, Served
 from kaspr_delta.web.view import View
+from kaspr_delta.web.visitor import Visitor, is_from_elsewhere
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -35,25 +36,7 @@ _AT_ONCE = 16
 # Seconds beyond its limit after which a view is not waited for, because its function waits outside Python.
 _PATIENCE = 2.0
 _BODY = 10 * 2**20
-_FORWARDED = ("x-forwarded-email", "x-forwarded-user", "x-forwarded-preferred-username")
-
-
-@dataclass(frozen=True)
-class Access:
-    """Who may ask. ``token``: what each request brings as a bearer token; empty: nothing.
-
-    ``behind_proxy``: a proxy that cannot be passed by tells who asks in headers, as on Databricks Apps.
-    """
-
-    token: str = field(default="", repr=False)
-    behind_proxy: bool = False
-
-    def admits(self, authorization: str | None) -> bool:
-        """Whether a request with this Authorization header may be answered."""
-        if not self.token:
-            return True
-        scheme, _, given = (authorization or "").partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.token.encode())
+_FORM = 10_000
 
 
 @dataclass
@@ -61,7 +44,7 @@ class WebApplication:
     """What a server such as uvicorn runs."""
 
     served: Served
-    access: Access = Access()
+    access: Access = field(default_factory=Access)
     pages: Pages | None = None
     most_bytes: int = _BODY
     _limits: dict[str, anyio.CapacityLimiter] = field(default_factory=dict, init=False)
@@ -95,15 +78,24 @@ class WebApplication:
             return problem(400, "the path is not UTF-8")
         if path == "/healthz":
             return Answer.of(200, (), {"ready": self.served.store.ready})
-        if not self.access.admits(http.headers.get("authorization")):
-            return problem(401, "a bearer token is needed", [("www-authenticate", "Bearer")])
-        system = self._system(path, str(http.scope.get("root_path", "")).rstrip("/"))
-        if system is not None and http.method in {"GET", "HEAD"}:
-            return await to_thread.run_sync(system)
-        if system is not None:
-            return problem(405, f"{path} is there to be read", [("allow", "GET, HEAD")])
+        page = self.pages is not None and (path in {"/", "/ui"} or path.startswith("/ui/"))
+        if not self.access.admits(http.headers.get("authorization"), page=page):
+            ways = 'Bearer, Basic realm="kaspr-delta"' if page else "Bearer"
+            return problem(401, "a bearer token is needed", [("www-authenticate", ways)])
+        answer = await self._of_server(http, path)
+        if answer is not None:
+            return answer
         found = self.served.site.route(path)
         return await self._of_view(http, *found) if found else problem(404, "no web view answers this path")
+
+    async def _of_server(self, http: HttpRequest, path: str) -> Answer | None:
+        """What the server itself answers, which is read, but for the one form of its pages."""
+        if self.pages is not None and path == RETRY and http.method == "POST":
+            return await self._retry(http, self.pages)
+        system = self._system(path, self._visitor(http))
+        if system is not None and http.method in {"GET", "HEAD"}:
+            return await to_thread.run_sync(system)
+        return None if system is None else problem(405, f"{path} is there to be read", [("allow", "GET, HEAD")])
 
     async def _of_view(self, http: HttpRequest, route: Route, parameters: dict[str, str]) -> Answer:
         methods = route.methods
@@ -113,19 +105,17 @@ class WebApplication:
             return problem(405, f"{route.path.text} answers {', '.join(allowed)}", [("allow", ", ".join(allowed))])
         if isinstance(view, str):
             return problem(503, view)
-        body = bytearray()
-        async for chunk in http.stream():
-            body += chunk
-            if len(body) > self.most_bytes:
-                return problem(413, f"the body has more than {self.most_bytes} bytes", [("connection", "close")])
+        body = await _body(http, self.most_bytes)
+        if isinstance(body, Answer):
+            return body
         request = Request(
             http.method,
             http.url.path,
             http.url.query,
             http.headers,
             parameters,
-            bytes(body),
-            self._user(http),
+            body,
+            self.access.user(http),
         )
         return await self._in_a_thread(view, request)
 
@@ -135,13 +125,30 @@ class WebApplication:
             return await to_thread.run_sync(view.answer, request, limiter=limit, abandon_on_cancel=True)
         return problem(504, f"{view.plan.ref} has not answered in time")
 
-    def _system(self, path: str, root: str) -> Callable[[], Answer] | None:
+    async def _retry(self, http: HttpRequest, pages: Pages) -> Answer:
+        if is_from_elsewhere(http):
+            return problem(403, "another site sends this form")
+        body = await _body(http, _FORM)
+        if isinstance(body, Answer):
+            return body
+        form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+        answer, sent = await to_thread.run_sync(pages.retry, self.served.site.plan, self._visitor(http), form)
+        for topic, records in sent.items():
+            self.served.metrics.sent(topic, records)
+        return answer
+
+    def _visitor(self, http: HttpRequest) -> Visitor:
+        root = str(http.scope.get("root_path", "")).rstrip("/")
+        user = self.access.user(http)
+        return Visitor(root, http.query_params, user, self.access.refusal(http, user))
+
+    def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
         """What the server itself answers at a path, if anything. A view may answer at ``/``; if none does, pages do."""
         pages, site = self.pages, self.served.site
         if pages is not None and path == "/" and site.route(path) is None:
-            return lambda: Answer(307, (("location", f"{root}/ui/"),), b"")
+            return lambda: Answer(307, (("location", f"{visitor.root}/ui/"),), b"")
         if pages is not None and (path == "/ui" or path.startswith("/ui/")):
-            return lambda: pages.page(site.plan, path, root) or problem(404, "there is no such page")
+            return lambda: pages.page(site.plan, path, visitor) or problem(404, "there is no such page")
         match path:
             case "/metrics":
                 return lambda: Answer(200, (("content-type", _PROMETHEUS),), self.served.metrics.text())
@@ -165,11 +172,6 @@ class WebApplication:
             **self.served.status().plain,
         }
 
-    def _user(self, http: HttpRequest) -> str | None:
-        if not self.access.behind_proxy:
-            return None
-        return next((http.headers[name] for name in _FORWARDED if name in http.headers), None)
-
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -181,6 +183,16 @@ async def _running(served: Served) -> AsyncIterator[None]:
         yield
     finally:
         await to_thread.run_sync(served.close)
+
+
+async def _body(http: HttpRequest, most: int) -> bytes | Answer:
+    """The body of a request, or what is answered where it has more bytes."""
+    body = bytearray()
+    async for chunk in http.stream():
+        body += chunk
+        if len(body) > most:
+            return problem(413, f"the body has more than {most} bytes", [("connection", "close")])
+    return bytes(body)
 
 
 def _path(scope: Scope) -> str:

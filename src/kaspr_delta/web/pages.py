@@ -1,9 +1,10 @@
-"""Pages for people: the topology, a page for each resource, dead letters. Made on the server, without JavaScript."""
+"""Pages for people: the topology, a page for each resource, dead letters. Made on the server."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,18 +12,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.dead_letters import DeadLetters
 from kaspr_delta.runtime.facts import LocalFacts
-from kaspr_delta.runtime.kubectl import age, yaml_text
+from kaspr_delta.runtime.kubectl import age
 from kaspr_delta.runtime.registry import Registry
-from kaspr_delta.runtime.standing import Standing, events_of, standings
-from kaspr_delta.storage.delta_rs import DeltaRs, literal
-from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
+from kaspr_delta.runtime.standing import Standing, standings
+from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.web.answer import Answer
+from kaspr_delta.web.cells import short_text
+from kaspr_delta.web.flows import brief, flows
+from kaspr_delta.web.letters_pages import LettersPages
 from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
+from kaspr_delta.web.resource_page import ResourcePage
+from kaspr_delta.web.visitor import Visitor
 
-# Rows of a sample, dead letters of a page, batches of a chart.
-_SAMPLE, _LETTERS, _BATCHES = 20, 200, 40
-_LONGEST = 300
+RETRY = "/ui/dead-letters/retry"
+"""Where the form that retries dead letters is sent."""
 
 Written = tuple[str, dict[str, Any]]
 """The name of a template, and what it is given."""
@@ -34,66 +39,86 @@ class Pages:
 
     delta: DeltaRs
     registry: Registry
+    _letters: LettersPages = field(init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
+    _policy: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        loader = PackageLoader("kaspr_delta.web")
         templates = Environment(
-            loader=PackageLoader("kaspr_delta.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+            loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        templates.filters["age"] = age
+        templates.filters |= {"age": age, "short": short_text, "brief": brief}
+        script, _, _ = loader.get_source(templates, "slider.js")
+        templates.globals["slider"] = script
+        # This script and no other; nobody may show these pages inside their own.
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = (
+            f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}';"
+            " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        )
         object.__setattr__(self, "_templates", templates)
+        object.__setattr__(self, "_policy", policy)
+        object.__setattr__(self, "_letters", LettersPages(self.delta))
 
-    def page(self, plan: Plan, path: str, root: str = "") -> Answer | None:
-        """The page at a path below ``/ui``; None where there is none. ``root`` is a proxy's prefix of all paths."""
+    def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer | None:
+        """The page at a path below ``/ui``; None where there is none."""
         found: Written | None = None
         match [part for part in path.removeprefix("/ui").split("/") if part]:
             case []:
-                found = self._overview(plan)
+                found = "overview.html", self._overview(plan)
             case ["dead-letters"]:
-                found = self._dead_letters()
+                found = "dead_letters.html", self._letters.all(plan, visitor)
+            case ["dead-letters", "retry"]:
+                asked = self._letters.asked(plan, visitor)
+                if asked is None:
+                    return self._message(plan, visitor, 404, "There is nothing to retry: perhaps it was done already.")
+                found = "retry.html", asked
             case [kind, name]:
-                found = self._resource(plan, ResourceRef(kind, name))
-        if found is None:
-            return None
-        template, values = found
-        text = self._templates.get_template(template).render(app=plan.application, up=f"{root}/", **values)
-        policy = "default-src 'none'; style-src 'unsafe-inline'"
-        headers = [("content-security-policy", policy), ("cache-control", "no-store")]
-        return Answer.of(200, headers, text, "text/html")
+                one = next((one for one in self._standings(plan) if one.ref == ResourceRef(kind, name)), None)
+                if one is not None:
+                    found = "resource.html", ResourcePage(self.delta, self.registry, plan).of(one, visitor)
+        return None if found is None else self._answer(plan, visitor, found)
 
-    def _overview(self, plan: Plan) -> Written:
-        everything = {str(one.ref): one for one in self._standings(plan)}
+    def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
+        """The answer to the form that retries dead letters, and how many records were put on which topic."""
+        try:
+            target, sent = self._letters.retry(plan, visitor, form)
+        except PermissionError as error:
+            return self._message(plan, visitor, 403, str(error)), {}
+        return Answer(303, (("location", f"{visitor.root}/{target}"),), b""), sent
+
+    def _message(self, plan: Plan, visitor: Visitor, status: int, text: str) -> Answer:
+        return self._answer(plan, visitor, ("message.html", {"title": "not done", "text": text}), status)
+
+    def _answer(self, plan: Plan, visitor: Visitor, written: Written, status: int = 200) -> Answer:
+        template, values = written
+        known = {"app": plan.application, "up": f"{visitor.root}/", "user": visitor.user}
+        text = self._templates.get_template(template).render(**known, **values)
+        headers = [
+            ("content-security-policy", self._policy),
+            ("cache-control", "no-store"),
+            ("referrer-policy", "same-origin"),
+        ]
+        return Answer.of(status, headers, text, "text/html")
+
+    def _overview(self, plan: Plan) -> dict[str, Any]:
+        facts = LocalFacts(self.delta, plan)
+        everything = {str(one.ref): one for one in standings(self.registry.documents(), plan, facts)}
+        letters: dict[str, int] = {}
+        for (resource, _), count in DeadLetters(self.delta, plan).counts().items():
+            letters[resource] = letters.get(resource, 0) + count
         drawn = picture(plan)
-        return "overview.html", {
+        flowing = flows(self.delta, plan, facts, (line.edge for line in drawn.lines))
+        return {
             "title": "",
             "picture": drawn,
             "box": (WIDTH, HEIGHT),
             "rows": {box.label: self._rows_of(box.label, plan, everything) for box in drawn.boxes},
-            "letters": {label: one.done.get("dead_letters", 0) for label, one in everything.items()},
+            "letters": letters,
+            "flows": flowing,
             "resources": [one for one in everything.values() if one.ref.kind != "app"],
         }
-
-    def _resource(self, plan: Plan, ref: ResourceRef) -> Written | None:
-        one = next((one for one in self._standings(plan) if one.ref == ref), None)
-        if one is None:
-            return None
-        batches = list(self._batches(ref))
-        return "resource.html", {
-            "title": str(ref),
-            "one": one,
-            "spec": yaml_text(one.resource["spec"]) if one.resource.get("spec") else "",
-            "events": events_of(self.registry.events(), one.document),
-            "batches": batches,
-            "longest": max((batch["seconds"] for batch in batches), default=0) or 1,
-            "sample": self._sample(one),
-        }
-
-    def _dead_letters(self) -> Written:
-        newest = f"SELECT * FROM t ORDER BY at DESC LIMIT {_LETTERS}"  # noqa: S608
-        letters = [
-            {name: _short(value) for name, value in row.items()} for row in self.delta.rows(DEAD_LETTERS, newest)
-        ]
-        return "dead_letters.html", {"title": "dead letters", "letters": letters, "most": _LETTERS}
 
     def _standings(self, plan: Plan) -> Iterator[Standing]:
         return standings(self.registry.documents(), plan, LocalFacts(self.delta, plan))
@@ -104,30 +129,3 @@ class Pages:
         if topic is not None:
             return self.delta.count(topic.delta_name)
         return everything[label].rows if label in everything else None
-
-    def _batches(self, ref: ResourceRef) -> Iterator[dict[str, Any]]:
-        """The last batches of a resource, the oldest first."""
-        columns = '"at", "rows_in", "rows_out", "dead_letters", "seconds"'
-        where = f"resource = {literal(str(ref))}"
-        newest = f'SELECT {columns} FROM t WHERE {where} ORDER BY "at" DESC LIMIT {_BATCHES}'  # noqa: S608
-        yield from reversed(self.delta.rows(PROGRESS, newest))
-
-    def _sample(self, one: Standing) -> list[dict[str, str]]:
-        """Some rows of what a resource keeps, as text."""
-        if one.keeps is None:
-            return []
-        found = self.delta.rows(one.keeps, f"SELECT * FROM t LIMIT {_SAMPLE}")  # noqa: S608
-        shown = ("key", "value", "left", "right", "window_start", "timestamp")
-        return [{name: _short(row[name]) for name in shown if name in row} for row in found]
-
-
-def _short(value: Any) -> str:
-    match value:
-        case None:
-            return ""
-        case bytes():
-            value = value.decode("utf-8", "replace")
-        case dict() | list():
-            value = json.dumps(value, default=str)
-    text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from statistics import mean
 
 import networkx as nx
@@ -12,8 +12,13 @@ import networkx as nx
 from kaspr_delta.plan.application_plan import Edge, Plan
 from kaspr_delta.plan.definition import TaskPlan, WebViewPlan, sends_of
 
-WIDTH, HEIGHT = 190, 46
-_ACROSS, _DOWN, _MARGIN = 250, 70, 16
+WIDTH, HEIGHT = 200, 48
+# Between two columns there is room for what stands above and below a line.
+_ACROSS, _DOWN, _MARGIN = 274, 78, 16
+# The room that these texts take.
+TEXT_WIDTH, TEXT_HEIGHT = 44, 18
+# Where beside a line they may stand, in parts of its way: the first place that is free.
+_PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +42,9 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """That one box feeds another one: a curve, in SVG's words, and where its middle is."""
+    """That one box feeds another one: a curve, in SVG's words, and the middle of the texts beside it."""
 
-    source: str
-    target: str
+    edge: Edge
     path: str
     x: int
     y: int
@@ -65,7 +69,7 @@ def picture(plan: Plan) -> Picture:
         for column, labels in enumerate(columns)
         for row, label in enumerate(labels)
     }
-    lines = tuple(_line(boxes[edge.source], boxes[edge.target]) for edge in edges)
+    lines = tuple(_lines(edges, boxes))
     width = 2 * _MARGIN + max(0, len(columns) - 1) * _ACROSS + WIDTH
     height = 2 * _MARGIN + max(0, max(map(len, columns), default=1) - 1) * _DOWN + HEIGHT
     return Picture(tuple(boxes.values()), lines, width, height)
@@ -97,6 +101,10 @@ def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
         for place, label in enumerate(members):  # a loop is unrolled
             column[label] = start + place
         first[part] = start + len(members)
+    for label in graph:  # what nothing feeds stands where it is needed, so that its lines are short
+        fed = [column[after] for after in graph.successors(label)]
+        if fed and not any(graph.predecessors(label)):
+            column[label] = min(fed) - 1
     rows: dict[str, float] = {}
     columns: defaultdict[int, list[str]] = defaultdict(list)
     for label in sorted(column, key=lambda label: (column[label], label)):
@@ -112,9 +120,64 @@ def _height_of_feeders(graph: nx.DiGraph[str], label: str, rows: Mapping[str, fl
     return mean([rows[before] for before in graph.predecessors(label) if before in rows] or [0.0])
 
 
-def _line(source: Box, target: Box) -> Line:
-    x1, y1 = source.x + WIDTH, source.y + HEIGHT // 2
-    x2, y2 = target.x, target.y + HEIGHT // 2
-    bend = 40 if x2 > x1 else 90
-    path = f"M{x1},{y1} C{x1 + bend},{y1} {x2 - bend},{y2} {x2},{y2}"
-    return Line(source.label, target.label, path, (x1 + x2) // 2, (y1 + y2) // 2 - 4)
+def _lines(edges: Iterable[Edge], boxes: Mapping[str, Box]) -> Iterator[Line]:
+    """Lines whose texts do not cover one another."""
+    taken: list[Line] = []
+    for edge in edges:
+        curve = _Curve.between(boxes[edge.source], boxes[edge.target])
+        places = [Line(edge, curve.path, *curve.at(part)) for part in curve.places]
+        free = (line for line in places if not any(_covers(line, other) for other in taken))
+        line = next(free, places[0])
+        while any(_covers(line, other) for other in taken):
+            line = replace(line, y=line.y + 1)
+        taken.append(line)
+        yield line
+
+
+def _covers(one: Line, other: Line) -> bool:
+    return abs(one.x - other.x) < TEXT_WIDTH and abs(one.y - other.y) < TEXT_HEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class _Curve:
+    """A cubic Bezier curve that begins and ends level."""
+
+    x1: int
+    y1: int
+    x2: int
+    y2: int
+
+    @classmethod
+    def between(cls, source: Box, target: Box) -> _Curve:
+        """From the right of one box to the left of another."""
+        return cls(source.x + WIDTH, source.y + HEIGHT // 2, target.x, target.y + HEIGHT // 2)
+
+    @property
+    def bend(self) -> int:
+        return 40 if self.x2 > self.x1 else 90
+
+    @property
+    def path(self) -> str:
+        """In SVG's words."""
+        x1, y1, x2, y2 = self.x1, self.y1, self.x2, self.y2
+        return f"M{x1},{y1} C{x1 + self.bend},{y1} {x2 - self.bend},{y2} {x2},{y2}"
+
+    @property
+    def places(self) -> Iterator[float]:
+        """Where texts may stand. Those of a long line stand before the boxes that it passes behind."""
+        gap = _ACROSS - WIDTH
+        width = self.x2 - self.x1
+        end = (
+            1.0
+            if width <= gap
+            else next(part / 100 for part in range(1, 101) if self.at(part / 100)[0] > self.x1 + gap)
+        )
+        return (part * end for part in _PLACES)
+
+    def at(self, part: float) -> tuple[int, int]:
+        """The point after some part of the way."""
+        rest, x1, x2 = 1 - part, self.x1, self.x2
+        weights = rest**3, 3 * rest**2 * part, 3 * rest * part**2, part**3
+        xs, ys = (x1, x1 + self.bend, x2 - self.bend, x2), (self.y1, self.y1, self.y2, self.y2)
+        x, y = (sum(weight * value for weight, value in zip(weights, of, strict=True)) for of in (xs, ys))
+        return round(x), round(y)

@@ -88,8 +88,9 @@ class Served:
         return Status.summed(self.site.plan, *self.store.done())
 
     def key_counts(self) -> dict[str, int]:
-        """How many rows each table has."""
-        return {table.name: self.store.count(table.delta_name) for table in self.site.plan.tables}
+        """How many rows each table has, but for those of others."""
+        tables = (table for table in self.site.plan.tables if not table.is_foreign)
+        return {table.name: self.store.count(table.delta_name) for table in tables}
 
     def _follow(self) -> None:
         while not self._stop.wait(self.store.look):

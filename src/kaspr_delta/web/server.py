@@ -41,7 +41,8 @@ def web_application(
     without the packages of the extra ``serve``, UsageError where a SQL warehouse is missing, and NotFoundError.
     """
     try:
-        from kaspr_delta.web.asgi import Access, WebApplication
+        from kaspr_delta.web.access import Access
+        from kaspr_delta.web.asgi import WebApplication
         from kaspr_delta.web.pages import Pages
         from kaspr_delta.web.served import Served
         from kaspr_delta.web.store import LocalStore

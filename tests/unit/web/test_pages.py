@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
+from kaspr_delta.storage.delta_rs import arrow_schema
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables
-from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
+from kaspr_delta.web.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH, picture
 from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view
 
 NOW = datetime.now(timezone.utc)
@@ -90,6 +94,140 @@ def test_dead_letters_tell_why(orders: Shop) -> None:
         assert "/ui/agent/ingest-orders" in Tags(text).links
 
 
+def retry_form(shop: Shop, **headers: str) -> dict[str, str]:
+    """The fields of the form that asks before the one letter there is is retried."""
+    (link,) = {
+        link for link in Tags(shop.client.get("/ui/dead-letters", headers=headers).text).links if "letter=" in link
+    }
+    page = shop.client.get(link, headers=headers).text
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page))
+
+
+def on_topic(shop: Shop) -> list[bytes]:
+    return [row["value"] for row in shop.delta.rows("topic__raw_orders", "SELECT value FROM t ORDER BY seq")]
+
+
+@pytest.fixture
+def failed(orders: Shop) -> Shop:
+    """The record of the letter is on its topic."""
+    orders.delta.ensure("topic__raw_orders", TOPIC)
+    record = {"key": b"k", "value": EVIL.encode(), "timestamp": NOW, "partition": 0, "seq": 0}
+    orders.delta.append("topic__raw_orders", pa.Table.from_pylist([record], arrow_schema(TOPIC.columns)))
+    return orders
+
+
+def test_a_dead_letter_is_retried_by_the_form_of_its_page_alone(failed: Shop) -> None:
+    with served(failed) as shop:
+        form = retry_form(shop)
+        for wrong in ({}, {**form, "seal": ""}, {**form, "seal": "é"}, {**form, "letter": ""}):
+            refused = shop.client.post("/ui/dead-letters/retry", data=wrong)
+            assert (refused.status_code, on_topic(shop)) == (403, [EVIL.encode()])
+            assert "not from a page of this server" in refused.text
+        elsewhere = shop.client.post("/ui/dead-letters/retry", data=form, headers={"sec-fetch-site": "cross-site"})
+        assert elsewhere.status_code == 403
+        assert shop.client.post("/ui/dead-letters/retry", content=b"x" * 20_000).status_code == 413
+        done = shop.client.post("/ui/dead-letters/retry", data=form)
+        assert (done.status_code, done.headers["location"]) == (303, "/ui/dead-letters?sent=1&lost=0")
+        assert on_topic(shop) == [EVIL.encode()] * 2
+        assert "1 record sent once more" in shop.client.get(done.headers["location"]).text
+        assert "None: all that came in" in shop.client.get("/ui/dead-letters").text
+        assert shop.client.post("/ui/dead-letters/retry", data=form).status_code == 303
+        assert on_topic(shop) == [EVIL.encode()] * 2
+        assert 'topic="topic.raw-orders"' in shop.client.get("/metrics").text
+        told = shop.client.get("/ui/agent/ingest-orders").text
+        assert "1 dead letter put on topic `raw-orders` again" in told
+        assert shop.client.get("/ui/dead-letters/retry?resource=agent/ingest-orders&letter=x").status_code == 404
+
+
+def test_who_reaches_the_server_under_another_name_may_change_nothing(failed: Shop) -> None:
+    with served(failed) as shop:
+        for headers in ({"host": "evil.example"}, {"x-forwarded-for": "10.0.0.1"}):
+            page = shop.client.get("/ui/dead-letters", headers=headers).text
+            assert "Nothing can be changed from here" in page
+            assert "Retry…" not in page
+            refused = shop.client.post("/ui/dead-letters/retry", data=retry_form(shop), headers=headers)
+            assert (refused.status_code, on_topic(shop)) == (403, [EVIL.encode()])
+
+
+def test_behind_a_proxy_only_who_is_named_may_retry_and_is_told_of(failed: Shop) -> None:
+    with served(failed, behind_proxy=True) as shop:
+        ann, bob = ({"x-forwarded-email": f"{name}@example.org"} for name in ("ann", "bob"))
+        assert "does not tell who asks" in shop.client.get("/ui/dead-letters").text
+        form = retry_form(shop, **ann)
+        for headers in ({}, bob):
+            assert shop.client.post("/ui/dead-letters/retry", data=form, headers=headers).status_code == 403
+        assert shop.client.post("/ui/dead-letters/retry", data=form, headers=ann).status_code == 303
+        assert "as ann@example.org asked" in shop.client.get("/ui/agent/ingest-orders", headers=ann).text
+
+
+def test_the_token_is_a_password_for_pages_and_for_nothing_else(failed: Shop) -> None:
+    secret = "-".join("abc")
+    with served(failed, token=secret) as shop:
+        asked = shop.client.get("/ui/")
+        assert asked.headers["www-authenticate"] == 'Bearer, Basic realm="kaspr-delta"'
+        assert shop.client.get("/ui/", auth=("anybody", secret)).status_code == 200
+        assert shop.client.get("/ui/", auth=("anybody", "wrong")).status_code == 401
+        assert shop.client.get("/ui/", headers={"authorization": "Basic ???"}).status_code == 401
+        assert shop.client.get("/status/", auth=("anybody", secret)).status_code == 401
+        assert shop.client.post("/ui/dead-letters/retry", data={}).status_code == 401
+
+
+def test_a_resource_shows_what_its_last_change_did_and_what_it_was(orders: Shop) -> None:
+    rows = orders.delta.rows("orders")
+    orders.delta.delete("orders", "key = '\"O2\"'")
+    orders.delta.append("orders", pa.Table.from_pylist([{**rows[0], "key": '"O3"'}], rows_schema(orders)))
+    with served(orders) as shop:
+        page = shop.client.get("/ui/table/orders").text
+        assert re.search(r'<td class="line">after<td class="line">new\s*<td class="text">&#34;O3&#34;', page)
+        assert "All rows at version" not in page
+        then = shop.client.get("/ui/table/orders?version=1").text
+        since = then[then.index("What has changed since") : then.index("All rows at version 1")]
+        assert re.search(r"then<td[^>]*>was not there", since)
+        assert re.search(r"now<td[^>]*>is not there", since)
+        assert "&#34;O1&#34;" not in since
+        assert "&#34;O1&#34;" in then[then.index("All rows at version 1") :]
+        one = shop.client.get("/ui/table/orders?version=1&key=O2").text
+        assert "1 row." in one
+        assert "&#34;O3&#34;" not in one[one.index("What has changed since") : one.index("Spec")]
+        for odd in ("-1", "99999999999999999999", "x", "0", "7"):
+            assert shop.client.get(f"/ui/table/orders?version={odd}").status_code == 200, odd
+        assert "No rows with this key" in shop.client.get("/ui/table/orders?key=%27%22%5C").text
+
+
+def rows_schema(shop: Shop) -> pa.Schema:
+    return arrow_schema(table_layout(plan_of(shop, "orders")).columns)
+
+
+def test_of_a_version_whose_files_are_gone_that_is_told(orders: Shop) -> None:
+    location = orders.delta.namespace.location("orders")
+    assert location is not None
+    orders.delta.delete("orders", "key = '\"O2\"'")
+    old = {Path(file).name for file in deltalake.DeltaTable(str(location), version=1).file_uris()}
+    for name in old:
+        (location / name).unlink()
+    with served(orders) as shop:
+        assert "VACUUM has removed them" in shop.client.get("/ui/table/orders?version=1").text
+        assert shop.client.get("/ui/table/orders").status_code == 200
+
+
+def test_the_lines_of_the_topology_tell_rows_lag_and_failures(failed: Shop) -> None:
+    failed.delta.append("topic__raw_orders", failed_record(2))
+    with served(failed) as shop:
+        page = shop.client.get("/ui/").text
+        assert (
+            "topic/raw-orders feeds agent/ingest-orders: 0 rows or records, 3 still to be read, 1 dead letters" in page
+        )
+        assert re.search(r'class="feeds failed"', page)
+        assert ">lag 3</text>" in page
+        assert ">1 failed</text>" in page
+        assert re.search(r"topic/raw-orders<td>agent/ingest-orders<td[^>]*>0<td[^>]*>3<td[^>]*>1</tr>", page)
+
+
+def failed_record(count: int) -> pa.Table:
+    rows = [{"key": b"k", "value": b"v", "partition": 0, "seq": number} for number in range(count)]
+    return pa.Table.from_pylist(rows, arrow_schema(TOPIC.columns))
+
+
 def test_pages_are_read_only_need_the_token_and_know_their_prefix(serving: Serving) -> None:
     secret = "-".join("abc")
     with serving(manifest("KasprTable", "t", "name: t"), token=secret, root_path="/apps/x") as shop:
@@ -98,6 +236,22 @@ def test_pages_are_read_only_need_the_token_and_know_their_prefix(serving: Servi
         assert "/apps/x/ui/table/t" in Tags(shop.client.get("/ui/", headers=bearer).text).links
         assert shop.client.post("/ui/", headers=bearer).status_code == 405
         assert shop.client.get("/", headers=bearer).headers["location"] == "/apps/x/ui/"
+
+
+def test_tables_of_others_and_typed_ones_have_pages_too(serving: Serving) -> None:
+    """What is in a catalog is not on this machine: nobody counts it here."""
+    elsewhere = manifest("KasprTable", "elsewhere", "source: {table: main.sales.products, key: [id]}")
+    typed = manifest("KasprTable", "typed", "schema: 'id STRING, zip INT'\nkey: id")
+    join = manifest("KasprJoin", "both", "leftTable: typed\nrightTable: elsewhere\ncolumn: zip\ntype: left")
+    with serving(elsewhere, typed, join) as shop:
+        plan = plan_of(shop, "typed")
+        shop.make(plan)
+        rows = [{"id": "x", "zip": 7}]
+        shop.delta.append("typed", pa.Table.from_pylist(rows, arrow_schema(table_layout(plan).columns)))
+        for path in ("/ui/", "/ui/table/elsewhere", "/ui/join/both", "/metrics", "/status/"):
+            assert shop.client.get(path).status_code == 200, path
+        page = shop.client.get("/ui/table/typed?version=0&key=x").text
+        assert re.search(r"was not there.*now.*x.*7", page, re.DOTALL)
 
 
 def test_a_view_may_answer_at_the_root(serving: Serving) -> None:
@@ -112,6 +266,8 @@ def test_no_box_lies_on_another_and_what_feeds_stands_left(bundle: str) -> None:
     places = {(box.x, box.y) for box in drawn.boxes}
     assert len(places) == len(drawn.boxes)
     by_label = {box.label: box for box in drawn.boxes}
-    assert all(by_label[line.source].x < by_label[line.target].x for line in drawn.lines)
+    assert all(by_label[line.edge.source].x < by_label[line.edge.target].x for line in drawn.lines)
+    for one, other in combinations(drawn.lines, 2):
+        assert abs(one.x - other.x) >= TEXT_WIDTH or abs(one.y - other.y) >= TEXT_HEIGHT, (one.edge, other.edge)
     assert max(box.x for box in drawn.boxes) + WIDTH < drawn.width
     assert max(box.y for box in drawn.boxes) + HEIGHT < drawn.height

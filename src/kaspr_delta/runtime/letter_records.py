@@ -1,0 +1,102 @@
+"""The records that dead letters tell of, as they are on their topics and channels."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde import json_text
+from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
+
+if TYPE_CHECKING:
+    from kaspr_delta.runtime.dead_letters import Letter
+
+_RECORD = ("key", "value", "headers", "timestamp", "partition")
+# Put on a channel anew, these belong to no batch of the join: its state does not know them.
+_EMISSION = ("key", "kind", "left", "right", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A topic or channel that a letter's record came from; ``table`` holds its records.
+
+    ``label`` is what feeds its readers in the plan. Of a channel ``is_state`` tells that its join keeps a result, of
+    which each record is the newest state of its key.
+    """
+
+    kind: Literal["topic", "channel"]
+    name: str
+    table: str
+    label: str
+    is_state: bool = False
+
+
+def records_of(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
+    """The record of a letter, once for each copy, as columns of its origin's table; none where it is not there."""
+    return (_on_channel if origin.kind == "channel" else _on_topic)(delta, origin, letter)
+
+
+def _on_topic(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
+    """The record of a letter as it is on its topic, once for each copy; none where it is gone.
+
+    A letter holds text for people; the topic has the bytes, the headers and the partition.
+    """
+    at = "timestamp IS NULL" if letter.timestamp is None else f"timestamp = {moment_literal(letter.timestamp)}"
+    columns = ", ".join(f'"{name}"' for name in _RECORD)
+    rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {at}")  # noqa: S608
+    for row in rows:
+        if letter.key in _spellings(row["key"]) and letter.value in _spellings(row["value"]):
+            return [row] * letter.copies
+    return []
+
+
+def _on_channel(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
+    """The record of a letter as it is on its channel, once for each copy.
+
+    None where a newer one of its key came since and the channel tells states: the older would come last.
+    """
+    columns = ", ".join(f'"{name}"' for name in _EMISSION)
+    where = f"key = {literal(letter.key or '')} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
+    order = "checkpoint DESC, batch DESC, seq DESC"
+    rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {where} ORDER BY {order}")  # noqa: S608
+    for row in rows[:1] if origin.is_state else rows:
+        if _is_told(row, letter.value) and row["timestamp"] == letter.timestamp:
+            return [row] * letter.copies
+    return []
+
+
+def _spellings(data: bytes | None) -> Iterator[str | None]:
+    """How a letter may show bytes: as they are, as canonical JSON text, or, raw ones of joins, as base64."""
+    if data is None:
+        yield None
+        return
+    yield data.decode("utf-8", "replace")
+    yield base64.b64encode(data).decode()
+    try:
+        parsed = json_text.parse(data)
+        yield json_text.value_text(parsed)
+        yield json_text.canonical_key(parsed)
+    except (SerializationError, UnicodeDecodeError):
+        return
+
+
+def _joined(row: Mapping[str, Any]) -> Any:
+    """What a reader of a channel is given; None of a tombstone."""
+    return {"left": row["left"], "right": row["right"]} if row["kind"] == "value" else None
+
+
+def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
+    """Whether a letter's value is this record. One of typed tables is told by its time and kind alone."""
+    typed = any(isinstance(row[side], dict) for side in ("left", "right"))
+    return bool((value is not None) == (row["kind"] == "value") if typed else _joined(row) == _parsed(value))
+
+
+def _parsed(value: str | None) -> Any:
+    try:
+        return None if value is None else json.loads(value)
+    except ValueError:
+        return value

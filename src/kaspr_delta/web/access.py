@@ -1,0 +1,58 @@
+"""Who may ask, and who may change something."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from dataclasses import dataclass, field
+
+from starlette.requests import Request as HttpRequest
+
+from kaspr_delta.web.visitor import NEED_A_USER, NEED_AN_IDENTITY, is_this_machine
+
+_FORWARDED = ("x-forwarded-email", "x-forwarded-user", "x-forwarded-preferred-username")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may ask. ``token``: what each request brings as a bearer token; empty: nothing.
+
+    ``behind_proxy``: a proxy that cannot be passed by tells who asks in headers, as on Databricks Apps.
+    """
+
+    token: str = field(default="", repr=False)
+    behind_proxy: bool = False
+
+    def admits(self, authorization: str | None, *, page: bool = False) -> bool:
+        """Whether a request with this Authorization header may be answered.
+
+        For a page the token may also be a password, with any name: browsers can ask for that and for nothing else.
+        """
+        if not self.token:
+            return True
+        scheme, _, given = (authorization or "").partition(" ")
+        if page and scheme.lower() == "basic":
+            given = _password(given)
+        elif scheme.lower() != "bearer":
+            return False
+        return hmac.compare_digest(given.strip().encode(), self.token.encode())
+
+    def user(self, http: HttpRequest) -> str | None:
+        """Who asks, as a proxy tells that is trusted."""
+        if not self.behind_proxy:
+            return None
+        return next((http.headers[name] for name in _FORWARDED if name in http.headers), None)
+
+    def refusal(self, http: HttpRequest, user: str | None) -> str:
+        """Why somebody whose request may be answered can change nothing by a page; empty: they can."""
+        if self.behind_proxy:
+            return "" if user is not None else NEED_A_USER
+        return "" if self.token or is_this_machine(http) else NEED_AN_IDENTITY
+
+
+def _password(given: str) -> str:
+    """The password of HTTP's Basic authentication; nothing where that cannot be read."""
+    try:
+        return base64.b64decode(given, validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""

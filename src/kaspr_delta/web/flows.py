@@ -1,0 +1,131 @@
+"""What flows along the lines of the topology: rows and records so far, those still to be read, and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kaspr_delta.engine.counters import Metric
+from kaspr_delta.plan.application_plan import Edge, Plan
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.join_plans import TableTableJoinPlan
+from kaspr_delta.runtime.dead_letters import DeadLetters
+from kaspr_delta.runtime.facts import LocalFacts
+from kaspr_delta.runtime.lag import lags_of
+from kaspr_delta.storage.delta_rs import DeltaRs
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One line. ``rows``: records that were read or sent, keys that were written, or the rows of what is joined.
+
+    None: nobody counts them. ``lag``: how many the target has yet to read; None where it reads nothing.
+    """
+
+    rows: int | None
+    lag: int | None
+    letters: int
+
+    @property
+    def above(self) -> str:
+        """What stands above the line; numbers are short."""
+        return "" if self.rows is None else brief(self.rows)
+
+    @property
+    def below(self) -> tuple[str, ...]:
+        """What stands below the line, if there is something to worry about."""
+        return (
+            *([f"lag {brief(self.lag)}"] if self.lag else []),
+            *([f"{brief(self.letters)} failed"] if self.letters else []),
+        )
+
+    @property
+    def words(self) -> str:
+        """The same for who reads or hears it."""
+        told = [] if self.rows is None else [f"{self.rows:,} rows or records"]
+        told += [] if self.lag is None else [f"{self.lag:,} still to be read"]
+        told += [f"{self.letters:,} dead letters"] if self.letters else []
+        return ", ".join(told)
+
+
+def flows(delta: DeltaRs, plan: Plan, facts: LocalFacts, edges: Iterable[Edge]) -> dict[Edge, Flow]:
+    """What flows along each line."""
+    edges = list(edges)
+    runs = set(plan.runs) - {ref for ref, _ in plan.waiting}
+    lags = {ref: lags_of(delta, plan, ref) for ref in runs if ref.kind != "task"}
+    counted = facts.totals.metrics_by_resource
+    letters = DeadLetters(delta, plan).counts()
+    return {
+        edge: Flow(
+            _rows(delta, plan, edge, counted),
+            lags.get(_ref(edge.target), {}).get(edge.source),
+            sum(letters.get((edge.target, name), 0) for name in names_of(plan, edge)),
+        )
+        for edge in edges
+    }
+
+
+def names_of(plan: Plan, edge: Edge) -> set[str]:
+    """How dead letters and counters may call the source of an edge."""
+    kind, _, name = edge.source.partition("/")
+    join, table = plan.join(name), plan.table(name)
+    names = {name}
+    if kind == "join" and join is not None:
+        names.add(join.channel)
+    if kind == "table" and table is not None:
+        names.add(table.changelog)
+    target = plan.join(_ref(edge.target).name)
+    if isinstance(target, TableTableJoinPlan) and target.left == name:
+        names.add(f"{target.left},{target.right}")  # of two tables the letters do not tell which
+    return names
+
+
+def brief(number: int) -> str:
+    """A number in few characters.
+
+    >>> brief(940), brief(12_400), brief(3_000_000)
+    ('940', '12.4k', '3M')
+    """
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**4)):
+        if number >= size:
+            scale = 10**3 if unit == "k" else size
+            return f"{number / scale:.1f}".removesuffix(".0") + unit
+    return str(number)
+
+
+def _rows(delta: DeltaRs, plan: Plan, edge: Edge, counted: Mapping[str, list[Metric]]) -> int | None:
+    source, target = _ref(edge.source), _ref(edge.target)
+    if target.kind == "agent":
+        names = names_of(plan, edge)
+        return _sum(counted, edge.target, "messages_received_per_topic", topic=names)
+    if source.kind in {"agent", "task"} and target.kind == "topic":
+        return _sum(counted, edge.source, "topic_messages_sent", topic={target.name})
+    if source.kind in {"agent", "task"} and target.kind == "table":
+        return _sum(counted, edge.source, "table_operations", table={target.name}, operation=_WRITTEN)
+    table = _table_of(plan, source) if target.kind in {"join", "table"} else None
+    return None if table is None or delta.namespace.location(table) is None else delta.count(table)
+
+
+def _table_of(plan: Plan, source: ResourceRef) -> str | None:
+    """The Delta table of what a join or a made table reads."""
+    join, topic, table = plan.join(source.name), plan.topic(source.name), plan.table(source.name)
+    if source.kind == "join" and join is not None:
+        return join.result if isinstance(join, TableTableJoinPlan) else join.log
+    found = topic if source.kind == "topic" else table
+    return None if found is None else found.delta_name
+
+
+_WRITTEN = {"keys_updated", "keys_deleted"}
+
+
+def _sum(counted: Mapping[str, list[Metric]], resource: str, metric: str, **wanted: set[str]) -> int:
+    return sum(
+        one.value
+        for one in counted.get(resource, ())
+        if one.name == metric and all(one.labels.get(label) in names for label, names in wanted.items())
+    )
+
+
+def _ref(label: str) -> ResourceRef:
+    kind, _, name = label.partition("/")
+    return ResourceRef(kind, name)

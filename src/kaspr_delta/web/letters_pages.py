@@ -1,0 +1,121 @@
+"""The pages of dead letters: which there are, and asking once more before their records go onto their topics again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.runtime.dead_letters import DeadLetters, Letter
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.web.cells import short_text
+from kaspr_delta.web.visitor import Seals, Visitor
+
+# Letters of a page.
+_MOST = 200
+# Letters that one form retries.
+_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class LettersPages:
+    """What the templates of dead letters are given."""
+
+    delta: DeltaRs
+    seals: Seals = field(default_factory=Seals)
+
+    def all(self, plan: Plan, visitor: Visitor) -> dict[str, Any]:
+        """The newest letters, of one resource or of all, each with the way to retry it or why there is none."""
+        letters = DeadLetters(self.delta, plan)
+        resource = visitor.query.get("resource") or None
+        counts: dict[str, int] = {}
+        for (name, _), count in letters.counts().items():
+            counts[name] = counts.get(name, 0) + count
+        return {
+            "title": "dead letters",
+            "letters": [self._row(letters, one) for one in letters.newest(_MOST, resource)],
+            "most": _MOST,
+            "counts": dict(sorted(counts.items())),
+            "chosen": resource,
+            "all": _asking(resource=resource) if resource else "",
+            "refused": visitor.refused,
+            "done": _done(visitor.query),
+        }
+
+    def asked(self, plan: Plan, visitor: Visitor) -> dict[str, Any] | None:
+        """What is asked before something is retried; None where there is no such letter."""
+        chosen = self._chosen(plan, visitor.query)
+        letters = DeadLetters(self.delta, plan)
+        can = [one for one in chosen if letters.origin_of(one) is not None]
+        if not can:
+            return None
+        resource, letter = can[0].resource, visitor.query.get("letter", "")
+        return {
+            "title": "retry",
+            "resource": resource,
+            "letter": letter,
+            "count": sum(one.copies for one in can),
+            "others": sum(one.copies for one in chosen) - sum(one.copies for one in can),
+            "shown": [self._row(letters, one) for one in can[:5]],
+            "origins": sorted({(origin.kind, origin.name) for origin in map(letters.origin_of, can) if origin}),
+            "readers": sorted({reader for one in can for reader in letters.readers(one)}),
+            "seal": self.seals.of(visitor, _purpose(resource, letter)),
+            "refused": visitor.refused,
+        }
+
+    def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[str, dict[str, int]]:
+        """Do what a form asks for: where to go from there, and how many records were put on which topic.
+
+        Raises PermissionError where the visitor may not, or the form was made elsewhere.
+        """
+        if visitor.refused:
+            raise PermissionError(visitor.refused)
+        resource, letter = form.get("resource", ""), form.get("letter", "")
+        if not self.seals.proves(form.get("seal", ""), visitor, _purpose(resource, letter)):
+            msg = "The form is not from a page of this server as it runs now. Go back, load the page again, and retry."
+            raise PermissionError(msg)
+        retried = DeadLetters(self.delta, plan).retry(self._chosen(plan, form), visitor.user)
+        told = {"sent": sum(retried.records.values()), "lost": len(retried.lost)}
+        on_topics = {origin.name: sent for origin, sent in retried.records.items() if origin.kind == "topic"}
+        return f"ui/dead-letters?{urlencode(told)}", on_topics
+
+    def _chosen(self, plan: Plan, query: Mapping[str, str]) -> list[Letter]:
+        letters = DeadLetters(self.delta, plan)
+        return letters.newest(_AT_ONCE, query.get("resource", ""), query.get("letter") or None)
+
+    @staticmethod
+    def _row(letters: DeadLetters, one: Letter) -> dict[str, Any]:
+        can = letters.origin_of(one) is not None
+        return {
+            "letter": one,
+            "key": short_text(one.key),
+            "value": short_text(one.value),
+            "detail": short_text(one.detail, 10_000),
+            "last_line": short_text((one.detail or "").rstrip().rpartition("\n")[2]),
+            "retry": _asking(resource=one.resource, letter=one.id) if can else "",
+            "why_not": "" if can else letters.why_not(one),
+        }
+
+
+def _asking(**query: str) -> str:
+    return f"ui/dead-letters/retry?{urlencode(query)}"
+
+
+def _purpose(resource: str, letter: str) -> str:
+    return f"retry\n{resource}\n{letter}"
+
+
+def _done(query: Mapping[str, str]) -> str:
+    """What a retry did, as the address it led to tells. Anybody may write an address: only numbers are believed."""
+    sent, lost = (query.get(name, "") for name in ("sent", "lost"))
+    if not (sent.isdecimal() and lost.isdecimal()):
+        return ""
+    told = f"{int(sent):,} record{'' if int(sent) == 1 else 's'} sent once more."
+    if int(lost):
+        told += (
+            f" {int(lost):,} could not be: the record is gone from its topic, or a newer one of its key came through"
+            " the channel since."
+        )
+    return told

@@ -1,0 +1,68 @@
+"""Who looks at a page, and whether what they send can be believed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.requests import Request as HttpRequest
+
+NEED_AN_IDENTITY = (
+    "Nothing can be changed from here: the server has neither a token (KASPR_DELTA_TOKEN) nor a proxy that tells who"
+    " asks (--behind-proxy). On the machine itself it can, at http://127.0.0.1."
+)
+NEED_A_USER = "Nothing can be changed from here: the proxy does not tell who asks."
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who asks for a page. ``root`` is a proxy's prefix of all paths; ``refused``: why they may change nothing."""
+
+    root: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    user: str | None = None
+    refused: str = NEED_AN_IDENTITY
+
+
+@dataclass(frozen=True)
+class Seals:
+    """Proofs that a form came from a page of this server, of this visitor, for this purpose.
+
+    Another site can make a browser send a form, but not read the page in which its seal stands.
+    """
+
+    _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def of(self, visitor: Visitor, purpose: str) -> str:
+        """The seal that a form carries."""
+        return hmac.new(self._secret, f"{visitor.user}\n{purpose}".encode(), hashlib.sha256).hexdigest()
+
+    def proves(self, seal: str, visitor: Visitor, purpose: str) -> bool:
+        """Whether a form came from such a page."""
+        return hmac.compare_digest(seal.encode(), self.of(visitor, purpose).encode())
+
+
+def is_this_machine(http: HttpRequest) -> bool:
+    """Whether a request comes from this machine, and names it so: another site's name may lead here too."""
+    client = http.client.host if http.client else ""
+    named = urlsplit(f"//{http.headers.get('host', '')}").hostname or ""
+    forwarded = any(name in http.headers for name in ("forwarded", "x-forwarded-for"))
+    return _is_loopback(client) and not forwarded and (named == "localhost" or _is_loopback(named))
+
+
+def is_from_elsewhere(http: HttpRequest) -> bool:
+    """Whether a browser says that another site sends this request."""
+    site = http.headers.get("sec-fetch-site", "same-origin")
+    return site not in {"same-origin", "none"}
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,251 @@
+"""Pages in a real browser: Chromium as this machine has it, without a window. Screenshots are kept in pytest's tmp."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from kaspr_delta.storage.delta_rs import arrow_schema
+from kaspr_delta.storage.layout import TOPIC
+from tests.unit.web.conftest import Shop, served
+from tests.unit.web.test_pages import EVIL, NOW, failed, orders, rows_schema
+
+CHROMIUM = os.environ.get("KASPR_DELTA_CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+PAGES = {
+    "topology": "/ui/",
+    "dead-letters": "/ui/dead-letters",
+    "agent": "/ui/agent/ingest-orders",
+    "join": "/ui/join/orders-products-join",
+    "table": "/ui/table/orders",
+    "table-then": "/ui/table/orders?version=1",
+}
+WIDE, NARROW = 1280, 360
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install Debian's chromium, or name KASPR_DELTA_CHROMIUM"),
+]
+
+__all__ = ["failed", "orders"]  # fixtures
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        # Without its sandbox: it shows pages of this machine only, and may be run by root.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def shop(failed: Shop) -> Iterator[Shop]:
+    """An application with a dead letter, lag and a table of three versions, as it is served."""
+    rows = failed.delta.rows("orders")
+    failed.delta.append("orders", pa.Table.from_pylist([{**rows[0], "key": '"O3"'}], rows_schema(failed)))
+    with served(failed) as running:
+        yield running
+
+
+class Window:
+    """A window of the browser, and what went wrong in it."""
+
+    def __init__(self, browser: Browser, shop: Shop, **options: Any) -> None:
+        size: Any = {"width": options.pop("width", WIDE), "height": 800}
+        base = str(shop.client.base_url)
+        self.context: BrowserContext = browser.new_context(base_url=base, viewport=size, **options)
+        self.context.set_default_timeout(10_000)
+        self.page: Page = self.context.new_page()
+        self.errors: list[str] = []
+        self.asked: set[str] = set()
+        self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.asked.add(request.url.split("/ui")[0].removesuffix("/")))
+        self.base = base.removesuffix("/")
+
+    def __enter__(self) -> Page:
+        return self.page
+
+    def __exit__(self, *error: object) -> None:
+        self.context.close()
+        if error[0] is None:
+            assert self.errors == []
+            assert self.asked == {self.base}, "pages work offline"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_every_page_fits_its_window_and_asks_nobody_else(
+    browser: Browser, shop: Shop, scheme: Any, width: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    kept = tmp_path_factory.getbasetemp() / "screenshots"
+    kept.mkdir(exist_ok=True)
+    with Window(browser, shop, color_scheme=scheme, width=width) as page:
+        for name, path in PAGES.items():
+            page.goto(path)
+            expect(page.get_by_role("heading", level=1)).to_be_visible()
+            picture = kept / f"{name}-{scheme}-{width}.png"
+            page.screenshot(path=picture, full_page=True)
+            assert picture.stat().st_size > 10_000
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            assert page.evaluate("document.querySelectorAll('main script:not([src])').length") <= 1
+            assert EVIL not in page.content()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(browser: Browser, shop: Shop, scheme: Any) -> None:
+    """4.5 to 1, as WCAG 2 wants it of text."""
+    with Window(browser, shop, color_scheme=scheme) as page:
+        page.goto("/ui/")
+        style = "getComputedStyle(document.documentElement).getPropertyValue('--{}')"
+        colours = {
+            name: str(page.evaluate(style.format(name))).strip()
+            for name in ("ink", "dim", "paper", "soft", "mark", "on", "bad", "badsoft", "good", "goodsoft")
+        }
+        assert (luminance(colours["paper"]) > 0.5) == (scheme == "light")
+        behind = {"paper": ("ink", "dim", "mark", "bad", "good"), "soft": ("ink", "dim", "mark", "bad")}
+        for ground, inks in {**behind, "mark": ("on",), "badsoft": ("bad",), "goodsoft": ("good",)}.items():
+            for ink in inks:
+                assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+
+
+def test_the_topology_is_walked_with_the_keyboard(browser: Browser, shop: Shop) -> None:
+    with Window(browser, shop) as page:
+        page.goto("/ui/")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")  # the picture, which may have to be scrolled
+        page.keyboard.press("Tab")
+        first = page.locator("svg a").first
+        expect(first).to_be_focused()
+        label = first.locator("title").inner_html()
+        assert page.evaluate("getComputedStyle(document.activeElement.querySelector('rect')).strokeWidth") == "5px"
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text(label)
+
+
+def test_every_resource_is_a_click_away_and_the_way_back_too(browser: Browser, shop: Shop) -> None:
+    with Window(browser, shop) as page:
+        page.goto("/ui/")
+        names = page.locator("main td:first-child a").all_inner_texts()
+        assert len(names) == 6
+        for name in names:
+            page.get_by_role("table").get_by_role("link", name=name, exact=True).click()
+            expect(page.get_by_role("heading", level=1)).to_have_text(name)
+            page.get_by_role("navigation").get_by_role("link", name="Topology").click()
+            expect(page.get_by_role("link", name="Topology")).to_have_attribute("aria-current", "page")
+        boxes = page.locator("svg a")
+        for number in range(boxes.count()):
+            boxes.nth(number).click()
+            expect(page).to_have_url(re.compile("/ui/(table|agent|join)/"))
+            page.go_back()
+        page.get_by_text("What feeds what, as a table").click()
+        expect(page.get_by_role("cell", name="topic/raw-orders", exact=True)).to_be_visible()
+
+
+def test_where_dead_letters_are_the_picture_is_red(browser: Browser, shop: Shop) -> None:
+    with Window(browser, shop) as page:
+        page.goto("/ui/")
+        bad = page.evaluate("getComputedStyle(document.querySelector('.bad')).color")
+        for part in ("path.feeds.failed", "rect.box.failed"):
+            assert page.evaluate(f"getComputedStyle(document.querySelector('{part}')).stroke") == bad
+            assert page.locator(part).count() == 1
+        page.locator("td .bad").click()
+        expect(page).to_have_url(re.compile(r"dead-letters\?resource=agent"))
+
+
+def test_a_dead_letter_is_retried_after_asking_once_more(browser: Browser, shop: Shop) -> None:
+    def on_topic() -> int:
+        return shop.delta.count("topic__raw_orders")
+
+    window = Window(browser, shop)
+    with window as page:
+        page.goto("/ui/dead-letters")
+        page.get_by_role("link", name="Retry the dead letter").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Retry 1 dead letter of agent/ingest-orders?")
+        page.get_by_role("link", name="Leave it").click()
+        assert on_topic() == 1
+        page.get_by_role("link", name="Retry the dead letter").focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Retry").click()
+        expect(page.get_by_role("status")).to_have_text("1 record sent once more.")
+        assert on_topic() == 2
+        page.reload()  # nothing is sent a second time
+        assert window.errors == []
+        page.go_back()
+        expect(page.get_by_role("alert")).to_contain_text("There is nothing to retry")
+        window.errors.clear()  # the browser's own, of the status 404
+        assert on_topic() == 2
+        page.goto("/ui/dead-letters")
+        expect(page.get_by_text("None: all that came in could be processed.")).to_be_visible()
+
+
+def test_a_form_of_yesterday_is_refused_in_words(browser: Browser, shop: Shop) -> None:
+    window = Window(browser, shop)
+    with window as page:
+        page.goto("/ui/dead-letters")
+        page.get_by_role("link", name="Retry the dead letter").click()
+        page.evaluate("document.querySelector('[name=seal]').value = 'old'")
+        page.get_by_role("button", name="Retry").click()
+        expect(page.get_by_role("alert")).to_contain_text("load the page again")
+        window.errors.clear()  # the browser's own, of the status 403
+
+
+def test_the_slider_leads_to_an_older_version_as_soon_as_it_is_moved(browser: Browser, shop: Shop) -> None:
+    with Window(browser, shop) as page:
+        page.goto("/ui/table/orders")
+        slider = page.get_by_role("slider", name=re.compile("Version"))
+        expect(slider).to_have_value("2")
+        slider.focus()
+        page.keyboard.press("ArrowLeft")
+        expect(page).to_have_url(re.compile("version=1"))
+        expect(page.get_by_role("heading", name="What has changed since")).to_be_visible()
+        expect(page.get_by_role("region", name="What has changed since version 1")).to_contain_text('"O3"')
+        expect(page.get_by_role("region", name="Rows at version 1")).not_to_contain_text('"O3"')
+        page.get_by_label("Key").fill("O1")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_text("Nothing with this key: all rows are as they were.")).to_be_visible()
+        page.get_by_role("link", name="Newest, all keys").click()
+        expect(slider).to_have_value("2")
+
+
+def test_without_scripts_a_button_leads_to_the_older_version(browser: Browser, shop: Shop) -> None:
+    with Window(browser, shop, java_script_enabled=False) as page:
+        page.goto("/ui/table/orders")
+        page.get_by_role("slider").focus()
+        page.keyboard.press("Home")
+        expect(page).not_to_have_url(re.compile("version="))
+        page.get_by_role("button", name="Show").click()
+        expect(page).to_have_url(re.compile("version=0"))
+        expect(page.get_by_text("No rows at version 0.")).to_be_visible()
+
+
+def test_what_is_shown_while_records_arrive_is_new_with_each_load(browser: Browser, shop: Shop) -> None:
+    with Window(browser, shop) as page:
+        page.goto("/ui/")
+        expect(page.locator("svg")).to_contain_text("lag 1")
+        row = {"key": b"k", "value": b"v", "timestamp": NOW, "partition": 0, "seq": 0}
+        shop.delta.append("topic__raw_orders", pa.Table.from_pylist([row], arrow_schema(TOPIC.columns)))
+        page.reload()
+        expect(page.locator("svg")).to_contain_text("lag 2")
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

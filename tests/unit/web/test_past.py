@@ -1,0 +1,118 @@
+"""What tables were: rows are told apart by key and window, also where keys are bytes; a log only grows."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.web.past import Past
+
+AT = datetime(2024, 5, 1, tzinfo=timezone.utc)
+WINDOWED = Layout("key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP", change_feed=True)
+RAW = Layout("key BINARY, value BINARY, timestamp TIMESTAMP", change_feed=True)
+TYPED = Layout("shop STRING, id INT, at STRUCT<zip INT>, _timestamp TIMESTAMP", change_feed=True)
+LOG = Layout("key STRING, kind STRING, left STRING, right STRING, seq BIGINT", change_feed=True)
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaRs:
+    return DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
+
+
+def written(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
+    delta.ensure("t", layout)
+    delta.append("t", pa.Table.from_pylist(list(rows), arrow_schema(layout.columns)))
+    return Past(delta, "t")
+
+
+def test_a_table_that_nobody_wrote_has_no_past(delta: DeltaRs) -> None:
+    assert Past(delta, "t").versions == range(0)
+    delta.ensure("t", RAW)
+    past = Past(delta, "t")
+    assert past.versions == range(1)
+    assert past.last_change() is None
+    assert past.then(0).count == 0
+
+
+def test_rows_of_one_key_are_told_apart_by_their_windows(delta: DeltaRs) -> None:
+    rows = [{"key": "1", "value": "a", "window_start": AT + timedelta(hours=n)} for n in (0, 1)]
+    past = written(delta, WINDOWED, *rows)
+    deltalake.DeltaTable(str(delta.namespace.location("t"))).update(
+        predicate="window_start = arrow_cast('2024-05-01T01:00:00Z', 'Timestamp(Microsecond, Some(\"UTC\"))')",
+        updates={"value": "'b'"},
+    )
+    last = past.last_change()
+    assert last is not None
+    ((change,), told) = last.changes, last.told
+    assert told
+    assert change.word == "changed"
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before["value"], change.after["value"]) == ("a", "b")
+    then = past.then(1, "1")
+    assert (then.count, then.changed) == (2, 1)
+    assert [one.row["window_start"] for one in then.since] == [AT + timedelta(hours=1)]
+
+
+def test_of_a_table_with_bytes_for_keys_no_key_can_be_asked_for(delta: DeltaRs) -> None:
+    past = written(delta, RAW, {"key": b"\xff", "value": b"1"})
+    written(delta, RAW, {"key": b"\xfe", "value": b"2"})
+    assert not past.has_text_keys
+    then = past.then(1, "x")
+    assert (then.count, then.changed) == (1, 1)
+    assert [(one.before, one.row["key"]) for one in then.since] == [(None, b"\xfe")]
+
+
+def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: DeltaRs) -> None:
+    row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
+    written(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
+    past = Past(delta, "t", ("shop", "id"), is_typed=True)
+    delta.delete("t", "shop = 'a' AND id = 2")
+    written(delta, TYPED, {**row, "id": 3})
+    delta.delete("t", "shop = 'b'")
+    written(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
+    then = past.then(1, "a")
+    assert (then.count, then.changed) == (3, 3)
+    assert [(one.row["shop"], one.row["id"], one.word) for one in then.since] == [
+        ("a", 2, "deleted"),
+        ("a", 3, "new"),
+        ("b", 1, "changed"),
+    ]
+    last = past.last_change()
+    assert last is not None
+    assert [dict(one.row) for one in last.changes] == [{**row, "shop": "b", "at": {"zip": 2}}]
+    one = Past(delta, "t", ("shop",), is_typed=True)
+    assert one.has_text_keys
+    assert one.then(1, "b").count == 1
+
+
+def test_of_a_log_the_records_of_the_last_batch_are_shown_and_nothing_is_compared(delta: DeltaRs) -> None:
+    row = {"key": "1", "left": "{}", "right": None, "seq": 0}
+    past = written(delta, LOG, {**row, "kind": "value"})
+    written(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
+    last = past.last_change()
+    assert last is not None
+    assert [(one.word, one.row["right"]) for one in last.changes] == [("new", "1")]
+    assert past.then(1).changed is None
+
+
+def test_versions_before_the_oldest_checkpoint_have_left_the_log(delta: DeltaRs) -> None:
+    for number in range(4):
+        written(delta, RAW, {"key": b"k", "value": str(number).encode()})
+    location = delta.namespace.location("t")
+    assert location is not None
+    deltalake.DeltaTable(str(location), version=2).create_checkpoint()
+    for version in (0, 1):
+        (location / "_delta_log" / f"{version:020}.json").unlink()
+    past = Past(delta, "t")
+    assert past.versions == range(2, 5)
+    assert past.then(0).version == 2
+    assert past.then(2).count == 2
