@@ -64,16 +64,19 @@ def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSessi
     program = [sys.executable, str(Path(__file__).with_name("counting.py")), str(tmp_path)]
     kills = 0
     while True:
-        started = time.monotonic()
-        process = subprocess.Popen([*program, str(dice.randint(200_000, 3_000_000))])  # noqa: S603
+        before = commits(app)
+        process = subprocess.Popen([*program, str(dice.randint(150_000, 600_000))])  # noqa: S603
+        some = dice.randint(2, 4)
         try:
-            # Long enough to have begun, short enough to be at work.
-            code = process.wait(timeout=dice.uniform(25, 60) if kills < KILLS else 1_800)
+            while kills < KILLS and process.poll() is None and commits(app) < before + some:
+                time.sleep(0.05)
+            # Whatever it is at then.
+            code = process.wait(timeout=dice.uniform(0, 5) if kills < KILLS else 1_800)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             kills += 1
-            tell(f"killed after {time.monotonic() - started:.0f} s: {so_far(app)} of 1000000 counted")
+            tell(f"killed {commits(app) - before} commits later: {so_far(app)} of 1000000 counted")
             continue
         assert code == 0
         break
@@ -93,3 +96,8 @@ def tell(text: str) -> None:
 
 def so_far(app: Application) -> int:
     return sum(app.table("counters").to_dict().values())
+
+
+def commits(app: Application) -> int:
+    """What both agents have decided up to now, in commits."""
+    return sum(app.delta.newest(app.spark, f"log__count_{name}").version for name in "ab")

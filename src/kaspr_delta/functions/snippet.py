@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import CodeType
 from typing import Any
+
+# Flags of code whose call makes something that has to be awaited, or that fans out.
+_NO_VALUE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,12 @@ class Snippet:
     def may_use(self, name: str) -> bool:
         """Whether the source may look at a global name; only where it certainly does not, the answer is no."""
         return name in self.source or not self.remembers_nothing
+
+    @property
+    def returns(self) -> bool:
+        """Whether what its entry point returns is a value: it is neither a generator nor asynchronous."""
+        written = (of for of in self.code().co_consts if isinstance(of, CodeType) and of.co_name == self.entrypoint)
+        return not any(function.co_flags & _NO_VALUE for function in written)
 
     @property
     def fingerprint(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import reprlib
 from collections import deque
+from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -54,7 +55,10 @@ def parse(text: str | bytes) -> Any:
             text = text.decode()
         first = text[:1]
         if first in _BEGINNINGS:
-            value, end = _decoder.raw_decode(text)
+            try:
+                value, end = _scan(text, 0)
+            except StopIteration:  # its way of saying that it is not JSON; below is said where
+                end = 0
             if end == len(text):
                 return value
         elif first == '"':
@@ -125,9 +129,19 @@ def _refuse_constant(name: str) -> None:
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 # With these a text begins that has no blanks in front, so that the decoder need not look for them.
 _BEGINNINGS = frozenset('{["')
-_encode, _encode_sorted = (
-    json.JSONEncoder(
-        default=_plain, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode
-    for sort_keys in (False, True)
-)
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # type: ignore[attr-defined]
+
+
+def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
+    """What json.dumps would do, made once: most of an encoder's time goes into making its fast half anew each time."""
+    settings: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
+    whole = json.JSONEncoder(default=_plain, sort_keys=sort_keys, **settings)
+    fast = getattr(json.encoder, "c_make_encoder", None)
+    if fast is None:  # an interpreter without it
+        return whole.encode
+    text_of = json.encoder.encode_basestring
+    pieces = fast(None, _plain, text_of, None, ":", ",", sort_keys, whole.skipkeys, whole.allow_nan)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_encode, _encode_sorted = (_encoder(sort_keys=sort_keys) for sort_keys in (False, True))

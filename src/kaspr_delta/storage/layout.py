@@ -14,6 +14,7 @@ PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
 # What every log has beside its effects: the batch, in one row per batch its memo, and in that of the first batch of a
 # checkpoint what it began with (engine/log.py).
 BATCH = "checkpoint STRING, batch BIGINT, memo STRING, start STRING"
+_BATCH_COLUMNS = ("checkpoint", "batch", "memo", "start")
 
 # When a row of a typed table was written, beside the columns of its author.
 WRITTEN_AT = "_timestamp"
@@ -38,6 +39,9 @@ class Layout:
     keeps_log: bool = False
     # A table of many small appends that nobody follows is compacted by Delta itself, as part of an append.
     compacts: bool = False
+    # Columns that files are found by: those whose least and greatest value Delta notes. Each costs, row by row. Without
+    # any, Delta takes the first 32.
+    found_by: tuple[str, ...] = ()
     # How many milliseconds the change feed reaches back; None: as far as Delta keeps files and log by default.
     feed_retention: int | None = None
 
@@ -51,6 +55,8 @@ class Layout:
             properties["delta.logRetentionDuration"] = "interval 3650 days"
         if self.compacts:
             properties["delta.autoOptimize.autoCompact"] = "true"
+        if self.found_by:
+            properties["delta.dataSkippingStatsColumns"] = ",".join(self.found_by)
         return properties | self.retention
 
     @property
@@ -66,6 +72,7 @@ TOPIC = Layout(
     f"key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT, seq BIGINT",
     change_feed=True,
     keeps_log=True,
+    found_by=("timestamp",),
 )
 
 # A join's log, which is its channel. One row per touched key whose emission or state changed; `kind` is `value`,
@@ -113,13 +120,15 @@ EFFECTS = Layout(
     f" seq BIGINT, problem {PROBLEM}, window_start TIMESTAMP, stream STRING, {BATCH}",
     change_feed=True,
     keeps_log=True,
+    found_by=_BATCH_COLUMNS,
 )
 
 # The log of what reads a topic from elsewhere: its effects are sends to the topic and dead letters, as an agent's, and
 # `source` is where each came from: a topic on Kafka with `source_offset`, or a file.
 INGEST = Layout(
     f"kind STRING, target STRING, key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT,"
-    f" seq BIGINT, problem {PROBLEM}, source STRING, source_offset BIGINT, {BATCH}"
+    f" seq BIGINT, problem {PROBLEM}, source STRING, source_offset BIGINT, {BATCH}",
+    found_by=_BATCH_COLUMNS,
 )
 
 # The log of what writes a topic to elsewhere: each batch is the records after one offset, up to and with another.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.agent.by_column import is_by_column
 from kaspr_delta.engine.agent.effect import SCHEMA, WORKERS_COLUMNS, from_workers, to_arrow, to_rows
-from kaspr_delta.engine.agent.event import InputRecord
-from kaspr_delta.engine.agent.input_rows import for_workers, in_partition_order, records_of
+from kaspr_delta.engine.agent.input_rows import for_workers, in_partition_order, positions_of, rows_by_source
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent
-from kaspr_delta.engine.agent.take import taken
+from kaspr_delta.engine.agent.take import ready
 from kaspr_delta.engine.counters import counter
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 # Up to this many events are handled where the batch is, without Python workers.
 _FEW_EVENTS = 1_000
 # A backlog of an ordered agent is taken in pieces that fit the driver: what a file holds may be ten times its length.
-_ORDERED_BATCH = "8m"
+_ORDERED_BATCH = "32m"
 
 
 class Agent(Pipeline[AgentPlan]):
@@ -106,40 +105,40 @@ class Agent(Pipeline[AgentPlan]):
         records = Rows.of(batch, _FEW_EVENTS)
         run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
         if records.table is None:
-            records_in_order = in_partition_order(for_workers(batch))
-            effects = Rows(from_workers(records_in_order.mapInArrow(run.in_workers, WORKERS_COLUMNS)))
+            given = for_workers(in_partition_order(batch), only_values=is_by_column(run.executor))
+            effects = Rows(from_workers(given.mapInArrow(run.in_workers, WORKERS_COLUMNS)))
             read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
+            positions = {row["source"]: row["offset"] for row in read}
+            received = {row["source"]: row["rows"] for row in read}
         else:
             in_order = records.table.sort_by("offset")
             # With an empty batch, for a topic may have brought nothing.
             batches = [*run(in_order.to_batches()), to_arrow([])]
             effects = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA))
-            last = in_order.group_by("source").aggregate([("offset", "max"), ([], "count_all")])
-            read = last.rename_columns(["source", "offset", "rows"]).to_pylist()
-        received = {row["source"]: row["rows"] for row in read}
-        after = before.at({row["source"]: row["offset"] for row in read})
-        return Decision(effects, sum(received.values()), after.plain, _received(received))
+            positions, received = positions_of(in_order), rows_by_source(in_order)
+        return Decision(effects, sum(received.values()), before.at(positions).plain, _received(received))
 
     def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
         records = _in_offset_order(batch)
-        reached = before.reached(records)
+        reached = before.reached(positions_of(records))
         if before.waiting:
-            records = [*_in_offset_order(self._source.between(spark, before.done, before.read)), *records]
+            waiting = _in_offset_order(self._source.between(spark, before.done, before.read))
+            records = pa.concat_tables([waiting, records], promote_options="default")
         return self._run(spark, records, reached, rest=self._waited_enough(before))
 
-    def _run(self, spark: SparkSession, records: list[InputRecord], reached: AgentState, *, rest: bool) -> Decision:
+    def _run(self, spark: SparkSession, records: pa.Table, reached: AgentState, *, rest: bool) -> Decision:
         """Process records in order; those that have to wait for more are left to a later batch."""
-        groups = list(taken(records, self.plan.take, rest=rest))
+        processed = records.slice(0, ready(records.num_rows, self.plan.take, rest=rest))
         decoder = self._source.decoder()
-        likely = LikelyKeys(records, decoder)
+        likely = LikelyKeys(decoder)
         tables, clocks = opened(spark, self.delta, self.application, self.plan, reached, likely)
         executor = self.executor(spark, decoder, tables, clocks)
-        effects = to_rows(spark, run_in_order(executor, groups, likely))
-        processed = [record for group in groups for record in group]
-        counts = {**executor.counts, **_received(Counter(record.source for record in processed))}
-        after = reached.processed(processed) if len(processed) < len(records) else reached.at(reached.read)
-        return Decision(effects, len(processed), after.with_clocks(clocks).plain, counts)
+        effects = pa.Table.from_batches(run_in_order(executor, processed, likely), SCHEMA)
+        counts = {**executor.counts, **_received(rows_by_source(processed))}
+        waits = processed.num_rows < records.num_rows
+        after = reached.processed(positions_of(processed)) if waits else reached.at(reached.read)
+        return Decision(Rows.held(spark, effects), processed.num_rows, after.with_clocks(clocks).plain, counts)
 
     def _waited_enough(self, state: AgentState) -> bool:
         take = self.plan.take
@@ -150,5 +149,5 @@ def _received(by_topic: Mapping[str, int]) -> dict[str, int]:
     return {counter("messages_received_per_topic", topic): rows for topic, rows in by_topic.items()}
 
 
-def _in_offset_order(batch: DataFrame) -> list[InputRecord]:
-    return list(records_of(batch.toArrow().sort_by([("offset", "ascending"), ("source", "ascending")])))
+def _in_offset_order(batch: DataFrame) -> pa.Table:
+    return batch.toArrow().sort_by([("offset", "ascending"), ("source", "ascending")])

@@ -1,4 +1,4 @@
-"""The quick way through a pipeline, for agents whose functions ask for nothing but the value.
+"""The quick way through a pipeline, for agents whose functions ask for nothing but the value and tables.
 
 Keys, values and times stay columns: no record, event or effect is made an object. An event that is out of the ordinary
 (an exception, a result that fans out or is awaited, too much time) is left to the executor: its functions are called
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
 from types import CoroutineType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from kaspr_delta.engine.agent.effect import columns_to_arrow, to_arrow
+from kaspr_delta.engine.agent.effect import Effect, columns_to_arrow, numbered
 from kaspr_delta.engine.agent.event import TopicDecoder
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.input_rows import records_of
+from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import PLAIN, awaited, bind
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED
 from kaspr_delta.functions.snippet import in_empty_scope
@@ -28,109 +28,152 @@ from kaspr_delta.plan.definition import OperationPlan, SendPlan
 from kaspr_delta.serde.serializers import encode_key, encoder
 
 
-class _Output(NamedTuple):
-    """A send without a choice: its topic, what makes bytes of a value, and what makes a key of it."""
+class _Output:
+    """A send without a choice, and the columns of what events send that way."""
 
-    topic: str
-    encode: Callable[[Any], bytes]
-    key: Callable[[Any], bytes | None] | None
+    __slots__ = ("encode", "key_of", "keys", "topic", "values")
 
+    def __init__(self, plan: SendPlan) -> None:
+        if plan.topic is None:
+            msg = "a plain send has a topic"
+            raise ValueError(msg)
+        self.topic = plan.topic
+        self.encode = encoder(plan.serializers.value)
+        self.key_of = _key_of(plan)
+        self.values: list[bytes | None] = []
+        self.keys: list[bytes | None] = []
 
-@dataclass(slots=True)
-class _Sends:
-    """Columns of sends; ``events`` are the places of their events in the Arrow batch."""
-
-    topics: list[str] = field(default_factory=list)
-    keys: list[bytes | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    partitions: list[int] = field(default_factory=list)
-    events: list[int] = field(default_factory=list)
-
-    def cut(self, length: int) -> None:
-        """Forget all after so many."""
-        for column in (self.topics, self.keys, self.values, self.partitions, self.events):
-            del column[length:]
+    def cut(self, count: int) -> None:
+        """Forget all records after so many."""
+        del self.values[count:], self.keys[count:]
 
 
 class ByColumn:
-    """Arrow batches of input records to Arrow batches of effects."""
+    """Arrow batches of input records to Arrow batches of effects.
+
+    What events write to tables is kept there, as the executor does.
+    """
 
     def __init__(self, executor: Executor, decoder: TopicDecoder) -> None:
         self._executor = executor
         self._decoder = decoder
         self._limit = at_most(executor.timeout)
-        self._outputs = [_output(plan) for plan in executor.plan.outputs]
+        self._tables = list(executor.tables.values())
+        self._outputs = [_Output(plan) for plan in executor.plan.outputs]
+        # The places in the Arrow batch of the events that these outputs are of.
+        self._sent: list[int] = []
         # What the operations are: whether they filter, and their functions.
         self._steps: list[tuple[bool, Callable[[Any], Any]]] | None = None
 
     @classmethod
     def of(cls, executor: Executor) -> ByColumn | None:
         """The quick way, where it is one for the executor's agent."""
-        plan, changelogs = executor.plan, executor.topics.changelogs
-        if plan.take is not None or not isinstance(executor.decoder, TopicDecoder):
-            return None
-        if not all(output.is_plain and output.topic not in changelogs for output in plan.outputs):
-            return None
-        return cls(executor, executor.decoder) if all(map(_asks_for_the_value, plan.pipeline)) else None
+        decoder = executor.decoder
+        return cls(executor, decoder) if is_by_column(executor) and isinstance(decoder, TopicDecoder) else None
 
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``."""
-        sends, keys, values = _Sends(), batch.column("key").to_pylist(), batch.column("value").to_pylist()
+        values: list[bytes | None] = batch.column("value").to_pylist()
+        times: list[int | None] = batch.column("timestamp").cast(pa.int64()).to_pylist() if self._tables else []
+        stops = [*self._unreadable(batch.column("key")), len(values)]
+        # Numbers of the first record of each event that was sent, and of what the executor did with the others.
+        sent: list[int] = []
+        others: list[Effect] = []
+        numbers: list[int] = []
         event = 0
-        while event < batch.num_rows:
-            event, ordinary = self._run(event, keys, values, sends)
-            if not ordinary:
-                yield from self._rows(sends, batch, seq)
-                seq += len(sends.events)
-                sends = _Sends()
-                (record,) = records_of(batch.slice(event, 1))
-                effects = to_arrow(self._executor.process(record), seq)
-                yield effects
-                seq += effects.num_rows
-                event += 1
-        yield from self._rows(sends, batch, seq)
+        while event < len(values):
+            stop = stops[bisect_left(stops, event)]
+            event, ordinary = self._run(event, stop, values, times)
+            if ordinary and not event == stop < len(values):
+                continue
+            seq = self._number(sent, seq)
+            (record,) = records_of(batch.slice(event, 1))
+            effects = self._executor.process(record)
+            others += effects
+            numbers.extend(range(seq, seq + len(effects)))
+            seq += len(effects)
+            event += 1
+        self._number(sent, seq)
+        yield from self._rows(batch, sent)
+        if others:
+            yield numbered(others, numbers)
+
+    def _number(self, numbers: list[int], seq: int) -> int:
+        """Number, from ``seq`` on, the events that were sent since; the next number."""
+        every, since = len(self._outputs), len(self._sent) - len(numbers)
+        if every:
+            numbers.extend(range(seq, seq + since * every, every))
+        return seq + since * every
+
+    def _unreadable(self, keys: pa.Array) -> list[int]:
+        """The places of keys that nobody can read: dead letters, whether or not a function asks for keys."""
+        coded = keys.dictionary_encode()
+        unreadable = set()
+        for code, key in enumerate(coded.dictionary.to_pylist()):
+            try:
+                self._decoder.key(key)
+            except SerializationError:
+                unreadable.add(code)
+        places = enumerate(coded.indices.to_pylist()) if unreadable else ()
+        return [place for place, code in places if code in unreadable]
 
     def _run(
-        self, first: int, keys: Sequence[bytes | None], values: Sequence[bytes | None], sends: _Sends
+        self, first: int, stop: int, values: Sequence[bytes | None], times: Sequence[int | None]
     ) -> tuple[int, bool]:
-        """Add what events send, from the first on, until one is out of the ordinary or much time has passed.
+        """Process events, from the first on, until one is out of the ordinary or much time has passed.
 
         The next event, and whether it is an ordinary one as far as is known.
         """
-        event, partition = first, self._executor.topics.partition
-        decode_key, decode = self._decoder.key, self._decoder.value
+        event, limit, tables = first, self._limit, self._tables
         enough = monotonic() + self._executor.timeout / 2
         try:
-            with self._limit:
-                steps = self._steps = self._steps or self._functions()
-                for event in range(first, len(values)):
-                    if monotonic() > enough:
-                        return event, True
-                    key, data = keys[event], values[event]
-                    if key is not None:
-                        decode_key(key)  # what nobody can read is a dead letter, whether or not a function asks for it
-                    value = None if data is None else decode(data)
-                    for filters, function in steps:
-                        result = function(value)
-                        if type(result) not in PLAIN:
-                            raise _more_than_a_value(result)
-                        if not filters:
-                            value = result
-                        elif not result:
-                            break
-                    else:
-                        for topic, encode, key_of in self._outputs:
-                            key = None if key_of is None else key_of(value)
-                            sends.values.append(None if value is None else encode(value))
-                            sends.keys.append(key)
-                            sends.topics.append(topic)
-                            sends.partitions.append(0 if key is None else partition(topic, key))
-                            sends.events.append(event)
+            with limit:
+                process = self._process(values)
+                if not tables:
+                    for event in range(first, stop):
+                        if monotonic() > enough:
+                            return event, True
+                        process(event)
+            if tables:
+                for event in range(first, stop):
+                    with limit:
+                        process(event)
+                    # Out of reach of the limit: an event's writes stand together, or not at all.
+                    for table in tables:
+                        table.keep(times[event])
         except AUTHORS_CODE_FAILED:
-            sends.cut(bisect_left(sends.events, event))
+            del self._sent[bisect_left(self._sent, event) :]
+            for output in self._outputs:
+                output.cut(len(self._sent))
+            for table in tables:
+                table.drop()
             self._steps = None  # `init` may have to run anew
             return event, False
-        return len(values), True
+        return stop, True
+
+    def _process(self, values: Sequence[bytes | None]) -> Callable[[int], None]:
+        """What takes the event at a place through the pipeline to the outputs."""
+        steps = self._steps = self._steps or self._functions()
+        decode, outputs, sent = self._decoder.value, self._outputs, self._sent.append
+
+        def process(event: int) -> None:
+            data = values[event]
+            value = None if data is None else decode(data)
+            for filters, function in steps:
+                result = function(value)
+                if type(result) not in PLAIN:
+                    raise _more_than_a_value(result)
+                if not filters:
+                    value = result
+                elif not result:
+                    return
+            for output in outputs:
+                if output.key_of is not None:
+                    output.keys.append(output.key_of(value))
+                output.values.append(None if value is None else output.encode(value))
+            sent(event)
+
+        return process
 
     def _functions(self) -> list[tuple[bool, Callable[[Any], Any]]]:
         return [(plan.kind == "filter", self._function(plan)) for plan in self._executor.plan.pipeline]
@@ -139,22 +182,29 @@ class ByColumn:
         if plan.function is None:
             msg = f"operation {plan.name!r} has no function"
             raise TypeError(msg)
-        return bind(plan.function.function({**self._executor.scope(), "context": {}}), {})
+        tables = {of.parameter: self._executor.table(of.table) for of in plan.tables}
+        return bind(plan.function.function({**self._executor.scope(), "context": {}}), tables)
 
-    @staticmethod
-    def _rows(sends: _Sends, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
-        count = len(sends.events)
-        if not count:
-            return
-        columns = {
-            "kind": pa.repeat("send", count),
-            "target": sends.topics,
-            "key": sends.keys,
-            "value": sends.values,
-            "timestamp": batch.column("timestamp").take(pa.array(sends.events)),
-            "partition": sends.partitions,
-        }
-        yield columns_to_arrow(columns, count, seq)
+    def _rows(self, batch: pa.RecordBatch, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """What was sent, output by output."""
+        count, partition = len(self._sent), self._executor.topics.partition
+        times = batch.column("timestamp")
+        if count < batch.num_rows:
+            times = times.take(pa.array(self._sent, pa.int64()))
+        for place, output in enumerate(self._outputs if count else ()):
+            columns = {
+                "kind": pa.repeat("send", count),
+                "target": pa.repeat(output.topic, count),
+                "value": output.values,
+                "timestamp": times,
+                "partition": pa.repeat(0, count),
+            }
+            if output.key_of is not None:
+                columns["key"] = output.keys
+                columns["partition"] = [partition(output.topic, key) for key in output.keys]
+            yield columns_to_arrow(columns, [number + place for number in numbers] if place else numbers)
+            output.cut(0)
+        self._sent.clear()
 
 
 class _MoreThanAValueError(Exception):
@@ -167,18 +217,27 @@ def _more_than_a_value(result: Any) -> _MoreThanAValueError:
     return _MoreThanAValueError(type(result).__name__)
 
 
+def is_by_column(executor: Executor) -> bool:
+    """Whether the quick way is one for the executor's agent: then nobody asks for more than keys, values and times."""
+    plan, changelogs = executor.plan, executor.topics.changelogs
+    if plan.take is not None or executor.clocks or not isinstance(executor.decoder, TopicDecoder):
+        return False
+    if not all(output.is_plain and output.topic not in changelogs for output in plan.outputs):
+        return False
+    return all(map(_asks_for_the_value, plan.pipeline))
+
+
 def _asks_for_the_value(plan: OperationPlan) -> bool:
-    """Whether an operation is a function that can be called with the value, and nobody can tell from where."""
+    """Whether an operation is a function that is given the value and tables, and nobody can tell from where."""
     function = plan.function
-    return function is not None and not plan.tables and function.remembers_nothing and not function.may_use("context")
+    if function is None or not function.returns:
+        return False
+    return function.remembers_nothing and not function.may_use("context")
 
 
-def _output(plan: SendPlan) -> _Output:
-    if plan.topic is None:
-        msg = "a plain send has a topic"
-        raise ValueError(msg)
-    encode = encoder(plan.serializers.value)
+def _key_of(plan: SendPlan) -> Callable[[Any], bytes | None] | None:
+    """What makes a key of a value."""
     if plan.key_selector is None:
-        return _Output(plan.topic, encode, None)
+        return None
     select, name = bind(in_empty_scope(plan.key_selector), {}), plan.serializers.key
-    return _Output(plan.topic, encode, lambda value: encode_key(name, awaited(select(value))))
+    return lambda value: encode_key(name, awaited(select(value)))

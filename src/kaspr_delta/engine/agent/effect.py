@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.storage.layout import BATCH, EFFECTS, HEADERS, PROBLEM
+from kaspr_delta.storage.layout import HEADERS, PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +34,10 @@ SCHEMA = pa.schema(
     ]
 )
 
-# The same on the way out of Python workers (see ``as_text``).
-WORKERS_COLUMNS = EFFECTS.columns.removesuffix(f", {BATCH}").replace(HEADERS, "STRING").replace(PROBLEM, "STRING")
+# The same on the way out of Python workers (see ``for_spark``).
+WORKERS_COLUMNS = (
+    "kind STRING, target STRING, key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"
+)
 
 # The columns that make a send a record of its topic.
 RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
@@ -64,43 +66,55 @@ def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
 def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:
     """Effects as rows of SCHEMA, numbered from ``first_seq``."""
     rows = list(effects)
-    columns = dict(zip(Effect._fields, zip(*rows, strict=True), strict=True)) if rows else {}
-    return columns_to_arrow(columns, len(rows), first_seq)
+    return numbered(rows, range(first_seq, first_seq + len(rows)))
 
 
-def columns_to_arrow(columns: Mapping[str, Any], count: int, first_seq: int) -> pa.RecordBatch:
-    """So many effects as rows of SCHEMA, column by column; those that are not given are empty."""
-    given = {**columns, "seq": range(first_seq, first_seq + count)}
+def numbered(effects: Sequence[Effect], seq: Sequence[int]) -> pa.RecordBatch:
+    """Effects with these numbers as rows of SCHEMA."""
+    columns = dict(zip(Effect._fields, zip(*effects, strict=True), strict=True)) if effects else {}
+    return columns_to_arrow(columns, seq)
+
+
+def columns_to_arrow(columns: Mapping[str, Any], seq: Sequence[int]) -> pa.RecordBatch:
+    """Effects with these numbers as rows of SCHEMA, column by column; those that are not given are empty."""
+    given = {**columns, "seq": seq}
 
     def column(of: pa.Field) -> pa.Array:
         values = given.get(of.name)
         if values is None:
-            return pa.nulls(count, of.type)
+            return pa.nulls(len(seq), of.type)
         return values.cast(of.type) if isinstance(values, pa.Array) else pa.array(values, of.type)
 
     return pa.RecordBatch.from_arrays([column(of) for of in SCHEMA], schema=SCHEMA)
 
 
-def as_text(effects: pa.RecordBatch) -> pa.RecordBatch:
-    """Effects on their way out of Python workers: headers and problems as JSON text, bytes in it as base64.
+def for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
+    """Effects on their way out of Python workers, as WORKERS_COLUMNS: every column costs, and nested ones most.
 
-    Arrays and structs cost Spark more on that way than all other columns together, also where they are empty.
+    Headers, which only sends have, and problems, which only dead letters have, share a column: JSON text, bytes in it
+    as base64. Agents that run in workers have no windows.
     """
-    for place, of in enumerate(SCHEMA):
-        if pa.types.is_nested(of.type):
-            column = effects.column(place)
-            texts = pa.nulls(len(column), pa.string())
-            if column.null_count < len(column):
-                texts = pa.array([None if value is None else _text(value) for value in column.to_pylist()], pa.string())
-            effects = effects.set_column(place, of.name, texts)
-    return effects
+    nested = [effects.column(name) for name in ("headers", "problem")]
+    if all(column.null_count == len(column) for column in nested):
+        about = pa.nulls(effects.num_rows, pa.string())
+    else:
+        pairs = zip(*(column.to_pylist() for column in nested), strict=True)
+        texts = (headers if problem is None else problem for headers, problem in pairs)
+        about = pa.array([None if value is None else _text(value) for value in texts], pa.string())
+    plain = effects.select(["kind", "target", "key", "value", "timestamp", "partition", "seq"])
+    return plain.append_column("about", about)
 
 
 def from_workers(rows: DataFrame) -> DataFrame:
-    """Effects as they are in the log, from what ``as_text`` made of them."""
+    """Effects as they are in the log, from what ``for_spark`` made of them."""
     from pyspark.sql import functions as F
 
-    return rows.withColumns({"headers": F.from_json("headers", HEADERS), "problem": F.from_json("problem", PROBLEM)})
+    sent = F.col("kind") == "send"
+    nested = {
+        "headers": F.when(sent, F.from_json("about", HEADERS)),
+        "problem": F.when(~sent, F.from_json("about", PROBLEM)),
+    }
+    return rows.withColumns(nested).drop("about")
 
 
 def _text(value: Any) -> str:

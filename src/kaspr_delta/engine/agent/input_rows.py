@@ -17,18 +17,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+# What is in every Arrow batch of input records; the rest may be left out where no function can ask for it.
+_ALWAYS = ("source", "key", "value", "timestamp")
+
+
 def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
-    """Rows with the columns of InputRecord, one by one; headers may be text (see ``for_workers``)."""
-    columns = [(_headers if name == "headers" else _values)(rows.column(name)) for name in InputRecord._fields]
+    """Rows with the columns of InputRecord, one by one; headers may be text or left out (see ``for_workers``)."""
+    columns = [_column(rows, name) for name in InputRecord._fields]
     return map(InputRecord._make, zip(*columns, strict=True))
 
 
-def for_workers(records: DataFrame) -> DataFrame:
+def for_workers(records: DataFrame, *, only_values: bool) -> DataFrame:
     """Records on their way to Python workers: headers as JSON text, their values as base64.
 
-    Arrays of structs cost more on that way than all other columns together, also where they are empty.
+    Arrays of structs cost more on that way than all other columns together, also where they are empty; and every column
+    costs. With ``only_values`` those are left out that nobody will ask for.
     """
+    if only_values:
+        return records.select(*_ALWAYS)
     return records.drop("arrived").withColumn("headers", F.to_json("headers", {"ignoreNullFields": "false"}))
+
+
+def _column(rows: pa.RecordBatch | pa.Table, name: str) -> Iterable[Any]:
+    if name not in rows.schema.names:
+        return repeat(None, rows.num_rows)
+    return _headers(rows.column(name)) if name == "headers" else _values(rows.column(name))
 
 
 def _headers(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
@@ -57,3 +70,15 @@ def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
 def in_partition_order(records: DataFrame) -> DataFrame:
     """Records brought together by source and partition, each in the order in which it was written."""
     return records.repartition("source", "partition").sortWithinPartitions("offset")
+
+
+def positions_of(records: pa.Table) -> dict[str, int]:
+    """By source the greatest offset."""
+    last = records.group_by("source").aggregate([("offset", "max")])
+    return dict(zip(last["source"].to_pylist(), last["offset_max"].to_pylist(), strict=True))
+
+
+def rows_by_source(records: pa.Table) -> dict[str, int]:
+    """How many records each source has."""
+    counted = records.group_by("source").aggregate([([], "count_all")])
+    return dict(zip(counted["source"].to_pylist(), counted["count_all"].to_pylist(), strict=True))

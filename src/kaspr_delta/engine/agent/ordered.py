@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.agent.by_column import ByColumn
 from kaspr_delta.engine.agent.clock import Clock
-from kaspr_delta.engine.agent.effect import Effect
+from kaspr_delta.engine.agent.effect import Effect, to_arrow
 from kaspr_delta.engine.agent.event import Decoder, InputRecord, moment_of
 from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.input_rows import records_of
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
+from kaspr_delta.engine.agent.take import most_of, taken
 from kaspr_delta.engine.live_table import LiveTable, state_of
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.application_plan import Plan
@@ -114,14 +118,16 @@ def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
 
 @dataclass
 class LikelyKeys:
-    """Keys that events to come will probably ask for: their own key and the scalar leaves of their values."""
+    """Keys that events to come will probably ask for: their own key and the scalar leaves of their values.
 
-    records: list[InputRecord]
+    ``events`` is the stretch of records that is being processed; each is looked at once.
+    """
+
     decoder: Decoder
-    at: int = 0
+    events: pa.RecordBatch | None = None
 
     def of(self, text: TableText) -> Callable[[], Collection[str]]:
-        """A function that gives the likely keys of the events from the current one on, once per stretch of events."""
+        """A function that gives the likely keys of the stretch of events under way, once per stretch."""
         return self._once_per_stretch(lambda _, key, value: _keys(text, key, value))
 
     def cells_of(self, text: TableText, clock: Clock) -> Callable[[], Collection[Cell]]:
@@ -139,14 +145,14 @@ class LikelyKeys:
     def _once_per_stretch(
         self, places: Callable[[InputRecord, Any, Any], Iterable[Any]]
     ) -> Callable[[], Collection[Any]]:
-        done = 0
+        seen: pa.RecordBatch | None = None
 
         def likely() -> Collection[Any]:
-            nonlocal done
-            if self.at < done:
+            nonlocal seen
+            if self.events is None or self.events is seen:
                 return ()
-            first, done = self.at, self.at + _AHEAD
-            return {place for record in self.records[first:done] for place in self._of(record, places)}
+            seen = self.events
+            return {place for record in records_of(seen) for place in self._of(record, places)}
 
         return likely
 
@@ -157,15 +163,34 @@ class LikelyKeys:
             return ()  # it becomes a dead letter when its turn comes
 
 
-def run_in_order(executor: Executor, groups: Iterable[Sequence[InputRecord]], likely: LikelyKeys) -> Iterator[Effect]:
+def run_in_order(executor: Executor, records: pa.Table, likely: LikelyKeys) -> Iterator[pa.RecordBatch]:
     """All effects of a batch: sends and dead letters event by event, then the last write of every key written.
 
-    A group of records is one event (see ``take``).
+    Where records are one event together (see ``take``), those left over in the end are one as well.
     """
-    likely.at = 0
-    for group in groups:
-        yield from executor.process(group[0]) if executor.plan.take is None else executor.process_together(group)
-        likely.at += len(group)
+    by_column, most, seq = ByColumn.of(executor), most_of(executor.plan.take), 0
+    for stretch in records.combine_chunks().to_batches(max_chunksize=max(1, _AHEAD // most) * most):
+        likely.events = stretch
+        for effects in _one_by_one(executor, stretch, seq) if by_column is None else by_column.effects(stretch, seq):
+            yield effects
+            seq += effects.num_rows
+    yield to_arrow(_afterwards(executor), seq)
+
+
+def _one_by_one(executor: Executor, records: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
+    groups = taken(list(records_of(records)), executor.plan.take)
+    together = executor.plan.take is not None
+    yield to_arrow(
+        (
+            effect
+            for group in groups
+            for effect in (executor.process_together(group) if together else executor.process(group[0]))
+        ),
+        seq,
+    )
+
+
+def _afterwards(executor: Executor) -> Iterator[Effect]:
     for state in executor.tables.values():
         yield from _writes(state)
     for name, clock in executor.clocks.items():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kaspr_delta.engine.agent.clock import Clock
-from kaspr_delta.engine.agent.event import InputRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +44,15 @@ class AgentState:
         reached = {**self.read, **positions}
         return replace(self, done=reached, read=reached, since=None)
 
-    def reached(self, records: Iterable[InputRecord]) -> AgentState:
-        """The stream has brought these records too."""
-        return replace(self, read={**self.read, **_last(records)})
+    def reached(self, positions: Mapping[str, int]) -> AgentState:
+        """The stream has brought what is up to these positions too."""
+        return replace(self, read={**self.read, **positions})
 
-    def processed(self, records: Iterable[InputRecord]) -> AgentState:
-        """Of what was read, these records were processed; the others wait, since now if they came just now."""
-        last = _last(records)
-        since = time.time() if last or self.since is None else self.since
-        return replace(self, done={**self.done, **last}, since=since)
+    def processed(self, positions: Mapping[str, int]) -> AgentState:
+        """Of what was read, that up to these positions was processed; the others wait, since now if they came now."""
+        since = time.time() if positions or self.since is None else self.since
+        return replace(self, done={**self.done, **positions}, since=since)
 
     def with_clocks(self, clocks: Mapping[str, Clock]) -> AgentState:
         """Streams have come to these times."""
         return replace(self, clocks={**self.clocks, **{name: clock.times for name, clock in clocks.items()}})
-
-
-def _last(records: Iterable[InputRecord]) -> dict[str, int]:
-    """By topic the last offset of records that are in order."""
-    return {record.source: record.offset for record in records}

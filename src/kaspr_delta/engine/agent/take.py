@@ -8,14 +8,25 @@ from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.plan.definition import TakePlan
 
 
-def taken(records: Sequence[InputRecord], take: TakePlan | None, *, rest: bool) -> Iterator[Sequence[InputRecord]]:
-    """Records in groups of ``take.most``; the last group, if it is smaller, only with ``rest``. Without a take: singly.
+def most_of(take: TakePlan | None) -> int:
+    """How many records are one event, at most."""
+    return 1 if take is None else take.most
 
-    >>> [len(group) for group in taken(range(5), TakePlan(2, 1_000), rest=False)]
-    [2, 2]
+
+def ready(waiting: int, take: TakePlan | None, *, rest: bool) -> int:
+    """How many of the records that wait are processed now: those of a smaller last group only with ``rest``.
+
+    >>> ready(5, TakePlan(2, 1_000), rest=False)
+    4
     """
-    most = 1 if take is None else take.most
-    for first in range(0, len(records), most):
-        group = records[first : first + most]
-        if len(group) == most or rest:
-            yield group
+    return waiting if rest else waiting - waiting % most_of(take)
+
+
+def taken(records: Sequence[InputRecord], take: TakePlan | None) -> Iterator[Sequence[InputRecord]]:
+    """Records in groups of ``take.most``, and a smaller last one; without a take singly.
+
+    >>> [len(group) for group in taken(range(5), TakePlan(2, 1_000))]
+    [2, 2, 1]
+    """
+    most = most_of(take)
+    return (records[first : first + most] for first in range(0, len(records), most))

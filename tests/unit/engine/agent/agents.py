@@ -10,9 +10,12 @@ from itertools import count
 from textwrap import dedent
 from typing import Any
 
-from kaspr_delta.engine.agent.effect import Effect
+import pyarrow as pa
+
+from kaspr_delta.engine.agent.effect import SCHEMA, Effect
 from kaspr_delta.engine.agent.event import App, InputRecord, TopicDecoder, microseconds
 from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.ordered import LikelyKeys, run_in_order
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.functions.entrypoint import resolve, resolve_statements
@@ -41,6 +44,18 @@ _SELECTORS = (
     "partition_selector",
     "headers_selector",
     "predicate",
+)
+
+_INPUT = pa.schema(
+    [
+        ("source", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", SCHEMA.field("headers").type),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
 )
 
 _identities = count()
@@ -146,6 +161,21 @@ def record(value: Any, key: Any = None, offset: int = 0, **fields: Any) -> Input
     encoded = None if key is None else json.dumps(key).encode()
     given = InputRecord("in", encoded, data, None, NOON, 0, offset)
     return given._replace(**fields)
+
+
+def arrow(records: Iterable[InputRecord]) -> pa.RecordBatch:
+    """Records as an agent is given them."""
+    return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
+
+
+def in_order(agent: Executor, records: Iterable[InputRecord], likely: LikelyKeys) -> list[Effect]:
+    """The effects of a batch of an agent with tables."""
+    batches = run_in_order(agent, pa.Table.from_batches([arrow(records)]), likely)
+    table = pa.Table.from_batches(batches, SCHEMA).sort_by("seq")
+    for name in ("timestamp", "window_start"):
+        place = SCHEMA.get_field_index(name)
+        table = table.set_column(place, name, table[name].cast(pa.int64()))
+    return [Effect(**row) for row in table.drop_columns(["seq"]).to_pylist()]
 
 
 def sent(effects: Iterable[Effect], topic: str = "out") -> list[Any]:

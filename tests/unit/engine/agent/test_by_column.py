@@ -17,6 +17,7 @@ from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.plan.definition import OperationPlan, TakePlan
 from tests.unit.engine.agent.agents import (
     NOON,
+    arrow,
     executor,
     filtered,
     mapped,
@@ -24,25 +25,9 @@ from tests.unit.engine.agent.agents import (
     send_to,
     sending,
     table_plan,
-    table_state,
 )
 
-_INPUT = pa.schema(
-    [
-        ("source", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", SCHEMA.field("headers").type),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-    ]
-)
 DOUBLE = mapped("def f(v): return v * 2")
-
-
-def arrow(records: Sequence[InputRecord]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
 
 
 def quickly(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str, Any]]:
@@ -57,8 +42,8 @@ def one_by_one(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str
 
 
 def _plain(rows: pa.Table) -> list[dict[str, Any]]:
-    """Rows as dictionaries; of a traceback the last line, for what is around a function differs."""
-    plain: list[dict[str, Any]] = rows.to_pylist()
+    """Rows as dictionaries in their order; of a traceback the last line, for what is around a function differs."""
+    plain: list[dict[str, Any]] = rows.sort_by("seq").to_pylist()
     for row in plain:
         if row["problem"] is not None:
             row["problem"]["detail"] = row["problem"]["detail"].splitlines()[-1]
@@ -82,8 +67,8 @@ def numbered(*values: Any) -> list[InputRecord]:
         ((DOUBLE,), [send_to(key_selector="async def k(v): return v")]),
         ((mapped("def f(v):\n  if v == 4: raise ValueError(v)\n  return v"),), [send_to()]),
         ((mapped("def f(v):\n  if v == 4: return (w for w in (v, v))\n  return v"),), [send_to()]),
-        ((mapped("def f(v):\n  yield v\n  yield v"),), [send_to()]),
-        ((mapped("async def f(v): return v + 1"),), [send_to()]),
+        ((mapped("def f(v): return g(v)\ndef g(v):\n  yield v\n  yield v"),), [send_to()]),
+        ((mapped("def f(v): return g(v)\nasync def g(v): return v + 1"),), [send_to()]),
         ((DOUBLE,), []),
     ],
 )
@@ -102,6 +87,15 @@ def test_what_cannot_be_read_is_a_dead_letter_and_the_others_go_on() -> None:
     assert [row["kind"] for row in result] == ["send", "send", "dead-letter", "dead-letter", "send"]
     assert [row["seq"] for row in result] == [100, 101, 102, 103, 104]
     assert result == one_by_one(agent, records)
+
+
+def test_records_keep_the_order_of_their_events_also_where_some_are_out_of_the_ordinary() -> None:
+    source = "def f(v):\n  if v == 2: return (n for n in (v, v))\n  return v"
+    result = quickly(executor(mapped(source), outputs=[send_to("a"), send_to("b")]), numbered(1, 2, 3))
+    assert [(row["seq"], row["target"], row["value"]) for row in result] == [
+        (100 + n, target, value)
+        for n, (value, target) in enumerate((value, target) for value in (b"1", b"2", b"2", b"3") for target in "ab")
+    ]
 
 
 def test_when_all_goes_well_functions_are_called_once_and_in_order() -> None:
@@ -149,7 +143,8 @@ def test_many_slow_events_are_no_event_that_takes_too_long() -> None:
         executor(mapped("def f(v): return context['event'].key")),
         executor(mapped("x = []\ndef f(v):\n  x.append(v)\n  return x")),
         executor(mapped("def f(v): return globals()['con' + 'text']")),
-        executor(mapped("def f(v, counts): return v", ["counts"]), tables=[table_state()]),
+        executor(mapped("def f(v):\n  yield v")),
+        executor(mapped("async def f(v): return v")),
         executor(sending(send_to())),
         executor(outputs=[send_to(predicate="def p(v): return v")]),
         executor(outputs=[send_to(None, name_selector="def n(v): return v")]),

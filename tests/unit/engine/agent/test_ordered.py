@@ -1,14 +1,26 @@
 from __future__ import annotations
 
-from typing import Any
+import pytest
 
+from kaspr_delta.engine.agent.by_column import ByColumn
 from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.event import InputRecord, TopicDecoder
-from kaspr_delta.engine.agent.ordered import LikelyKeys, run_in_order
+from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.serde.table_text import TableText
-from tests.unit.engine.agent.agents import JSON, NOON, FakeReader, executor, mapped, record, sent, table_plan
+from tests.unit.engine.agent.agents import (
+    JSON,
+    NOON,
+    FakeReader,
+    arrow,
+    executor,
+    in_order,
+    mapped,
+    record,
+    sent,
+    table_plan,
+)
 
 COUNT = "def f(v, counts):\n  counts[v['c']] += 1\n  return counts[v['c']]"
 
@@ -17,10 +29,10 @@ def run(
     source: str, records: list[InputRecord], rows: dict[str, str] | None = None, default: str | None = None
 ) -> tuple[list[Effect], FakeReader]:
     reader = FakeReader(dict(rows or {}))
-    likely = LikelyKeys(records, TopicDecoder(JSON))
+    likely = LikelyKeys(TopicDecoder(JSON))
     state = TableState(table_plan(default=default), reader, likely.of(TableText(JSON)))
     agent = executor(mapped(source, ["counts"]), tables=[state])
-    return list(run_in_order(agent, [[record] for record in records], likely)), reader
+    return in_order(agent, records, likely), reader
 
 
 def test_a_batch_is_sends_in_order_then_the_last_write_of_every_key() -> None:
@@ -77,16 +89,31 @@ def test_values_nested_as_deep_as_can_be_read_do_not_stop_the_look_ahead() -> No
 
 
 def test_what_cannot_be_a_key_is_no_likely_key() -> None:
-    records = [record([1, "\ud800", None, True, 1.5])]
-    likely = LikelyKeys(records, TopicDecoder(JSON))
+    likely = LikelyKeys(TopicDecoder(JSON), arrow([record([1, "\ud800", None, True, 1.5])]))
     assert set(likely.of(TableText(JSON))()) == {"1", "true", "1.5"}
     assert set(likely.of(TableText(Serializers("raw", "raw")))()) == set()
 
 
 def test_likely_keys_are_named_once_for_a_stretch_of_events() -> None:
-    records: list[Any] = [record({"c": "a"}), record({"c": "b"})]
-    likely = LikelyKeys(records, TopicDecoder(JSON))
+    likely = LikelyKeys(TopicDecoder(JSON), arrow([record({"c": "a"}), record({"c": "b"})]))
     keys = likely.of(TableText(JSON))
     assert set(keys()) == {'"a"', '"b"'}
-    likely.at = 1
     assert keys() == ()
+    likely.events = arrow([record({"c": "d"})])
+    assert set(keys()) == {'"d"'}
+
+
+RISKY = "def f(v, counts):\n  counts[v['c']] += 1\n  counts['all'] += 1\n  return 1 / v['n']"
+
+
+@pytest.mark.parametrize("source", [COUNT, RISKY, "def f(v, counts): return (v for _ in '12') if v['n'] else v"])
+def test_writes_are_the_same_by_column_and_event_by_event(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [{"c": c, "n": n % 3} for n, c in enumerate("abacbbca")]
+    records = [record(value, offset=n, timestamp=NOON + n) for n, value in enumerate(values)]
+    by_column, _ = run(source, records, {'"a"': "10"}, "def d(): return int")
+    monkeypatch.setattr(ByColumn, "of", lambda _: None)
+    one_by_one, _ = run(source, records, {'"a"': "10"}, "def d(): return int")
+    assert len(one_by_one) > len(records)
+    assert [effect._replace(problem=None) for effect in by_column] == [
+        effect._replace(problem=None) for effect in one_by_one
+    ]

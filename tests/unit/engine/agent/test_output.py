@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.effect import Effect, to_arrow
+from kaspr_delta.engine.agent.effect import Effect, for_spark, to_arrow
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.plan.definition import SendPlan
 from tests.unit.engine.agent.agents import (
@@ -205,3 +205,20 @@ def test_effects_are_numbered_in_their_order() -> None:
 
 def test_no_effects_are_no_rows() -> None:
     assert to_arrow([]).num_rows == 0
+
+
+def test_on_the_way_out_of_workers_headers_and_problems_are_text_in_one_column() -> None:
+    problem = {"reason": "event failed", "detail": "why", "value": None}
+    effects = [
+        Effect("send", "t", None, b"v", [{"key": "n", "value": b"\xff"}], NOON, 3),
+        Effect("send", "t", b"k", None),
+        Effect("dead-letter", "in", None, b"v", problem=problem),
+    ]
+    rows = for_spark(to_arrow(effects, 7)).to_pylist()
+    assert [row.pop("about") for row in rows] == [
+        '[{"key": "n", "value": "/w=="}]',
+        None,
+        '{"reason": "event failed", "detail": "why", "value": null}',
+    ]
+    assert [list(row) for row in rows] == [["kind", "target", "key", "value", "timestamp", "partition", "seq"]] * 3
+    assert [(row["seq"], row["partition"]) for row in rows] == [(7, 3), (8, None), (9, None)]

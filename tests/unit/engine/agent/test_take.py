@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.engine.agent import ordered
+from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.state import AgentState
-from kaspr_delta.engine.agent.take import taken
+from kaspr_delta.engine.agent.take import ready, taken
 from kaspr_delta.plan.definition import TakePlan
-from tests.unit.engine.agent.agents import executor, mapped, record, sent, table_state
+from tests.unit.engine.agent.agents import executor, in_order, mapped, record, sent, table_state
 
 TWO = TakePlan(2, 5_000)
 
@@ -27,8 +29,15 @@ TWO = TakePlan(2, 5_000)
 )
 def test_records_are_handed_over_in_groups(take: TakePlan | None, rest: bool, groups: Any) -> None:
     records = [record(n, offset=n) for n in range(3)]
-    found = [[given.offset for given in group] for group in taken(records, take, rest=rest)]
-    assert found == groups
+    found = taken(records[: ready(len(records), take, rest=rest)], take)
+    assert [[given.offset for given in group] for group in found] == groups
+
+
+def test_groups_are_not_cut_where_a_stretch_of_events_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ordered, "_AHEAD", 3)
+    agent = executor(mapped("def f(values): return values"), take=TWO)
+    effects = in_order(agent, [record(n, offset=n) for n in range(7)], LikelyKeys(agent.decoder))
+    assert sent(effects) == [[0, 1], [2, 3], [4, 5], [6]]
 
 
 def test_a_function_gets_a_list_and_the_context_the_events_in_the_same_order() -> None:
@@ -68,14 +77,14 @@ def test_a_state_comes_back_as_it_was_written_and_leaves_out_what_it_does_not_kn
 
 def test_what_waits_waits_since_it_came() -> None:
     began = time.time()
-    first = AgentState({"t": 0}, {"t": 0}).reached([record(1, offset=4), record(2, offset=5)]).processed([])
+    first = AgentState({"t": 0}, {"t": 0}).reached({"t": 5}).processed({})
     assert first.waiting
     assert first.done == {"t": 0}
     assert first.since is not None
     assert first.since >= began
     # Nothing was processed: the oldest still waits since then. Something was: what waits now came just now.
-    assert first.processed([]).since == first.since
-    later = first.reached([record(3, offset=6)]).processed([record(1, offset=4)._replace(source="t")])
+    assert first.processed({}).since == first.since
+    later = first.reached({"in": 6}).processed({"t": 4})
     assert later.since is not None
     assert later.since >= first.since
     assert later.done == {"t": 4}
