@@ -1,8 +1,8 @@
 """The quick way through a pipeline, for agents whose functions ask for nothing but the value and tables.
 
-Keys, values and times stay columns: no record, event or effect is made an object. An event that is out of the ordinary
-(an exception, a result that fans out or is awaited, too much time) is left to the executor: its functions are called
-once more.
+Keys, values and times stay columns: no record, event or effect is made an object. An event that fails is a dead
+letter, as in the executor. One that cannot be read, or of which something comes out that fans out or is awaited
+although nothing told so, is left to the executor; so is one that took too long where others had used some of its time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.input_rows import records_of
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import PLAIN, awaited, bind
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import in_empty_scope
-from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
 from kaspr_delta.plan.definition import OperationPlan, SendPlan
 from kaspr_delta.serde.serializers import encode_key, encoder
 
@@ -62,6 +62,8 @@ class ByColumn:
         self._outputs = [_Output(plan) for plan in executor.plan.outputs]
         # The places in the Arrow batch of the events that these outputs are of.
         self._sent: list[int] = []
+        # Why the last event failed, if it did.
+        self._account: str | None = None
         # What the operations are: whether they filter, and their functions.
         self._steps: list[tuple[bool, Callable[[Any], Any]]] | None = None
 
@@ -88,7 +90,8 @@ class ByColumn:
                 continue
             seq = self._number(sent, seq)
             (record,) = records_of(batch.slice(event, 1))
-            effects = self._executor.process(record)
+            account, self._account = self._account, None
+            effects = self._executor.process(record) if account is None else self._executor.given_up([record], account)
             others += effects
             numbers.extend(range(seq, seq + len(effects)))
             seq += len(effects)
@@ -141,15 +144,22 @@ class ByColumn:
                     # Out of reach of the limit: an event's writes stand together, or not at all.
                     for table in tables:
                         table.keep(times[event])
-        except AUTHORS_CODE_FAILED:
-            del self._sent[bisect_left(self._sent, event) :]
-            for output in self._outputs:
-                output.cut(len(self._sent))
-            for table in tables:
-                table.drop()
-            self._steps = None  # `init` may have to run anew
+        except AUTHORS_CODE_FAILED as error:
+            self._undo(event, error)
             return event, False
         return stop, True
+
+    def _undo(self, event: int, error: BaseException) -> None:
+        """Nothing of an event stands; it failed for good, unless it is left to the executor."""
+        left = _LEFT_TO_EXECUTOR if self._tables else (*_LEFT_TO_EXECUTOR, EventTimeoutError)
+        if not isinstance(error, left):
+            self._account = account_of_failure(frames=4)
+        del self._sent[bisect_left(self._sent, event) :]
+        for output in self._outputs:
+            output.cut(len(self._sent))
+        for table in self._tables:
+            table.drop()
+        self._steps = None  # `init` may have to run anew
 
     def _process(self, values: Sequence[bytes | None]) -> Callable[[int], None]:
         """What takes the event at a place through the pipeline to the outputs."""
@@ -158,7 +168,10 @@ class ByColumn:
 
         def process(event: int) -> None:
             data = values[event]
-            value = None if data is None else decode(data)
+            try:
+                value = None if data is None else decode(data)
+            except SerializationError:
+                raise _UnreadableError from None
             for filters, function in steps:
                 result = function(value)
                 if type(result) not in PLAIN:
@@ -207,8 +220,15 @@ class ByColumn:
         self._sent.clear()
 
 
+class _UnreadableError(Exception):
+    """The value of an event cannot be decoded: no function was called."""
+
+
 class _MoreThanAValueError(Exception):
     """A function returned what is awaited, or fans out."""
+
+
+_LEFT_TO_EXECUTOR = (_UnreadableError, _MoreThanAValueError)
 
 
 def _more_than_a_value(result: Any) -> _MoreThanAValueError:

@@ -119,6 +119,14 @@ class Executor:
         context = {"app": self.app, "event": events}
         return [*letters, *self._attempt([value for _, value in decoded], context, newest, decoded)]
 
+    def given_up(self, records: Sequence[InputRecord], account: str) -> list[Effect]:
+        """The dead letters of an event that failed. Nothing of it stands, and ``init`` runs anew for the next one."""
+        _init_scopes.pop((self.identity, self.plan.init), None)
+        self._operations.clear()
+        for part in (*self.tables.values(), *self.clocks.values()):
+            part.drop()
+        return [_dead_letter(record, account) for record in records]
+
     def fire(self, source: str, at: int) -> list[Effect]:
         """The sends of one run without an event, a task's, at a time: its first operation is given None."""
         return self._attempt(None, {"app": self.app}, at, (), source)
@@ -155,12 +163,8 @@ class Executor:
                     for output in self.plan.outputs:
                         step.send(output, final, {})
         except AUTHORS_CODE_FAILED:
-            _init_scopes.pop((self.identity, self.plan.init), None)
-            self._operations.clear()
-            for part in (*self.tables.values(), *self.clocks.values()):
-                part.drop()
             account = account_of_failure(frames=4)
-            letters = [_dead_letter(record, account) for record, _ in records]
+            letters = self.given_up([record for record, _ in records], account)
             return letters or [_letter(source, None, None, timestamp, account)]
         for name, state in self.tables.items():
             state.keep(timestamp, self.clocks[name].stream if name in self.clocks else None)

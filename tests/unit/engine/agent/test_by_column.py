@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -109,7 +110,16 @@ def test_when_all_goes_well_functions_are_called_once_and_in_order() -> None:
     ]
 
 
-def test_only_what_fails_is_called_once_more() -> None:
+def test_an_event_that_fails_has_called_its_functions_once(tmp_path: Path) -> None:
+    note = (
+        f"def f(v):\n  with open({str(tmp_path / 'calls')!r}, 'a') as file: file.write(str(v))\n  return 6 // (v - 3)"
+    )
+    kinds = [row["kind"] for row in quickly(executor(mapped(note)), numbered(1, 3, 4))]
+    assert kinds == ["send", "dead-letter", "send"]
+    assert (tmp_path / "calls").read_text() == "134"
+
+
+def test_only_what_fans_out_without_telling_is_called_once_more() -> None:
     init = "from collections import Counter\ncalls = Counter()\ndef note(v):\n  calls[v] += 1\n  return calls[v]"
     source = "def f(v):\n  if note(v) < 2 and v == 3: return (n for n in (v,))\n  return note(v)"
     values = [row["value"] for row in quickly(executor(mapped(source), init=init), numbered(1, 3, 4))]
