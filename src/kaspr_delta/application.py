@@ -374,8 +374,9 @@ def _session_of(profile: str, place: Warehouse, spark: SparkSession | None) -> S
 def _made(spark: SparkSession, delta: Delta, declared: Plan) -> Plan:
     """Make the tables of a plan; the plan as it can run."""
     typed = TypedTables(spark, delta)
-    plan = typed.follow(typed.known(declared))
-    create_tables(spark, delta, plan)
+    plan = typed.known(declared)
+    create_tables(spark, delta, plan)  # registers those that are there, so that they can be looked at
+    plan = typed.follow(plan)
     create_views(spark, delta, plan)
     return plan
 
