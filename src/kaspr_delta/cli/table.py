@@ -15,6 +15,7 @@ from kaspr_delta.cli.records import read_lines
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.json_text import parse
+from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
     from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
@@ -121,7 +122,7 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
     rows = None
     if file.name == "-" and file_format == "json":
         rows = list(pairs_of(read_lines("-"), "standard input", file.key))
-    elif file_format == "json" or (file.key and file_format != "delta"):
+    elif file_format == "json" or (file_format != "delta" and (file.key or not _has_columns(target, name))):
         rows = pairs_of_file(file.name, file_format, file.key)
     application = open_application(context, target.warehouse, target.app)
     if application.plan.table(name) is None and application.plan.join(name) is not None:
@@ -134,6 +135,21 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
         table.put(rows)
         count = len(rows)
     console().print(f"{count} rows loaded into {name}", style="dim", markup=False)
+
+
+def _has_columns(target: Target, name: str) -> bool:
+    """Whether an applied table has columns, which it finds in a file by itself; without Spark where that can be."""
+    from kaspr_delta.runtime.applying import registry_of
+    from kaspr_delta.runtime.standing import plan_of
+
+    place = Warehouse(target.place)
+    try:
+        schema = place.applied_schema(target.app)
+    except NotFoundError:
+        return False
+    plan = plan_of(registry_of(place, schema).documents(), schema)
+    table = plan.table(name) if plan else None
+    return table is not None and table.typed is not None
 
 
 def handle_of(application: Application, name: str) -> TableHandle | JoinHandle | StreamJoinHandle:
