@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -90,10 +92,11 @@ def _embedded(log: Path | None) -> SparkSession:
     # Workers run the interpreter that runs this: another python on the PATH has not our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kaspr-delta").master(os.environ.get("KASPR_DELTA_MASTER", "local[*]"))
-    # Where Spark would put tables without a location, of which there are none: out of the working directory.
-    builder = builder.config(
-        "spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "kaspr-delta-spark-warehouse")
-    )
+    # Where Spark makes a folder for every schema and puts tables without a location. Its catalog ends with the process,
+    # so what is left there would be in the way of the next one.
+    scratch = tempfile.mkdtemp(prefix="kaspr-delta-schemas-")
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    builder = builder.config("spark.sql.warehouse.dir", scratch)
     builder = builder.config("spark.driver.memory", os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"))
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
