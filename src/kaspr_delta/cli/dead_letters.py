@@ -48,20 +48,18 @@ def dead_letters(
 
 
 def _retry(target: Target, resource: str | None) -> None:
-    from kaspr_delta.runtime.applying import registry_of
+    from kaspr_delta.runtime.applying import applied_plan
     from kaspr_delta.runtime.dead_letters import DeadLetters
-    from kaspr_delta.runtime.standing import plan_of
     from kaspr_delta.storage.delta_rs import DeltaRs
 
     place = Warehouse(target.place)
     if place.is_unity:
         msg = "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
         raise UsageError(msg)
-    schema = place.applied_schema(target.app)
-    plan = plan_of(registry_of(place, schema).documents(), schema)
+    plan = applied_plan(place, target.app)
     if plan is None:
         return
-    letters = DeadLetters(DeltaRs(place.namespace(schema)), plan)
+    letters = DeadLetters(DeltaRs(place.namespace(plan.schema)), plan)
     chosen = letters.newest(_AT_ONCE, resource)
     retried = letters.retry(chosen)
     for origin, records in retried.records.items():

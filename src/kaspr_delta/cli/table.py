@@ -139,15 +139,12 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
 
 def _has_columns(target: Target, name: str) -> bool:
     """Whether an applied table has columns, which it finds in a file by itself; without Spark where that can be."""
-    from kaspr_delta.runtime.applying import registry_of
-    from kaspr_delta.runtime.standing import plan_of
+    from kaspr_delta.runtime.applying import applied_plan
 
-    place = Warehouse(target.place)
     try:
-        schema = place.applied_schema(target.app)
+        plan = applied_plan(Warehouse(target.place), target.app)
     except NotFoundError:
         return False
-    plan = plan_of(registry_of(place, schema).documents(), schema)
     table = plan.table(name) if plan else None
     return table is not None and table.typed is not None
 

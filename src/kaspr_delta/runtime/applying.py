@@ -12,6 +12,7 @@ from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.runtime.registry import Document, Registry, applied, documents_of, loaded
+from kaspr_delta.runtime.standing import plan_of
 from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.storage.delta_rs import DeltaRs
@@ -41,6 +42,12 @@ def registry_of(place: Warehouse, schema: str) -> Registry:
     session, delta = spark_session(place.log_file), Delta(namespace)
     create_system_tables(session, delta)
     return Registry(SparkSystemTables(session, delta))
+
+
+def applied_plan(place: Warehouse, app: str | None) -> Plan | None:
+    """The plan of an application from its registry; None where all was deleted. Raises NotFoundError and UsageError."""
+    schema = place.applied_schema(app)
+    return plan_of(registry_of(place, schema).documents(), schema)
 
 
 def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
