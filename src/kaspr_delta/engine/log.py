@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.direct import Announcement, appended
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.storage.delta import Delta, Transaction
 
@@ -67,13 +68,15 @@ class Memo:
     """What a batch leaves beside its effects.
 
     ``stream`` is the last batch of the streaming query that is in the log, -1 before the first; ``rows_in`` and
-    ``counts`` tell what the batch did; ``state`` is what the resource's next batch has to know.
+    ``counts`` tell what the batch did; ``state`` is what the resource's next batch has to know. With ``direct`` the
+    batch is only announced here: the append to a topic commits it.
     """
 
     stream: int = -1
     rows_in: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
+    direct: Announcement | None = None
 
     def to_json(self) -> str:
         """As it stands in the log."""
@@ -83,14 +86,15 @@ class Memo:
     def from_json(cls, text: str) -> Memo:
         """What the log tells; of a format to come only what this version knows of."""
         fields = json.loads(text)
-        return cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
+        memo = cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
+        return memo if memo.direct is None else replace(memo, direct=Announcement(*memo.direct))
 
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What a log says to who starts: how the newest checkpoint began, its last batch, and what is not folded yet.
+    """What a log says to who starts: how the newest checkpoint began, what its last batch left, what is not folded yet.
 
-    Of a new log there is no start.
+    ``last`` is the last number that was taken. Of a new log there is no start.
     """
 
     last: BatchId = BatchId("")
@@ -136,7 +140,10 @@ class Log:
         return Rows(self.delta.read(spark, self.table).where(mine & F.col("memo").isNull()))
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
-        """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint."""
+        """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint.
+
+        A batch that was announced and has not been committed is none.
+        """
         late: list[Column] = [
             (F.col("checkpoint") != checkpoint) | (F.col("batch") >= number) for checkpoint, number in folded.items()
         ]
@@ -147,11 +154,17 @@ class Log:
         if not found:
             return LogTail()
         memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}
-        begun = max(batch for batch, row in found.items() if row["start"] is not None)
-        last = max(batch for batch in found if batch.checkpoint == begun.checkpoint)
         unfolded = sorted(batch for batch in found if _is_unfolded(batch, memos[batch], folded))
+        never = {batch for batch in unfolded if self._never_came(spark, batch, memos[batch])}
+        begun = max(batch for batch, row in found.items() if row["start"] is not None)
+        mine = [batch for batch in found if batch.checkpoint == begun.checkpoint]
+        memo = memos[max(batch for batch in mine if batch not in never)]
         start = Start.from_json(found[begun]["start"])
-        return LogTail(last, memos[last], start, tuple((batch, memos[batch]) for batch in unfolded))
+        left = tuple((batch, memos[batch]) for batch in unfolded if batch not in never)
+        return LogTail(max(mine), memo, start, left)
+
+    def _never_came(self, spark: SparkSession, batch: BatchId, memo: Memo) -> bool:
+        return memo.direct is not None and appended(self.delta, spark, memo.direct, batch) is None
 
 
 def _is_unfolded(batch: BatchId, memo: Memo, folded: Mapping[str, int]) -> bool:

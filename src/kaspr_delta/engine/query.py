@@ -11,13 +11,15 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kaspr_delta.engine.counters import counter
+from kaspr_delta.engine.direct import Announcement, DirectAppend, appended
 from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Memo, Start
 from kaspr_delta.engine.progress import BatchReport, Progress, folded_batches
-from kaspr_delta.engine.resource import Decision, Resource, StreamedResource
+from kaspr_delta.engine.resource import Decision, Folded, Resource, StreamedResource
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.source_errors import why_the_feed_ends
 from kaspr_delta.errors import RebuildNeededError, SetupError
@@ -181,12 +183,29 @@ class Query:
         if decision.effects.empty and decision.state == self._memo.state:
             return
         memo = Memo(stream, decision.rows_in, decision.counts, decision.state)
-        this = self._last.next
         # Step 5: commit.
+        if decision.direct is not None and self._append_directly(spark, decision.direct, memo, started):
+            return
+        this = self._last.next
         logged = self.log.append(decision.effects, this, memo)
         # Step 6: fold.
         self._fold(spark, this, logged, memo, started)
         self._last, self._memo = this, memo
+
+    def _append_directly(self, spark: SparkSession, direct: DirectAppend, memo: Memo, started: float) -> bool:
+        """Commit a batch by the append to its topic. False where that failed, most likely by an event."""
+        announced = direct.announcement(self.delta, spark)
+        memo = replace(memo, direct=announced)
+        this = self._last = self._last.next
+        self.log.append(Rows.none(spark), this, memo)
+        try:
+            direct.commit(self.delta, this)
+        except Exception:  # noqa: BLE001  whatever it was: through the log it is a dead letter, or fails once more
+            if appended(self.delta, spark, announced, this) is None:
+                return False
+        self._fold(spark, this, Rows.none(spark), memo, started)
+        self._memo = memo
+        return True
 
     def _go_on(self, spark: SparkSession, tail: LogTail) -> None:
         """Go on with the newest checkpoint, if there is one and it reads what the resource reads."""
@@ -217,7 +236,10 @@ class Query:
         return tail
 
     def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, memo: Memo, started: float) -> None:
-        folded = self.resource.fold(spark, batch, rows)
+        if memo.direct is not None:
+            folded = self._folded_before(spark, batch, memo.direct)
+        else:
+            folded = self.resource.fold(spark, batch, rows)
         report = BatchReport(
             rows_in=memo.rows_in,
             rows_out=folded.rows_out,
@@ -230,6 +252,10 @@ class Query:
         self.progress.record(spark, batch, report)
         if self.listener is not None:
             self.listener(report)
+
+    def _folded_before(self, spark: SparkSession, batch: BatchId, announced: Announcement) -> Folded:
+        records = appended(self.delta, spark, announced, batch) or 0
+        return Folded(records, 0, counts={counter("topic_messages_sent", announced.topic): records})
 
     def _check(self, start: Start) -> None:
         """Raise RebuildNeededError when the state was made by another definition, SetupError for another format."""

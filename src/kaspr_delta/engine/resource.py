@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from kaspr_delta.engine.direct import DirectAppend
 from kaspr_delta.engine.log import BatchId, Start
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import ResourceRef
@@ -19,12 +20,14 @@ class Decision:
     """What a batch decided: the rows to append to the log, and how many rows it was given.
 
     ``state`` is what the next batch has to know: plain data, handed to it as it is. ``counts`` are for the metrics.
+    ``direct`` are the same effects as records of one topic, where their append to it may be the commit.
     """
 
     effects: Rows
     rows_in: int
     state: Mapping[str, Any] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    direct: DirectAppend | None = None
 
 
 @dataclass(frozen=True, slots=True)

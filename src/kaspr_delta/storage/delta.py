@@ -51,6 +51,14 @@ class Commit:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class NotedCommit:
+    """A commit with a note: how many rows it added."""
+
+    note: str
+    rows: int
+
+
 @dataclass(slots=True)
 class Conflicts:
     """How often statements had to be run again because somebody else committed first."""
@@ -158,6 +166,17 @@ class Delta:
             raise LookupError(msg)
         return Commit(int(row["version"]), row["timestamp"])
 
+    def noted(self, spark: SparkSession, table: str, after: int) -> list[NotedCommit]:
+        """The commits after a version that carry a note (see ``append``), the newest first."""
+        many = self.newest(spark, table).version - after
+        if many <= 0:
+            return []
+        history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT {many}")
+        rows = history.where("userMetadata IS NOT NULL").select(
+            "userMetadata", history["operationMetrics"]["numOutputRows"].cast("bigint").alias("rows")
+        )
+        return [NotedCommit(row["userMetadata"], row["rows"] or 0) for row in rows.collect()]
+
     def read(self, spark: SparkSession, table: str, version: int | None = None) -> DataFrame:
         """The table's rows, at its newest version or at a pinned one."""
         reader = spark.read if version is None else spark.read.option("versionAsOf", version)
@@ -194,11 +213,18 @@ class Delta:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, rows: DataFrame, table: str, transaction: Transaction | None = None) -> None:
-        """Append rows in one commit; columns are matched by name. Skipped when the transaction is already there."""
+    def append(
+        self, rows: DataFrame, table: str, transaction: Transaction | None = None, *, note: str | None = None
+    ) -> None:
+        """Append rows in one commit; columns are matched by name. Skipped when the transaction is already there.
+
+        The note stands in the table's history, as the commit's ``userMetadata``.
+        """
         writer = rows.writeTo(self.namespace.identifier(table))
         if transaction is not None:
             writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", str(transaction.version))
+        if note is not None:
+            writer = writer.option("userMetadata", note)
         with self.namespace.commit_lock(table):
             self._retried(writer.append)
 

@@ -11,7 +11,15 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import is_by_column
-from kaspr_delta.engine.agent.effect import SCHEMA, WORKERS_COLUMNS, from_workers, to_arrow, to_rows
+from kaspr_delta.engine.agent.effect import (
+    RECORD_COLUMNS,
+    SCHEMA,
+    WORKERS_COLUMNS,
+    from_workers,
+    records_from_workers,
+    to_arrow,
+    to_rows,
+)
 from kaspr_delta.engine.agent.input_rows import for_workers, in_partition_order, positions_of, rows_by_source
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
@@ -20,11 +28,12 @@ from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.agent.take import ready
 from kaspr_delta.engine.counters import counter
+from kaspr_delta.engine.direct import DirectAppend
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of
-from kaspr_delta.plan.definition import AgentPlan
+from kaspr_delta.plan.definition import AgentPlan, sends_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,10 +112,13 @@ class Agent(Pipeline[AgentPlan]):
     def _in_parallel(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
         records = Rows.of(batch, _FEW_EVENTS)
-        run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
+        run, direct = RunAgent(self.executor(spark, self._source.decoder(), {}, {})), None
         if records.table is None:
             given = for_workers(in_partition_order(batch), only_values=is_by_column(run.executor))
             effects = Rows(from_workers(given.mapInArrow(run.in_workers, WORKERS_COLUMNS)))
+            if (topic := self._only_topic) is not None:
+                sent = records_from_workers(given.mapInArrow(run.records_in_workers, RECORD_COLUMNS))
+                direct = DirectAppend(topic, sent)
             read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
             positions = {row["source"]: row["offset"] for row in read}
             received = {row["source"]: row["rows"] for row in read}
@@ -116,7 +128,14 @@ class Agent(Pipeline[AgentPlan]):
             batches = [*run(in_order.to_batches()), to_arrow([])]
             effects = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA))
             positions, received = positions_of(in_order), rows_by_source(in_order)
-        return Decision(effects, sum(received.values()), before.at(positions).plain, _received(received))
+        return Decision(effects, sum(received.values()), before.at(positions).plain, _received(received), direct)
+
+    @property
+    def _only_topic(self) -> str | None:
+        """The one topic to which everything is sent, if it is one."""
+        topics = {None if send.name_selector else send.topic for send in sends_of(self.plan)}
+        topic = topics.pop() if len(topics) == 1 else None
+        return None if topic is None or self.application.changelog(topic) is not None else topic
 
     def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows import Rows
@@ -39,8 +40,15 @@ WORKERS_COLUMNS = (
     "kind STRING, target STRING, key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"
 )
 
+# Sends alone on that way, all of them of one topic.
+RECORD_COLUMNS = "key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"
+
 # The columns that make a send a record of its topic.
 RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
+
+
+class EventFailedError(Exception):
+    """An event failed where nothing but records can be handed on."""
 
 
 class Effect(NamedTuple):
@@ -103,6 +111,20 @@ def for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
         about = pa.array([None if value is None else _text(value) for value in texts], pa.string())
     plain = effects.select(["kind", "target", "key", "value", "timestamp", "partition", "seq"])
     return plain.append_column("about", about)
+
+
+def records_for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
+    """Sends of one topic on their way out of Python workers, as RECORD_COLUMNS. Raises EventFailedError."""
+    if pc.any(pc.not_equal(effects.column("kind"), "send")).as_py():
+        raise EventFailedError
+    return for_spark(effects).drop_columns(["kind", "target"])
+
+
+def records_from_workers(rows: DataFrame) -> DataFrame:
+    """Records as they are in a topic, from what ``records_for_spark`` made of them."""
+    from pyspark.sql import functions as F
+
+    return rows.withColumn("headers", F.from_json("about", HEADERS)).select(*RECORD)
 
 
 def from_workers(rows: DataFrame) -> DataFrame:

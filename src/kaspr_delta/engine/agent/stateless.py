@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kaspr_delta.engine.agent.by_column import ByColumn
-from kaspr_delta.engine.agent.effect import for_spark, to_arrow
+from kaspr_delta.engine.agent.effect import for_spark, records_for_spark, to_arrow
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.input_rows import records_of
 from kaspr_delta.engine.sequence import first_seq
@@ -35,6 +35,10 @@ class RunAgent:
     def in_workers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same as Spark's workers hand it on."""
         return map(for_spark, self(batches))
+
+    def records_in_workers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same for records of one topic, without anything else: an event that fails ends it."""
+        return map(records_for_spark, self(batches))
 
     def _one_by_one(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         yield to_arrow((effect for record in records_of(batch) for effect in self.executor.process(record)), seq)
