@@ -32,6 +32,16 @@ class ResourceRef:
     kind: str
     name: str
 
+    @classmethod
+    def of(cls, text: str) -> ResourceRef:
+        """What was written so.
+
+        >>> ResourceRef.of("join/orders-products-join").name
+        'orders-products-join'
+        """
+        kind, _, name = text.partition("/")
+        return cls(kind, name)
+
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}"
 

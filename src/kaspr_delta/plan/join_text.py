@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kaspr_delta.plan.aggregation_plans import AggregationPlan
 from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ChannelInput
+from kaspr_delta.plan.definition import ChannelInput, ResourceRef
 from kaspr_delta.plan.join_plans import (
     ForeignKeyJoinPlan,
     JoinPlan,
@@ -46,8 +46,8 @@ def _by(join: ForeignKeyJoinPlan) -> str:
 
 def aggregation_text(plan: Plan, aggregation: AggregationPlan) -> str:
     """What a table is made from, and how."""
-    kind, _, name = plan.origin_of(aggregation).partition("/")
-    origin = f"{kind} {name}" if isinstance(aggregation.origin, str) else _stream(aggregation.origin)
+    source = ResourceRef.of(plan.origin_of(aggregation))
+    origin = f"{source.kind} {source.name}" if isinstance(aggregation.origin, str) else _stream(aggregation.origin)
     groups = f" -> group by {aggregation.group.entrypoint}()" if aggregation.group else ""
     functions = [function for function in (aggregation.adder, aggregation.subtractor) if function]
     by = f" by {' and '.join(f'{function.entrypoint}()' for function in functions)}" if functions else ""

@@ -46,8 +46,7 @@ class Letter:
     @property
     def ref(self) -> ResourceRef:
         """What could not process it."""
-        kind, _, name = self.resource.partition("/")
-        return ResourceRef(kind, name)
+        return ResourceRef.of(self.resource)
 
 
 @dataclass(frozen=True, slots=True)

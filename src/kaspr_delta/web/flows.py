@@ -58,7 +58,7 @@ def flows(delta: DeltaRs, plan: Plan, facts: LocalFacts, edges: Iterable[Edge]) 
     return {
         edge: Flow(
             _rows(delta, plan, edge, counted),
-            lags.get(_ref(edge.target), {}).get(edge.source),
+            lags.get(ResourceRef.of(edge.target), {}).get(edge.source),
             sum(letters.get((edge.target, name), 0) for name in names_of(plan, edge)),
         )
         for edge in edges
@@ -74,7 +74,7 @@ def names_of(plan: Plan, edge: Edge) -> set[str]:
         names.add(join.channel)
     if kind == "table" and table is not None:
         names.add(table.changelog)
-    target = plan.join(_ref(edge.target).name)
+    target = plan.join(ResourceRef.of(edge.target).name)
     if isinstance(target, TableTableJoinPlan) and target.left == name:
         names.add(f"{target.left},{target.right}")  # of two tables the letters do not tell which
     return names
@@ -94,7 +94,7 @@ def brief(number: int) -> str:
 
 
 def _rows(delta: DeltaRs, plan: Plan, edge: Edge, counted: Mapping[str, list[Metric]]) -> int | None:
-    source, target = _ref(edge.source), _ref(edge.target)
+    source, target = ResourceRef.of(edge.source), ResourceRef.of(edge.target)
     if target.kind == "agent":
         names = names_of(plan, edge)
         return _sum(counted, edge.target, "messages_received_per_topic", topic=names)
@@ -124,8 +124,3 @@ def _sum(counted: Mapping[str, list[Metric]], resource: str, metric: str, **want
         for one in counted.get(resource, ())
         if one.name == metric and all(one.labels.get(label) in names for label, names in wanted.items())
     )
-
-
-def _ref(label: str) -> ResourceRef:
-    kind, _, name = label.partition("/")
-    return ResourceRef(kind, name)

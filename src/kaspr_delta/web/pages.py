@@ -124,8 +124,8 @@ class Pages:
         return standings(self.registry.documents(), plan, LocalFacts(self.delta, plan))
 
     def _rows_of(self, label: str, plan: Plan, everything: dict[str, Standing]) -> int | None:
-        kind, _, name = label.partition("/")
-        topic = plan.topic(name) if kind == "topic" else None
+        ref = ResourceRef.of(label)
+        topic = plan.topic(ref.name) if ref.kind == "topic" else None
         if topic is not None:
             return self.delta.count(topic.delta_name)
         return everything[label].rows if label in everything else None

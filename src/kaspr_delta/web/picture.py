@@ -10,7 +10,7 @@ from statistics import mean
 import networkx as nx
 
 from kaspr_delta.plan.application_plan import Edge, Plan
-from kaspr_delta.plan.definition import TaskPlan, WebViewPlan, sends_of
+from kaspr_delta.plan.definition import ResourceRef, TaskPlan, WebViewPlan, sends_of
 
 WIDTH, HEIGHT = 200, 48
 # Between two columns there is room for what stands above and below a line.
@@ -32,12 +32,12 @@ class Box:
     @property
     def kind(self) -> str:
         """What it is."""
-        return self.label.partition("/")[0]
+        return ResourceRef.of(self.label).kind
 
     @property
     def name(self) -> str:
         """How it is called."""
-        return self.label.partition("/")[2]
+        return ResourceRef.of(self.label).name
 
 
 @dataclass(frozen=True, slots=True)
