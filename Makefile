@@ -37,8 +37,8 @@ test-fast: setup ## Run the tests that need no Java
 test-all: java ## Run every test
 	$(BIN)/python -m pytest
 
-oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR)
-	$(BIN)/python -m tests.oracle $(CASES)
+oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED=1: joins of typed tables)
+	$(BIN)/python -m tests.oracle $(if $(TYPED),--typed) $(CASES)
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check

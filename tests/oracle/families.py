@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.oracle import aggregate, foreign_key, stream_stream, stream_table, table_table, to_table, windowed_count
+from tests.oracle import (
+    aggregate,
+    foreign_key,
+    stream_stream,
+    stream_table,
+    table_table,
+    to_table,
+    typed,
+    windowed_count,
+)
 from tests.oracle.case import Case
 from tests.oracle.family import Family
 
@@ -18,6 +27,7 @@ FAMILIES: Mapping[tuple[str, str], Family] = {
         *aggregate.FAMILIES,
         windowed_count.FAMILY,
         to_table.FAMILY,
+        *typed.FAMILIES,
     )
     for name in family.types
 }

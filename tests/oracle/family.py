@@ -11,6 +11,7 @@ from typing import Literal
 from tests.oracle.case import Case, Side
 from tests.oracle.compare import TABLE, Rule
 from tests.oracle.outputs import Output
+from tests.oracle.rows import JSON_ROWS, Rows
 
 Input = Literal["table", "topic"]
 
@@ -22,8 +23,9 @@ class Family:
     """Cases of one shape that are fed, read and compared the same way.
 
     ``parameters`` are those that manifests hold, with what they are where a case does not say (None: then they are
-    left out): cases that differ in one of them go through different resources. The others travel in the values. With
-    ``sides_in_order`` the results depend on which side's event came first.
+    left out): cases that differ in one of them go through different resources. The others travel in the values.
+    ``rows`` says how tables among the inputs are written. With ``sides_in_order`` the results depend on which side's
+    event came first.
     """
 
     shape: str
@@ -33,6 +35,7 @@ class Family:
     rule: Rule = TABLE
     parameters: Mapping[str, str | None] = field(default_factory=dict)
     sides_in_order: bool = False
+    rows: Rows = JSON_ROWS
 
 
 @dataclass(frozen=True, slots=True)

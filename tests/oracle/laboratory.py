@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -13,19 +12,15 @@ from typing import Any
 
 from kaspr_delta import Application
 from kaspr_delta.engine.query import side_by_side
-from kaspr_delta.serde.json_text import canonical_key, value_text
 from tests.oracle.case import Case, Emission, Event
 from tests.oracle.compare import Outcome
 from tests.oracle.families import family_of
 from tests.oracle.family import Lane, lanes, write_manifests
 from tests.oracle.outputs import Result, ResultRow
+from tests.oracle.rows import Rows, TableRow
 from tests.oracle.turns import Turn
 from tests.oracle.wrapping import wrapped, wrapped_key
 
-_ROWS = "key STRING, value STRING, timestamp TIMESTAMP, keep BOOLEAN"
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-TableRow = tuple[str | None, str | None, datetime, bool]
 Record = dict[str, Any]
 Commit = Callable[[], object]
 
@@ -76,7 +71,7 @@ class Laboratory:
         commits = [partial(self._produce, topic, records) for topic, records in self._records(turn).items()]
         for events in zip_longest(*turn.values()):
             rows = self._rows(dict(zip(turn, events, strict=True)))
-            commits += [partial(self._write, table, written) for table, written in rows.items()]
+            commits += [partial(self._write, *place, written) for place, written in rows.items()]
             side_by_side(commits)
             commits = []
 
@@ -104,27 +99,25 @@ class Laboratory:
                     found.setdefault(lane.input(event.side), []).append(record)
         return found
 
-    def _rows(self, events: Mapping[int, Event | None]) -> dict[str, list[TableRow]]:
-        """By table what is written to it, of each case one event at most."""
-        found: dict[str, list[TableRow]] = {}
+    def _rows(self, events: Mapping[int, Event | None]) -> dict[tuple[str, Rows], list[TableRow]]:
+        """By table and how it is written the rows for it, of each case one event at most."""
+        found: dict[tuple[str, Rows], list[TableRow]] = {}
         for number, event in events.items():
             lane, _ = self._places[number]
             if event is not None and lane.family.inputs[event.side] == "table":
-                key = None if event.key is None else canonical_key(wrapped_key(number, event.key))
-                value = wrapped(number, self.cases[number], event.value)
-                moment = _EPOCH + timedelta(milliseconds=event.ts)
-                row = key, None if value is None else value_text(value), moment, value is not None
-                found.setdefault(lane.input(event.side), []).append(row)
+                rows = lane.family.rows
+                row = rows.row(number, self.cases[number], event)
+                found.setdefault((lane.input(event.side), rows), []).append(row)
         return found
 
     def _produce(self, topic: str, records: Sequence[Record]) -> None:
         self.app.topic(topic).produce(records)
 
-    def _write(self, table: str, rows: Sequence[TableRow]) -> None:
+    def _write(self, table: str, how: Rows, rows: Sequence[TableRow]) -> None:
         """Write as somebody else would: with the event's own time, which a row gets also when its value is the same."""
-        written = self.app.spark.createDataFrame(list(rows), _ROWS).coalesce(1)
+        written = self.app.spark.createDataFrame(list(rows), how.columns).coalesce(1)
         name = self.app.table(table).table.plan.delta_name
-        self.app.delta.upsert(written, name, compare=("value", "timestamp"), keep="keep")
+        self.app.delta.upsert(written, name, on=how.key, compare=how.compare, keep="keep")
 
     def _read(self, lane: Lane) -> tuple[list[Result], list[ResultRow]]:
         output, versions = lane.family.output, self._versions[lane.name]

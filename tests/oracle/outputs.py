@@ -18,7 +18,7 @@ from kaspr_delta.api.table import Windowed
 from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.plan.names import default_channel
 from tests.oracle.case import Emission, text
-from tests.oracle.wrapping import joined, owner
+from tests.oracle.wrapping import joined, owner, unwrapped
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -63,9 +63,13 @@ class Output(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JoinOutput:
-    """A join: its channel and, unless a stream takes part in it, its result table."""
+    """A join: its channel and, unless a stream takes part in it, its result table.
+
+    ``side`` gives one side of a pair as Kafka Streams recorded it.
+    """
 
     has_result: bool
+    side: Callable[[Any], Any] = unwrapped
     kind: ClassVar[str] = "join"
 
     def version(self, app: Application, name: str) -> int:
@@ -76,13 +80,13 @@ class JoinOutput:
     def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterator[Result]:
         for record in app.channel(default_channel(name)).records():
             number, key = owner(record["key"], record["value"])
-            emission = Emission(text(key), joined(record["value"]), record["timestamp"])
+            emission = Emission(text(key), joined(record["value"], self.side), record["timestamp"])
             yield Result(run_of(version_of(record["offset"])), number, emission)
 
     def rows(self, app: Application, name: str) -> Iterator[ResultRow]:
         for key, value in app.join(name).rows() if self.has_result else ():
             number, own = owner(key, value)
-            yield ResultRow(number, text(own), joined(value) or "")
+            yield ResultRow(number, text(own), joined(value, self.side) or "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tests.oracle.compare import Difference
 from tests.oracle.families import FAMILIES
 from tests.oracle.known import reason_to_differ
 from tests.oracle.modes import differences
+from tests.oracle.typed import on_typed_tables
 
 Driver = Callable[[Sequence[Case], Path, int], list[Difference | None]]
 
@@ -46,18 +47,19 @@ class FileReport:
             self.lines.append(f"{case.name}: differs as expected: {reason} ({difference})")
 
 
-def run(directory: Path, warehouses: Path, seed: int) -> list[FileReport]:
-    """Run the cases of a directory's JSON files, on warehouses in another."""
+def run(directory: Path, warehouses: Path, seed: int, *, typed: bool = False) -> list[FileReport]:
+    """Run the cases of a directory's JSON files, on warehouses in another. ``typed``: those that typed tables have."""
     reports: list[FileReport] = []
     driven: dict[tuple[str, Driver], list[tuple[FileReport, Case]]] = {}
     for file in sorted(directory.glob("*.json")):
         report = FileReport(file.name)
-        reports.append(report)
         try:
-            cases = load(file)
+            cases = on_typed_tables(load(file)) if typed else load(file)
         except CasesError as error:
             report.fail(str(error))
-            continue
+            cases = ()
+        if cases or report.failed or not typed:
+            reports.append(report)
         for case in cases:
             driver = DRIVERS.get((case.shape, case.type))
             if driver is None:

@@ -8,7 +8,7 @@ written, belongs to no case and must trouble none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kaspr_delta.errors import KasprError
@@ -36,9 +36,9 @@ def unwrapped(value: Any) -> Any:
     return value["row"] if isinstance(value, Mapping) and "row" in value else value
 
 
-def joined(value: Any) -> str | None:
-    """The text of what a join gave, as it was recorded; None is a tombstone."""
-    return None if value is None else text({side: unwrapped(value[side]) for side in SIDES})
+def joined(value: Any, side: Callable[[Any], Any] = unwrapped) -> str | None:
+    """The text of what a join gave, each side as it was recorded; None is a tombstone."""
+    return None if value is None else text({name: side(value[name]) for name in SIDES})
 
 
 def owner(key: Any, value: Any) -> tuple[int, Any]:

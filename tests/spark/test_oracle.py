@@ -20,6 +20,7 @@ from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case, load
 from tests.oracle.compare import Difference
 from tests.oracle.modes import MODES
+from tests.oracle.typed import on_typed_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,19 +85,20 @@ def failed(mode: str, warehouse: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def sampled(spark: object, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Case, Difference | None]]:  # noqa: ARG001
-    """The sample in one application, one event per batch, and what is wrong with each case."""
+    """The sample, and joins of typed tables, in one application, one event per batch; what is wrong with each case."""
     cases = [
         case
         for name, params in SAMPLE.items()
         for case in load(VISIBLE / name)
         if len(case.events) <= MOST_EVENTS and params.items() <= case.params.items()
     ]
+    cases += on_typed_tables(case for case in load(VISIBLE / HAND[1]) if len(case.events) <= MOST_EVENTS)
     run, compare = MODES[ONE_BY_ONE]
     outcomes = run(cases, tmp_path_factory.mktemp("sample"), random.Random(0))  # noqa: S311  no secret
     return [(case, compare(case, outcome)) for case, outcome in zip(cases, outcomes, strict=True)]
 
 
-@pytest.mark.parametrize("shape", PASSED)
+@pytest.mark.parametrize("shape", [*PASSED, "typed-fk-table-table"])
 def test_a_sample_of_every_other_shape_passes(sampled: list[tuple[Case, Difference | None]], shape: str) -> None:
     of_shape = [(case, difference) for case, difference in sampled if case.shape == shape]
     assert len(of_shape) >= 3
@@ -127,6 +129,18 @@ def test_every_recorded_case_passes(tmp_path: Path, capsys: pytest.CaptureFixtur
     code = main([copied(tmp_path, [*HAND, *RANDOM])])
     printed = capsys.readouterr().out
     assert (code, printed.splitlines()[-1]) == (0, "190 passed, 0 failed"), printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(("shape", "passed"), [("fk-table-table", 190), ("table-table", 75)])
+def test_every_recorded_join_of_two_tables_passes_on_typed_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: str, passed: int
+) -> None:
+    files = [file.name for origin in ("hand", "random") for file in VISIBLE.glob(f"{origin}-{shape}-*.json")]
+    code = main(["--typed", copied(tmp_path, files)])
+    printed = capsys.readouterr().out
+    assert (code, printed.splitlines()[-1]) == (0, f"{passed} passed, 0 failed"), printed
 
 
 @pytest.mark.slow  # its sibling below shows the same of another hop

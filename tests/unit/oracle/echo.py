@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from kaspr_delta.api.table import Windowed
 from kaspr_delta.engine.sequence import end_of
 from tests.oracle.case import Case, Emission
+from tests.oracle.case import text as text_of
 from tests.oracle.families import family_of
 from tests.oracle.family import Lane, lanes
 from tests.oracle.outputs import JoinOutput
-from tests.oracle.wrapping import owner, wrapped
+from tests.oracle.typed import ROWS, recorded
+from tests.oracle.wrapping import SIDES, owner, wrapped
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -70,15 +72,21 @@ class Echo:
 
         return SimpleNamespace(produce=produce)
 
-    def upsert(self, rows: Sequence[tuple[Any, Any, datetime, bool]], name: str, **_: Any) -> None:
-        keys = [key for key, *_ in rows if key is not None]
+    def upsert(self, rows: Sequence[tuple[Any, ...]], name: str, *, on: tuple[str, ...], **_: Any) -> None:
+        keys = [row[: len(on)] for row in rows if None not in row[: len(on)]]
         assert len(keys) == len(set(keys)), "a MERGE cannot write a key twice"
-        for *texts, moment, keep in rows:
-            key, value = (None if text is None else json.loads(text) for text in texts)
+        for *columns, moment, keep in rows:
+            key, value = self.of_typed(*columns) if on == ROWS.key else (_parsed(text) for text in columns)
             assert keep == (value is not None)
             if key is not None or value is not None:
                 number, _ = owner(key, value)
                 self.take(name, number, key, value, (moment - EPOCH) // timedelta(milliseconds=1))
+
+    def of_typed(self, number: int, name: str | None, fk: str | None, fields: Any) -> tuple[Any, Any]:
+        """Key and value of a row with columns, as they are where values are JSON."""
+        value = None if fields is None else recorded({"fields": fields})
+        assert fk == (value or {}).get(self.cases[number].params.get("fk_field"))
+        return None if name is None else [number, name], wrapped(number, self.cases[number], value)
 
     def take(self, name: str, number: int, key: Any, value: Any, ts: int) -> None:
         side, lane = name.split("-of-", 1)
@@ -166,13 +174,27 @@ class Echo:
         return [(place, value) for place, value in last.items() if value is not None]
 
     def joined(self, number: int, text: str) -> dict[str, Any]:
-        return {side: wrapped(number, self.cases[number], row) for side, row in json.loads(text).items()}
+        case = self.cases[number]
+        if family_of(case).rows == ROWS:
+            return {side: _columns(number, row) for side, row in json.loads(text).items() if side in SIDES}
+        return {side: wrapped(number, case, row) for side, row in json.loads(text).items()}
 
     def made(self, number: int, text: str) -> Any:
         """The value of a table that is made from something: numbers bare, the rest wrapped."""
         value = json.loads(text)
         bare = [value[name] for name in ("count", "sum") if name in value]
         return bare[0] if bare else wrapped(number, self.cases[number], value)
+
+
+def _parsed(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _columns(number: int, row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A row of a typed table."""
+    if row is None:
+        return None
+    return {"number": number, "fields": {name: text_of(field) for name, field in row.items()}}
 
 
 def decoded_key(number: int, text: str) -> Any:

@@ -154,3 +154,19 @@ def test_a_crash_in_one_shape_lets_the_others_run(
     assert "  the run broke off: KeyError('fk-table-table')" in shown.out.splitlines()
     assert shown.out.splitlines()[-1] == "12 passed, 12 failed"
     assert "in crashing" in shown.err
+
+
+def test_on_typed_tables_only_joins_of_two_tables_are_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes: set[str] = set()
+
+    def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
+        shapes.update(case.shape for case in cases)
+        return [None] * len(cases)
+
+    monkeypatch.setattr(runner, "DRIVERS", {("typed-fk-table-table", "inner"): passing})
+    folder = copied(tmp_path, "random-fk-table-table-inner.json", "random-to-table-stream.json")
+    assert main([folder, "--typed"]) == 0
+    assert shapes == {"typed-fk-table-table"}
+    assert printed(capsys) == ["random-fk-table-table-inner.json: 12 passed, 0 failed", "12 passed, 0 failed"]

@@ -22,8 +22,10 @@ from tests.oracle.family import lanes, write_manifests
 from tests.oracle.known import reason_to_differ
 from tests.oracle.modes import MODES
 from tests.oracle.runner import DRIVERS
+from tests.oracle.typed import on_typed_tables
 
-CASES = [case for file in sorted(VISIBLE.glob("*.json")) for case in load(file)]
+RECORDED = [case for file in sorted(VISIBLE.glob("*.json")) for case in load(file)]
+CASES = [*RECORDED, *on_typed_tables(RECORDED)]
 KINDS = sorted({(case.shape, case.type) for case in CASES})
 LANES = lanes(CASES, [family_of(case) for case in CASES])
 COMPARE_EVENTS, COMPARE_ENDS = (compare for _, compare in MODES.values())

@@ -16,13 +16,12 @@ from tests.oracle.case import Case, load
 from tests.oracle.compare import without_superfluous
 from tests.oracle.families import FAMILIES, family_of
 from tests.oracle.modes import MODES, differences
+from tests.oracle.typed import on_typed_tables
 from tests.unit.oracle.echo import Echo, Spoil, as_it_is
 
 SHAPES = sorted({shape for shape, _ in FAMILIES})
-CASES = {
-    shape: [case for file in sorted(VISIBLE.glob(f"*-{shape}-*.json")) for case in load(file) if case.shape == shape]
-    for shape in SHAPES
-}
+RECORDED = [case for file in sorted(VISIBLE.glob("*.json")) for case in load(file)]
+CASES = {shape: [case for case in (*RECORDED, *on_typed_tables(RECORDED)) if case.shape == shape] for shape in SHAPES}
 ONE_BY_ONE, CUTS = MODES
 
 
