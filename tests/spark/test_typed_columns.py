@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.foreign_key_join.send import Extract, ForeignKeyColumns, send
+from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
+from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
-from kaspr_delta.functions.column_paths import Picked
+from kaspr_delta.functions.column_paths import Picked, picked
+from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import Serializers, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.serde import typed_values
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 JSON = Serializers("json", "json")
 KEYS = columns_of(
     "text STRING, small TINYINT, big BIGINT, few DECIMAL(5, 2), many DECIMAL(38, 18), truth BOOLEAN, raw BINARY,"
-    " day DATE, moment TIMESTAMP, local TIMESTAMP_NTZ"
+    " day DATE, moment TIMESTAMP, local TIMESTAMP_NTZ, word STRING"
 )
 OTHERS = columns_of(
     "double DOUBLE, list ARRAY<STRUCT<a: INT, at: TIMESTAMP>>, map MAP<STRING, DECIMAL(5, 1)>,"
@@ -64,6 +66,7 @@ def some_row(chance: random.Random) -> dict[str, Any]:
         "day": moment().date(),
         "moment": moment(),
         "local": moment().replace(tzinfo=None),
+        "word": chance.choice(["", "None", "ß"]),
         "double": chance.choice([0.0, 1e300, -1.5, float("inf")]),
         "list": [{"a": 1, "at": moment()}, {"a": None, "at": None}, None],
         "map": {text(): Decimal("1.5"), "b": None},
@@ -134,12 +137,48 @@ def test_a_column_that_is_added_with_nothing_in_it_changes_no_hash(spark: SparkS
     assert row.select(row_hash(F.col("row"))).first() == wider.select(row_hash(F.col("row"))).first()
 
 
-@pytest.mark.parametrize("names", [("few",), ("text", "moment"), ("inner.x",)])
-def test_a_foreign_key_of_columns_is_the_same_without_python(columns: DataFrame, names: tuple[str, ...]) -> None:
+def function(returned: str) -> tuple[Picked | None, Snippet]:
+    snippet = Snippet(f"def of(value):\n    return {returned}", "of")
+    return picked(snippet), snippet
+
+
+@pytest.mark.parametrize(
+    ("names", "types"),
+    [(("few",), "k DECIMAL(5, 2)"), (("text", "moment"), "k STRING, m TIMESTAMP"), (("inner.x",), "k STRING")],
+)
+def test_a_foreign_key_of_columns_is_the_same_without_python(
+    columns: DataFrame, names: tuple[str, ...], types: str
+) -> None:
     """Rows that are many are computed by Spark, those that are few by the function that stands for the columns."""
-    picked = Picked.of_names(names, several=len(names) > 1)
-    types = [columns.select(f"row.{name}").schema.fields[0] for name in names]
-    kinds = columns_of(", ".join(f"k{n} {one.dataType.simpleString()}" for n, one in enumerate(types)))
+    columns_told = Picked.of_names(names, several=len(names) > 1)
+    assert len({row["fk"] for row in same_in_both(columns, columns_told, columns_told.function, types)}) > 3
+
+
+@pytest.mark.parametrize(
+    ("returned", "types"),
+    [
+        ("value['day']", "k DATE"),
+        ("f\"{value['word']}-{value['big']}/{value.get('day')!s}\"", "k STRING"),
+        ("value['text'] + '-' + value['word']", "k STRING"),
+        ("'<' + (value['word'] + (value['text'] + str(value['small'])))", "k STRING"),
+        ("[value['word'] + '!', value['small'], f'{value[\"text\"]}']", "k STRING, n BIGINT, m STRING"),
+    ],
+)
+def test_a_function_that_makes_text_of_columns_is_the_same_without_python(
+    columns: DataFrame, returned: str, types: str
+) -> None:
+    """Also where a column is null: an f-string says None, and where text is added the function fails."""
+    key, snippet = function(returned)
+    assert key is not None
+    found = same_in_both(columns, key, snippet, types)
+    assert len({row["fk"] for row in found}) > 3
+    failed = {row["detail"].splitlines()[-1] for row in found if row["reason"] == "function failed"}
+    assert bool(failed) == ("+" in returned)
+
+
+def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str) -> list[Any]:
+    """What hop 1 gives, in Spark and in Python."""
+    kinds = columns_of(types)
     right = TypedText(JSON, TypedPlan(tuple(one.name for one in kinds), kinds))
     left = TablePlan("left", "left", "", JSON, 1, False, None, None, None, None, "", Location("", 1, 1), typed=PLAN)
     known = columns.select(
@@ -151,12 +190,13 @@ def test_a_foreign_key_of_columns_is_the_same_without_python(columns: DataFrame,
         F.when(F.col("n") % 7 != 0, row_hash(F.col("row"))).alias("left_hash"),
         F.when(F.col("n") % 7 != 0, F.col("n") % 5).alias("copies"),
     ).where("NOT (woken AND old_hash <=> left_hash)")  # those keep the key that they have, which is this one
-    how = Extract(Selector(picked.function, right, "column", "foreign key"), TEXT, PLAN.row)
-    computed = ForeignKeyColumns(picked.paths, [one.type for one in kinds], LiveTable(Delta.__new__(Delta), left))
-    shown = ("key", "fk", "stale", "problem.reason", "left_hash")
+    selector = Selector(extractor, right, "function", "foreign key")
+    how = Extract(selector, TEXT, PLAN.row)
+    computed = ForeignKeyColumns(key, [one.type for one in kinds], LiveTable(Delta.__new__(Delta), left), selector)
+    shown = ("key", "fk", "stale", "problem.reason", "problem.detail", "left_hash")
     in_python, in_spark = (
         send(rows, "left", how, computed).df.select(*shown).orderBy("key").collect()
         for rows in (Rows.of(known), Rows(known))
     )
     assert in_spark == in_python
-    assert len({row["fk"] for row in in_spark}) > 3
+    return in_spark

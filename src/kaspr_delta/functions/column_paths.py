@@ -1,4 +1,4 @@
-"""Keys that are just columns of a row: told as such, or found in a Python function that only picks them.
+"""Keys that are just columns of a row, or text made of some: told as such, or found in a function that does no more.
 
 Where rows have columns, Spark computes such a key by itself; no Python runs.
 """
@@ -8,11 +8,42 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kaspr_delta.functions.snippet import Snippet
 
 Path = tuple[str, ...]
 """The way to a value in a row: a column, a field of it, a field of that."""
+
+# What goes wrong where a column that has to be text is null is asked of Python for each such case: 7 of three columns.
+_MOST_STRICT = 3
+
+
+class Piece(NamedTuple):
+    """A column in a text: its value as ``str`` gives it, or, if ``strict``, one that must be text already."""
+
+    path: Path
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text made of columns and constants, in their order."""
+
+    pieces: tuple[Piece | str, ...]
+
+    @property
+    def columns(self) -> tuple[Piece, ...]:
+        """The columns among the pieces."""
+        return tuple(piece for piece in self.pieces if isinstance(piece, Piece))
+
+    def __str__(self) -> str:
+        shown = (piece if isinstance(piece, str) else f"{{{'.'.join(piece.path)}}}" for piece in self.pieces)
+        return f"'{''.join(shown)}'"
+
+
+Part = Path | Text
+"""What a key, or one item of it, is made of."""
 
 _PICK = """\
 def pick(value, *path):
@@ -29,7 +60,7 @@ _SEVERAL = "def {name}(value):\n    key = [{picks}]\n    return None if any(part
 class Picked:
     """What a key consists of; ``several``: it is a list. ``told``: not found in a function, but written as columns."""
 
-    paths: tuple[Path, ...]
+    parts: tuple[Part, ...]
     several: bool
     told: bool = False
 
@@ -40,46 +71,93 @@ class Picked:
 
     @property
     def function(self) -> Snippet:
-        """The same in Python, for rows in JSON. What is not there is None, and then there is no key."""
-        arguments = [", ".join(map(repr, path)) for path in self.paths]
+        """The same in Python for columns that are told, in rows in JSON too. What is not there is None, and no key."""
+        arguments = [", ".join(map(repr, path)) for path in self.parts if isinstance(path, tuple)]
         if not self.several:
             return Snippet(_PICK + _ONE.format(name="column", path=arguments[0]), "column")
         picks = ", ".join(f"pick(value, {path})" for path in arguments)
         return Snippet(_PICK + _SEVERAL.format(name="columns", picks=picks), "columns")
 
+    @property
+    def strict(self) -> tuple[Path, ...]:
+        """The columns that must be text where they are, else a function fails; each once."""
+        texts = (part for part in self.parts if isinstance(part, Text))
+        return tuple(dict.fromkeys(piece.path for text in texts for piece in text.columns if piece.strict))
+
     def __str__(self) -> str:
-        return ", ".join(".".join(path) for path in self.paths)
+        return ", ".join(str(part) if isinstance(part, Text) else ".".join(part) for part in self.parts)
 
 
 def picked(function: Snippet) -> Picked | None:
-    """The columns that a function returns, if that is all it does.
+    """The columns, or text made of columns, that a function returns, if that is all it does.
 
-    That is ``value["a"]`` or ``value.get("a")``, or a tuple or list of such. Fields of fields are left to Python, which
-    fails where what they are in is not there.
+    A list of them is a key of several columns. Fields of columns are not looked for: a function would fail where the
+    column is null.
     """
-    statements = ast.parse(function.source).body
-    if len(statements) != 1 or not isinstance(definition := statements[0], ast.FunctionDef):
-        return None
-    match definition:
-        case ast.FunctionDef(
-            name=function.entrypoint, args=ast.arguments(vararg=None, kwarg=None, defaults=[]), decorator_list=[]
-        ) if definition.args.args:
-            parameter = definition.args.args[0].arg
-        case _:
+    parameter, returned = _only_returns(function)
+    match returned:
+        case None:
             return None
-    body = [statement for statement in definition.body if not _is_text(statement)]
-    match body:
-        case [ast.Return(value=ast.Tuple(elts=parts) | ast.List(elts=parts))] if parts:
-            names = tuple(_column(part, parameter) for part in parts)
-            return Picked(tuple(_known(names)), several=True) if None not in names else None
-        case [ast.Return(value=ast.expr() as returned)]:
-            name = _column(returned, parameter)
-            return None if name is None else Picked(((name,),), several=False)
-    return None
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            found, several = tuple(_part(item, parameter) for item in items), True
+        case _:
+            found, several = (_part(returned, parameter),), False
+    parts = tuple(part for part in found if part is not None)
+    if not parts or len(parts) < len(found):
+        return None
+    key = Picked(parts, several)
+    return key if len(key.strict) <= _MOST_STRICT else None
 
 
-def _known(names: tuple[str | None, ...]) -> Iterator[Path]:
-    yield from ((name,) for name in names if name is not None)
+def _only_returns(function: Snippet) -> tuple[str, ast.expr | None]:
+    """The name of a function's first parameter, and the expression that it returns; None if it does anything else."""
+    statements = ast.parse(function.source).body
+    match statements:
+        case [
+            ast.FunctionDef(
+                name=function.entrypoint,
+                args=ast.arguments(args=[first, *others], vararg=None, kwonlyargs=[], kwarg=None, defaults=[]),
+                decorator_list=[],
+                body=body,
+            )
+        ] if "str" not in {first.arg, *(other.arg for other in others)}:
+            match [statement for statement in body if not _is_text(statement)]:
+                case [ast.Return(value=returned)]:
+                    return first.arg, returned
+    return "", None
+
+
+def _part(expression: ast.expr, parameter: str) -> Part | None:
+    column = _column(expression, parameter)
+    if column is not None:
+        return (column,)
+    pieces = tuple(_pieces(expression, parameter))
+    text = Text(tuple(piece for piece in pieces if piece is not None))
+    return text if text.columns and None not in pieces else None
+
+
+def _pieces(expression: ast.expr, parameter: str) -> Iterator[Piece | str | None]:
+    """The pieces of an f-string, or of strings that are added; None among them: it is something else."""
+    match expression:
+        case ast.Constant(value=str(constant)):
+            yield constant
+        case ast.JoinedStr(values=values):
+            for value in values:
+                yield from _pieces(value, parameter)
+        case ast.FormattedValue(value=value, conversion=-1 | 115, format_spec=None):  # 115 is `!s`
+            yield _piece(value, parameter, strict=False)
+        case ast.Call(func=ast.Name(id="str"), args=[value], keywords=[]):
+            yield _piece(value, parameter, strict=False)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            yield from _pieces(left, parameter)
+            yield from _pieces(right, parameter)
+        case _:
+            yield _piece(expression, parameter, strict=True)
+
+
+def _piece(expression: ast.expr, parameter: str, *, strict: bool) -> Piece | None:
+    column = _column(expression, parameter)
+    return None if column is None else Piece((column,), strict)
 
 
 def _column(expression: ast.expr, parameter: str) -> str | None:

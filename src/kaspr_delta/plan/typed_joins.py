@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from kaspr_delta.functions.column_paths import Path
+from kaspr_delta.functions.column_paths import Part, Path, Text
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan, TableTableJoinPlan
@@ -14,6 +14,9 @@ from kaspr_delta.spec.column_types import KeyKind, key_kind
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.near import suggestion
 
+# Of these types a value has one text in Python and in Spark.
+_SAME_TEXT = {"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}
+_STRING = Type("STRING")
 # Of these kinds a column makes the same JSON text as Python does, which is how keys in JSON are written.
 _AS_IN_JSON = {"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
 
@@ -38,11 +41,13 @@ def foreign_key_types(plan: Plan, join: ForeignKeyJoinPlan) -> tuple[Type, ...]:
     left, right = plan.rows_of(join.left), plan.rows_of(join.right)
     if join.picked is None or left.row_type is None:
         return ()
-    found = [at_path(left.row_type, path) for path in join.picked.paths]
+    found = [_type_of(left.row_type, part) for part in join.picked.parts]
     types = tuple(one for one in found if one is not None and key_kind(one) is not None)
     if len(types) < len(found):
         return ()
     if wanted := key_types(right):
+        if any(one.size and key_kind(one) == "text" for one in wanted):  # Python refuses what is too long for a key
+            return ()
         return types if _fit(types, wanted) and join.picked.several == (len(wanted) > 1) else ()
     return types if not join.picked.several and types[0].name in _AS_IN_JSON else ()
 
@@ -58,12 +63,14 @@ def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[Misfit]:
         return
     if join.picked is None or left.row_type is None:
         return
-    found = [at_path(left.row_type, path) for path in join.picked.paths]
-    for path, one in zip(join.picked.paths, found, strict=True):
+    found = [_type_of(left.row_type, part) for part in join.picked.parts]
+    for part, one in zip(join.picked.parts, found, strict=True):
+        if isinstance(part, Text):
+            continue
         if one is None and join.picked.told:
-            yield _no_column(join.left, left.row_type, path)
+            yield _no_column(join.left, left.row_type, part)
         elif one is not None and key_kind(one) is None:
-            message = f"column '{'.'.join(path)}' of '{join.left}' is {one}, which is no key"
+            message = f"column '{'.'.join(part)}' of '{join.left}' is {one}, which is no key"
             yield Misfit("key", message, "join by another column")
     types = tuple(one for one in found if one is not None and key_kind(one) is not None)
     other = key_types(right)
@@ -80,6 +87,17 @@ def _select_problems(join: TableTableJoinPlan, left: TablePlan, right: TablePlan
             yield Misfit("select", message, "add a `schema` with the types of all columns to `select`")
         elif row is not None and at_path(row, path[1:]) is None:
             yield _no_column(side.name, row, path[1:])._replace(part="select")
+
+
+def _type_of(row: Type, part: Part) -> Type | None:
+    """The type of a part of a key; None where there is none, and for text that Spark would not make as Python does."""
+    if not isinstance(part, Text):
+        return at_path(row, part)
+    for path, strict in part.columns:
+        found = at_path(row, path)
+        if found is None or found.name not in _SAME_TEXT or (strict and key_kind(found) != "text"):
+            return None
+    return _STRING
 
 
 def _fit(types: Sequence[Type], others: Sequence[Type]) -> bool:

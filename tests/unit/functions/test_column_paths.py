@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.functions.column_paths import Picked, picked
+from kaspr_delta.functions.column_paths import Picked, Piece, Text, picked
 from kaspr_delta.functions.snippet import Snippet
 
 
@@ -25,6 +25,59 @@ def test_a_function_that_only_picks_columns_is_known(source: str, paths: Any, se
     assert picked(function(source)) == Picked(paths, several)
 
 
+A, A_TEXT, B_TEXT = (Piece((name,), strict) for name, strict in (("a", False), ("a", True), ("b", True)))
+
+
+@pytest.mark.parametrize(
+    ("returned", "pieces"),
+    [
+        ("f\"{value['a']}\"", (A,)),
+        ("str(value['a'])", (A,)),
+        ("f\"<{value['a']!s}>\" 'x'", ("<", A, ">x")),
+        ("value['a'] + '-' + value.get('b')", (A_TEXT, "-", B_TEXT)),
+        ("value['a'] + (f\"{value['a']}/\" + value['b'])", (A_TEXT, A, "/", B_TEXT)),
+    ],
+)
+def test_a_function_that_makes_text_of_columns_is_known(returned: str, pieces: Any) -> None:
+    found = picked(function(f"def f(value): return {returned}"))
+    assert found == Picked((Text(pieces),), several=False)
+    assert picked(function(f"def f(value): return [value['c'], {returned}]")) == Picked(
+        (("c",), Text(pieces)), several=True
+    )
+    assert found is not None
+    assert set(found.strict) == {piece.path for piece in pieces if isinstance(piece, Piece) and piece.strict}
+
+
+def test_text_is_shown_as_it_is_made() -> None:
+    found = picked(function("def f(value): return value['a'] + f\"-{value['b']}\", value['c']"))
+    assert str(found) == "'{a}-{b}', c"
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        "f\"{value['a']:>5}\"",
+        "f\"{value['a']!r}\"",
+        "f\"{value['a']['b']}\"",
+        "f\"{value['a'].lower()}\"",
+        "f'{value}'",
+        "f'a' + 'b'",
+        "value['a'] - value['b']",
+        "value['a'] + 1",
+        "'%s' % value['a']",
+        "str(value['a'], 'utf-8')",
+        "value['a'] + value['b'] + value['c'] + value['d']",  # fails in more ways than are asked for
+    ],
+)
+def test_other_text_is_left_to_python(returned: str) -> None:
+    assert picked(function(f"def f(value): return {returned}")) is None
+
+
+@pytest.mark.parametrize("parameters", ["str", "value, str"])
+def test_a_parameter_called_str_makes_no_text(parameters: str) -> None:
+    assert picked(function(f"def f({parameters}): return str(value['a'])")) is None
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -39,6 +92,7 @@ def test_a_function_that_only_picks_columns_is_known(source: str, paths: Any, se
         "def f(value): return ()",
         "def f(value):\n    print(value)\n    return value['a']",
         "def f(*values): return values[0]",
+        "def f(value, *, key): return value['a']",
         "def f(): return None",
         "f = lambda value: value['a']",
         "import json\ndef f(value): return value['a']",

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
+from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.foreign_key_join.receive import receive
 from kaspr_delta.engine.foreign_key_join.response import respond
 from kaspr_delta.engine.foreign_key_join.right_change import woken
-from kaspr_delta.engine.foreign_key_join.send import Extract, ForeignKeyColumns, send
+from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.foreign_key_join.touched import checked
 from kaspr_delta.engine.join import RECORDS
 from kaspr_delta.engine.log import BatchId
@@ -78,7 +79,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         known = self._known(state, touched, pinned.left)
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
         extract = Extract(extractor, self.left.text, self.left.plan.row_type)
-        subscriptions = send(known, self.plan.type, extract, self._columns())
+        subscriptions = send(known, self.plan.type, extract, self._columns(extractor))
         answered = receive(subscriptions, self.right, pinned.right.version)
         responses = respond(answered, self.plan.type, self.selection.get("select", ""))
         rows = emit(responses).unionByName(refused(touched.df), allowMissingColumns=True)
@@ -104,11 +105,11 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         joined = known.df.join(current, "key", "left")
         return Rows.of(joined) if touched.few else Rows(joined)
 
-    def _columns(self) -> ForeignKeyColumns | None:
-        """The columns that are the foreign key; None where a function has to give it."""
+    def _columns(self, extractor: Selector) -> ForeignKeyColumns | None:
+        """The columns that are the foreign key, or make it; None where a function has to give it."""
         types = foreign_key_types(self.application, self.plan)
         picked = self.plan.picked
-        return ForeignKeyColumns(picked.paths, types, self.left) if picked is not None and types else None
+        return ForeignKeyColumns(picked, types, self.left, extractor) if picked is not None and types else None
 
     @staticmethod
     def _keys(state: DataFrame, touched: Rows) -> DataFrame:

@@ -5,34 +5,26 @@ The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
-from kaspr_delta.engine.dead_letters import problem as problem_of_rows
+from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.foreign_key_join.instruction import instruction
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import DUPLICATES, Problem, Selector, duplicates, problem
-from kaspr_delta.engine.typed_columns import key_text
+from kaspr_delta.engine.selector import Problem, Selector, duplicates, problem
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.plan.join_plans import JoinType
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_values import from_columns, written
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PROBLEM
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from kaspr_delta.engine.live_table import LiveTable
 
 # What the extractor adds to what is known of a left key (see ``ForeignKeyJoin._known``).
 _ADDED = f"fk STRING, problem {PROBLEM}, stale BOOLEAN"
@@ -116,29 +108,6 @@ class Extract:
 
     def _text(self, left: Any) -> str:
         return str(left) if self.row_type is None else value_text(written(self.row_type, self._value(left), "the row"))
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignKeyColumns:
-    """Columns of a typed left table that are the foreign key: Spark adds what ``Extract`` would, without Python."""
-
-    paths: Sequence[Path]
-    types: Sequence[Type]
-    left: LiveTable
-
-    def added_to(self, known: DataFrame) -> DataFrame:
-        """What is known of left keys with ``fk``, ``problem`` and ``stale``."""
-        columns = [reduce(lambda column, name: column[name], path, F.col("left")) for path in self.paths]
-        doubled = problem_of_rows(
-            "duplicate key", F.concat("copies", F.lit(DUPLICATES)), self.left.as_text(F.col("left"))
-        )
-        return known.withColumns(
-            {
-                "fk": key_text(columns, self.types),
-                "problem": F.when(F.col("copies") > 1, doubled),
-                "stale": F.col("woken") & ~F.col("old_hash").eqNullSafe(F.col("left_hash")),
-            }
-        )
 
 
 def send(known: Rows, join_type: JoinType, extract: Extract, columns: ForeignKeyColumns | None = None) -> Rows:

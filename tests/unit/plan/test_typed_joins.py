@@ -1,0 +1,83 @@
+"""Which foreign keys Spark computes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from kaspr_delta.plan.typed_joins import foreign_key_types, type_problems
+from kaspr_delta.spec.loader import load_text
+
+MANIFESTS = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {{name: shop}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {{name: left, labels: {{kaspr.io/app: shop}}}}
+spec:
+  schema: id STRING, text STRING, n BIGINT, day DATE, at TIMESTAMP, price DECIMAL(10, 2), share DOUBLE, yes BOOLEAN
+  key: id
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {{name: right, labels: {{kaspr.io/app: shop}}}}
+spec: {right}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {{name: both, labels: {{kaspr.io/app: shop}}}}
+spec:
+  leftTable: left
+  rightTable: right
+  extractor:
+    python: |
+      def fk(value):
+          return {returned}
+"""
+
+
+def types_of(returned: str, right: str = "{schema: key STRING, key: key}") -> list[str]:
+    plans, findings = build_plans(load_text(MANIFESTS.format(returned=returned, right=right), "m.yaml"))
+    assert not findings
+    join = plans[0].join("both")
+    assert isinstance(join, ForeignKeyJoinPlan)
+    assert not list(type_problems(plans[0], join))
+    return [str(one) for one in foreign_key_types(plans[0], join)]
+
+
+@pytest.mark.parametrize(
+    "returned", ["value['text']", "f\"{value['n']}/{value['day']}/{value['text']}\"", "value['text'] + str(value['n'])"]
+)
+def test_text_of_columns_that_python_and_spark_spell_alike_is_computed_by_spark(returned: str) -> None:
+    assert types_of(returned) == ["STRING"]
+    assert types_of(returned, "{name: right}") == ["STRING"]  # keys in JSON
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        *(f"f\"{{value['{name}']}}\"" for name in ("at", "price", "share", "yes", "missing")),
+        "value['text'] + value['n']",  # fails in Python
+        "value['n'] + value['n']",  # is a number
+    ],
+)
+def test_other_text_is_left_to_python(returned: str) -> None:
+    assert types_of(returned) == []
+
+
+def test_text_may_be_a_part_of_a_key() -> None:
+    right = "{schema: 'n BIGINT, key STRING', key: [n, key]}"
+    assert types_of("[value['n'], f\"{value['day']}\"]", right) == ["BIGINT", "STRING"]
+
+
+def test_text_is_refused_where_the_key_is_none() -> None:
+    manifests = MANIFESTS.format(returned="f\"{value['day']}/{value['n']}\"", right="{schema: key INT, key: key}")
+    _, (refused,) = build_plans(load_text(manifests, "m.yaml"))
+    assert "'{day}/{n}' of 'left' is STRING, and the key of 'right' is INT: they are never equal" in refused.message
+
+
+def test_a_key_that_may_be_too_long_is_left_to_python_which_says_so() -> None:
+    assert types_of("value['text']", "{schema: key VARCHAR(3), key: key}") == []
