@@ -12,6 +12,13 @@ import pytest
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.web.known_tables import known
+from kaspr_delta.web.local_copy import LocalCopy
+from kaspr_delta.web.store import LocalStore
+from kaspr_delta.web.warehouse_store import WarehouseStore
+from tests.spark.test_web import SqlOnSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +136,26 @@ def test_a_function_makes_the_columns_of_a_result_and_where_it_fails_there_is_no
     assert all("KeyError: 'text'" in letter["detail"] for letter in letters)
     emitted = {record["key"]: record["value"] for record in app.channel("noted-channel").records()}
     assert emitted["O2"]["right"] == {}  # on the channel the pair goes on
+
+
+def test_without_spark_and_by_a_sql_warehouse_tables_are_read_as_functions_see_them(
+    spark: SparkSession, app: Application, folder: Path
+) -> None:
+    client: Any = SqlOnSpark(spark)
+    delta = DeltaRs(app.delta.namespace)
+    local, warehouse = LocalStore(delta), WarehouseStore(SqlWarehouse(client, "w1", app.delta.namespace))
+    for name in ("orders", "products", "places"):
+        rows = app.table(name).to_dict()
+        assert rows
+        known_by = [known(store, app.plan.known_table(name)) for store in (local, warehouse)]
+        assert known_by == [app.plan.known_table(name)] * 2
+        text = app.table(name).table.text
+        copy = LocalCopy(delta, app.plan.known_table(name), folder)
+        copy.refresh()
+        for reader in (copy, warehouse.reader(app.plan.known_table(name))):
+            found = reader.scan(None)
+            assert {text.key_object(str(key)): text.value_object(value) for key, value in found.items()} == rows
+            assert reader.fetch(list(found)) == found
 
 
 def test_what_others_write_is_only_read_here(app: Application, folder: Path) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.typed_columns import can_be_ordered, key_columns, key_text, row_hash, row_of, row_text
+from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.serde.row_order import can_be_ordered
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import quoted

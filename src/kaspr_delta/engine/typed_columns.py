@@ -11,18 +11,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.serde.typed_values import SPARK_FORMATS
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_FORMATS = {
-    "timeZone": "UTC",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-    "dateFormat": "yyyy-MM-dd",
-}
 # What JSON writes for the characters that it does not let stand; for other control characters their number.
 _ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 
@@ -35,12 +30,12 @@ def key_text(columns: Sequence[Column], types: Sequence[Type]) -> Column:
 
 def row_text(row: Column) -> Column:
     """A STRUCT as JSON text, every column in it; NULL for NULL."""
-    return F.to_json(row, {**_FORMATS, "ignoreNullFields": "false"})
+    return F.to_json(row, {**SPARK_FORMATS, "ignoreNullFields": "false"})
 
 
 def row_hash(row: Column) -> Column:
     """What tells rows apart. A column that is added later, with nothing in it, changes no hash."""
-    return F.md5(F.to_json(row, _FORMATS))
+    return F.md5(F.to_json(row, SPARK_FORMATS))
 
 
 def as_text(joined: DataFrame, types: tuple[Type | None, Type | None]) -> DataFrame:
@@ -49,14 +44,9 @@ def as_text(joined: DataFrame, types: tuple[Type | None, Type | None]) -> DataFr
     return joined.withColumns(sides) if sides else joined
 
 
-def can_be_ordered(of: Type) -> bool:
-    """Whether Spark compares values of a type: maps it does not."""
-    return all(part.name != "MAP" for part in of.parts())
-
-
 def row_of(text: Column, of: Type) -> Column:
     """A STRUCT of JSON text as ``row_text`` writes it."""
-    return F.from_json(text, ", ".join(map(str, of.fields)), _FORMATS)
+    return F.from_json(text, ", ".join(map(str, of.fields)), SPARK_FORMATS)
 
 
 def key_columns(text: Column, types: Sequence[Type]) -> list[Column]:
@@ -79,7 +69,7 @@ def _scalar_text(column: Column, of: Type) -> Column:
             return F.concat(F.lit('"'), F.base64(column), F.lit('"'))
         case "date" | "time" | "local time":
             # As a field of an object, so that its text has no second writer.
-            written = F.to_json(F.struct(column.alias("k")), _FORMATS)
+            written = F.to_json(F.struct(column.alias("k")), SPARK_FORMATS)
             return F.when(column.isNotNull(), F.substring(written, 6, 64).substr(F.lit(1), F.length(written) - 6))
         case None:
             msg = f"{of} makes no key"

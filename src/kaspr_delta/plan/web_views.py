@@ -6,7 +6,7 @@ from kaspr_delta.plan.applications import Application, Declared
 from kaspr_delta.plan.defaults import Defaults
 from kaspr_delta.plan.definition import ResourceRef, ResponsePlan, SelectorPlan, WebViewPlan
 from kaspr_delta.plan.paths import SYSTEM_PATHS, parts_of, shape_of
-from kaspr_delta.plan.pipelines import OPERATIONS, initializer, pipeline, table_references, tables_handed
+from kaspr_delta.plan.pipelines import OPERATIONS, initializer, pipeline, tables_handed
 from kaspr_delta.plan.references import References
 from kaspr_delta.plan.report import Report
 from kaspr_delta.spec.diagnostics import Location
@@ -25,7 +25,6 @@ def _plan(view: Declared[WebViewSpec], defaults: Defaults, references: Reference
     spec = view.spec
     tables = tables_handed(ref, view, spec.processors, references)
     _refuse_parameters_twice(view, references.report)
-    _refuse_typed_tables(view, references)
     if ref in references.waiting:
         return None
     return WebViewPlan(
@@ -63,16 +62,6 @@ def _response(view: Declared[WebViewSpec]) -> ResponsePlan:
         status=selector("statusCodeSelector", spec.status_code_selector),
         header=selector("headersSelector", spec.headers_selector),
     )
-
-
-def _refuse_typed_tables(view: Declared[WebViewSpec], references: References) -> None:
-    """Copies of tables that views read hold keys and values as text."""
-    for name, location in table_references(view, view.spec.processors):
-        table = references.application.tables.get(name)
-        if table is not None and (table.spec.columns or table.spec.source):
-            message = f"web view '{view.name}' reads '{name}', which has columns: views read tables with JSON values"
-            hint = "let an agent, or a KasprTable's `from`, keep in a table of its own what the view shows"
-            references.report.error(location, message, hint)
 
 
 def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> None:

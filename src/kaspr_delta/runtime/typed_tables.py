@@ -17,14 +17,12 @@ from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.plan.typed_joins import type_problems
 from kaspr_delta.plan.typed_plans import changed_columns
 from kaspr_delta.runtime.resources import tables_kept_by
-from kaspr_delta.spec.column_types import column_problems, key_problems
+from kaspr_delta.runtime.source_columns import column_reasons, does_not_tell
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_TURN_ON = "ALTER TABLE {} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +69,9 @@ class TypedTables:
         if table.typed is None or not self._is_there(name):
             return f"'{name}', which it stands for, is not there"
         if not self.delta.has_change_feed(self.spark, name):
-            statement = _TURN_ON.format(self.delta.namespace.identifier(name))
-            return f"'{name}' does not tell what changes in it: its owner has to run {statement}"
+            return does_not_tell(name, self.delta.namespace)
         columns = self.delta.columns(self.spark, name)
-        problems = [*column_problems(columns, written=False), *key_problems(columns, table.typed.key)]
-        if problems:
-            return "; ".join(f"{message} in '{name}' ({hint})" for message, hint in problems)
-        return replace(table, typed=replace(table.typed, columns=columns))
+        return column_reasons(name, table.typed, columns) or replace(table, typed=replace(table.typed, columns=columns))
 
     def _is_there(self, table: str) -> bool:
         from pyspark.errors import AnalysisException

@@ -44,7 +44,9 @@ class TypedText(TableText):
         return self.key(key)
 
     def event_key(self, text: str) -> Any:
-        parsed, types = json_text.parse(text), self.typed.key_types
+        types = self.typed.key_types
+        # Floating point has not all the digits of a DECIMAL.
+        parsed = _exactly(text) if any(one.name == "DECIMAL" for one in types) else json_text.parse(text)
         if len(types) == 1:
             return read(types[0], parsed)
         if not isinstance(parsed, list) or len(parsed) != len(types):

@@ -21,6 +21,14 @@ from kaspr_delta.serde.serializers import raw_bytes
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
 
+SPARK_FORMATS = {
+    "timeZone": "UTC",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "dateFormat": "yyyy-MM-dd",
+}
+"""The options with which Spark's `to_json` and `from_json` write and read values as this module does."""
+
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 # Twice as many digits as a DECIMAL may have.
 _WIDE = Context(prec=76)
@@ -66,12 +74,15 @@ def read(of: Type, value: Any) -> Any:
 
 
 def from_columns(of: Type, value: Any) -> Any:
-    """What a function sees of a value as Arrow hands it over: maps are dictionaries, times are in UTC."""
+    """What a function sees of a value as Arrow hands it over: maps are dictionaries, times are in UTC.
+
+    A field that is not there is null: it was added to the type, and not yet to the rows.
+    """
     if value is None:
         return None
     match of.name:
         case "STRUCT":
-            return {column.name: from_columns(column.type, value[column.name]) for column in of.fields}
+            return {column.name: from_columns(column.type, value.get(column.name)) for column in of.fields}
         case "ARRAY":
             return [from_columns(of.inner[0], item) for item in value]
         case "MAP":

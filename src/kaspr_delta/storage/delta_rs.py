@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.spec.ddl import Type, columns_of
+from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
 from kaspr_delta.storage.commit_rows import CommitInfo, commit_of, oldest_version, rows_changed_after
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
@@ -112,6 +112,16 @@ class DeltaRs:
         if opened is None:
             return {}
         return {field.name: getattr(field.type, "type", str(field.type)) for field in opened.schema().fields}
+
+    def types(self, table: str) -> tuple[Column, ...] | None:
+        """The columns of a table with their whole types; None where there is no table."""
+        opened = self._open(table, None)
+        return None if opened is None else columns_of_json(json.loads(opened.schema().to_json())["fields"])
+
+    def property(self, table: str, name: str) -> str | None:
+        """A property of a table; None where it has no such one, or is not there."""
+        opened = self._open(table, None)
+        return None if opened is None else opened.metadata().configuration.get(name)
 
     def versions(self, table: str) -> range:
         """The versions that can be opened, as far as the log reaches back; none where there is no table.

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from kaspr_delta.serde import json_text
+from kaspr_delta.serde.plain_json import plain_json
 
 JSON, TEXT, BYTES = "application/json", "text/plain", "application/octet-stream"
 PROBLEM = "application/problem+json"
@@ -30,12 +31,21 @@ class Answer:
     body: bytes
 
     @classmethod
-    def of(cls, status: int, headers: Iterable[tuple[str, str]], value: Any, content_type: str | None = None) -> Answer:
+    def of(
+        cls,
+        status: int,
+        headers: Iterable[tuple[str, str]],
+        value: Any,
+        content_type: str | None = None,
+        *,
+        typed: bool = False,
+    ) -> Answer:
         """A value as a response. Without a content type text is text, bytes are bytes, and the rest is JSON.
 
-        Raises TypeError for a value that the content type cannot carry, and SerializationError for what is no JSON.
+        Of a ``typed`` value JSON has what it has of columns, see ``serde.plain_json``. Raises TypeError for a value
+        that the content type cannot carry, and SerializationError for what is no JSON.
         """
-        body, kind = (b"", None) if status in _NO_BODY else _encoded(value, content_type)
+        body, kind = (b"", None) if status in _NO_BODY else _encoded(value, content_type, typed=typed)
         given = [(name.lower(), value) for name, value in headers if name.lower() not in _OWN]
         if kind is not None and not any(name == "content-type" for name, _ in given):
             given.append(("content-type", kind))
@@ -68,11 +78,11 @@ def checked_headers(selected: Any) -> tuple[tuple[str, str], ...]:
     return found
 
 
-def _encoded(value: Any, content_type: str | None) -> tuple[bytes, str]:
+def _encoded(value: Any, content_type: str | None, *, typed: bool) -> tuple[bytes, str]:
     chosen = content_type or _type_of(value)
     match chosen, value:
         case "application/json", _:
-            return json_text.value_text(value).encode(), JSON
+            return json_text.value_text(plain_json(value) if typed else value).encode(), JSON
         case "application/octet-stream", bytes() | None:
             return value or b"", BYTES
         case _, str() | None:

@@ -7,23 +7,25 @@ rows, say, the table is asked; where it cannot be followed at all, the copy is m
 
 from __future__ import annotations
 
-import base64
 import itertools
 import logging
 import shutil
 import tempfile
 import threading
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kaspr_delta.engine.agent.table_state import Cell
+from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.storage.delta_rs import DeltaRs, Head, literal
-from kaspr_delta.web.sorted_run import Place, Row, SortedRun, as_table, best_of, rows_of
+from kaspr_delta.storage.delta_rs import DeltaRs, Head
+from kaspr_delta.web.row_texts import row_texts
+from kaspr_delta.web.sorted_run import Place, Row, SortedRun, as_table, best_of, rank, rows_of
 
 _log = logging.getLogger(__name__)
 # How many bytes of rows are sorted at once, changed rows are held in memory, and files of changed rows are kept.
@@ -42,7 +44,8 @@ _KEYS = 500
 class State:
     """The table at one version: rows as they were copied, changed rows in files, the newest last, and in memory.
 
-    ``doubtful`` are places that have several rows: what the feed tells of them is not all there is to say.
+    ``doubtful`` are places that have several rows: what the feed tells of them is not all there is to say. ``by`` is
+    what rows of one place are compared by.
     """
 
     head: Head
@@ -50,6 +53,7 @@ class State:
     changed: tuple[SortedRun, ...] = ()
     recent: dict[tuple[str, int], Row] = field(default_factory=dict)
     doubtful: frozenset[tuple[str, int]] = frozenset()
+    by: Callable[[Row], Any] = rank
 
     def rows(self, key: str, start: int) -> list[Row]:
         """The rows of a place: one, or none, or, as far as nothing changed since the copy, those there are."""
@@ -63,11 +67,11 @@ class State:
     def value(self, key: str, start: int) -> str | None:
         """The value at a place; None where there is none."""
         rows = self.rows(key, start)
-        return max(rows, key=lambda row: row.rank).value if rows else None
+        return max(rows, key=self.by).value if rows else None
 
     def all(self) -> dict[tuple[str, int], Row]:
         """All rows by their places."""
-        found = best_of(itertools.chain.from_iterable(self.base))
+        found = best_of(itertools.chain.from_iterable(self.base), self.by)
         for row in itertools.chain.from_iterable(self.changed):
             found[row[:2]] = row
         found.update(self.recent)
@@ -83,6 +87,7 @@ class LocalCopy:
     def __init__(self, delta: DeltaRs, plan: TablePlan, folder: Path | None = None) -> None:
         self.delta = delta
         self.plan = plan
+        self._rows = row_texts(plan)
         self._folder = Path(tempfile.mkdtemp(prefix="kaspr-delta-", dir=folder))
         self._numbers = itertools.count()
         self._state: State | None = None
@@ -102,7 +107,7 @@ class LocalCopy:
         """The values of those of the places that are filled."""
         state = self._state
         if state is None:
-            best = best_of(self._query(_as_pair(place) for place in places))
+            best = self._best_of(self._query(_as_pair(place) for place in places))
             found = {place: best.get(_as_pair(place)) for place in places}
             return {place: row.value for place, row in found.items() if row is not None and row.value is not None}
         values = {place: state.value(*_as_pair(place)) for place in places}
@@ -111,7 +116,10 @@ class LocalCopy:
     def scan(self, start: int | None) -> dict[Place, str]:
         """All rows, or those of the window that begins there."""
         state = self._state
-        rows = best_of(itertools.chain.from_iterable(map(rows_of, self._batches()))) if state is None else state.all()
+        if state is None:
+            rows = self._best_of(itertools.chain.from_iterable(map(rows_of, self._batches())))
+        else:
+            rows = state.all()
         found = {place: row.value for place, row in rows.items() if row.value is not None}
         if start is None:
             return {key: value for (key, _), value in found.items()}
@@ -127,9 +135,17 @@ class LocalCopy:
             self._state = None
             return False
         if state is None or state.head != head:
-            goes_on = state is not None and self.delta.has(self.plan.state, state.head)
-            followed = self._followed(state, head) if state is not None and goes_on else None
-            self._state = self._copied(head) if followed is None else followed
+            followed = None
+            if state is not None and self.delta.has(self.plan.state, state.head):
+                try:
+                    followed = self._followed(state, head)
+                except Exception:  # noqa: BLE001  delta-rs reads no feed in which a column changes its type
+                    _log.info("the changes of %s cannot be read: it is copied anew", self.plan.name, exc_info=True)
+            try:
+                self._state = followed or self._copied(head)
+            except SerializationError:  # a column has another type by now: better no answers than those of before
+                self._state = None
+                raise
             return True
         return False
 
@@ -146,7 +162,7 @@ class LocalCopy:
             runs.append(self._written(pa.concat_tables(part)))
         for file in before:  # mapped files live as long as somebody reads them
             file.unlink(missing_ok=True)
-        return State(head, tuple(runs))
+        return State(head, tuple(runs), by=self._rows.rank)
 
     def _followed(self, state: State, head: Head) -> State | None:
         """The state after newer commits, by the change feed; None where that does not tell all."""
@@ -157,7 +173,7 @@ class LocalCopy:
         count = 0
         for batch in self.delta.changes(self.plan.state, first, head.version):
             kinds, versions = (batch.column(name).to_pylist() for name in ("_change_type", "_commit_version"))
-            for kind, version, row in zip(kinds, versions, rows_of(self._texts(batch)), strict=True):
+            for kind, version, row in zip(kinds, versions, rows_of(self._rows.texts(batch)), strict=True):
                 commits.setdefault(version, []).append((kind, row))
             count += batch.num_rows
             if count > _MANY_CHANGES:
@@ -165,63 +181,34 @@ class LocalCopy:
         for version in sorted(commits):
             state = _changed(state, commits[version])
         if state.doubtful:
-            asked = best_of(self._query(state.doubtful, head.version))
+            asked = self._best_of(self._query(state.doubtful, head.version))
             gone = {place: Row(*place, None, None) for place in state.doubtful}
-            state = State(head, state.base, state.changed, {**state.recent, **gone, **asked}, state.doubtful)
+            state = replace(state, recent={**state.recent, **gone, **asked})
         if len(state.recent) > _RECENT_ROWS:
             if len(state.changed) >= _MOST_CHANGES:
                 return None
             written = self._written(as_table(list(state.recent.values())))
-            return State(head, state.base, (*state.changed, written), {}, state.doubtful)
-        return State(head, state.base, state.changed, state.recent, state.doubtful)
+            return replace(state, head=head, changed=(*state.changed, written), recent={})
+        return replace(state, head=head)
+
+    def _best_of(self, rows: Iterable[Row]) -> dict[tuple[str, int], Row]:
+        return best_of(rows, self._rows.rank)
 
     def _written(self, rows: pa.Table) -> SortedRun:
         return SortedRun.write(self._folder / f"{next(self._numbers)}.arrow", rows)
 
     def _batches(self, version: int | None = None, condition: str = "true") -> Iterator[pa.Table]:
         """The table's rows at a version, with the columns of Row."""
-        windows = ', "window_start"' if self.plan.window else ""
-        sql = f'SELECT "key", "value", "timestamp"{windows} FROM t WHERE {condition}'  # noqa: S608
-        for batch in self.delta.query(self.plan.state, f'{sql} AND "key" IS NOT NULL', version):
-            rows = self._texts(batch)
+        for batch in self.delta.query(self.plan.state, self._rows.select(condition), version):
+            rows = self._rows.texts(batch)
             yield rows.filter(pc.is_valid(rows["value"]))
 
     def _query(self, places: Iterable[tuple[str, int]], version: int | None = None) -> Iterator[Row]:
         wanted = set(places)
         keys = iter(sorted({key for key, _ in wanted}))
         while some := list(itertools.islice(keys, _KEYS)):
-            listed = ", ".join(map(self._literal, some))
-            for batch in self._batches(version, f'"key" IN ({listed})'):
+            for batch in self._batches(version, self._rows.condition(some)):
                 yield from (row for row in rows_of(batch) if row[:2] in wanted)
-
-    def _texts(self, batch: pa.RecordBatch) -> pa.Table:
-        """The rows of a batch as text. A value that is JSON's null is none, nor is that of a row without a key."""
-        keys, values = (self._text(batch, name) for name in ("key", "value"))
-        nothing = pc.is_null(keys)
-        if self.plan.serializers.value == "json":
-            nothing = pc.or_(nothing, pc.fill_null(pc.equal(values, "null"), fill_value=False))
-        starts = pa.array([0] * batch.num_rows, pa.int64())
-        if self.plan.window:
-            starts = pc.fill_null(pc.divide(_microseconds(batch.column("window_start")), 1_000), 0)
-        columns = (
-            pc.fill_null(keys, ""),
-            starts,
-            _microseconds(batch.column("timestamp")),
-            pc.if_else(nothing, pa.scalar(None, pa.string()), values),
-        )
-        return pa.table(dict(zip(Row._fields, columns, strict=True)))
-
-    def _text(self, batch: pa.RecordBatch, column: str) -> pa.Array:
-        values = batch.column(column)
-        if getattr(self.plan.serializers, column) != "raw":
-            return values.cast(pa.string())
-        encoded = (None if value is None else base64.b64encode(value).decode() for value in values.to_pylist())
-        return pa.array(encoded, pa.string())
-
-    def _literal(self, key: str) -> str:
-        if self.plan.serializers.key == "raw":
-            return f"X'{base64.b64decode(key).hex()}'"
-        return literal(key)
 
 
 @dataclass
@@ -273,12 +260,8 @@ def _changed(state: State, changes: Iterable[tuple[str, Row]]) -> State:
         rows = added.get(place, [])
         if len(state.rows(*place)) != removed.get(place, 0) or len(rows) > 1:
             doubtful.add(place)
-        recent[place] = max(rows, key=lambda row: row.rank) if rows else Row(*place, None, None)
-    return State(state.head, state.base, state.changed, recent, frozenset(doubtful))
-
-
-def _microseconds(moments: pa.Array) -> pa.Array:
-    return moments.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        recent[place] = max(rows, key=state.by) if rows else Row(*place, None, None)
+    return replace(state, recent=recent, doubtful=frozenset(doubtful))
 
 
 def _as_pair(place: Place) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from kaspr_delta.runtime.registry import Document, Registry, loaded, manifests
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.runtime.standing import plan_in
 from kaspr_delta.spec.webview import KasprWebView
+from kaspr_delta.web.known_tables import KnownTables
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import Store
@@ -41,6 +42,8 @@ class Site:
     version: int | None
     plan: Plan
     routes: tuple[Route, ...]
+    # Of tables that others write and that cannot be read, why.
+    missing: Mapping[str, str]
 
     def route(self, path: str) -> tuple[Route, dict[str, str]] | None:
         """The route of a request's path, and the parameters in it."""
@@ -70,8 +73,8 @@ class Served:
         self.site = self._load()
 
     def start(self) -> None:
-        """Take up changes of the manifests from now on."""
-        if self.documents is not None:
+        """Take up changes of the manifests from now on, and tables of others that come to be."""
+        if self.documents is not None and not self.site.missing:
             return
         self._thread = threading.Thread(target=self._follow, name="applied manifests", daemon=True)
         self._thread.start()
@@ -95,11 +98,16 @@ class Served:
     def _follow(self) -> None:
         while not self._stop.wait(self.store.look):
             try:
-                if self._registry.version != self.site.version:
+                if self._has_changed():
                     self.site = self._load()
                     _log.info("the manifests have changed: %s views", len(self.site.plan.web_views))
             except Exception:  # noqa: BLE001  what was served before is better than nothing
                 _log.warning("the applied manifests cannot be taken up", exc_info=True)
+
+    def _has_changed(self) -> bool:
+        if self.site.missing and KnownTables.of(self.store, self.site.plan).reasons != self.site.missing:
+            return True
+        return self.documents is None and self._registry.version != self.site.version
 
     def _load(self) -> Site:
         version = None if self.documents is not None else self._registry.version
@@ -110,11 +118,16 @@ class Served:
             raise NotFoundError.among("application", self.schema, [plan.schema for plan in plans])
         app = App.of(plan.application, plan.application_id)
         outbox = Outbox(self.store, plan, self.metrics.sent)
-        for name in {table for view in plan.web_views for table in view.tables}:
-            self.store.reader(plan.known_table(name))  # its copy is under way before somebody asks
+        known = KnownTables.of(self.store, plan)
+        for table in known.tables.values():
+            self.store.reader(table)  # its copy is under way before somebody asks
         answering: dict[str, dict[str, View | str]] = {}
         for view in plan.web_views:
-            tables = {name: plan.known_table(name) for name in view.tables}
+            reason = known.reason_to_wait(view)
+            if reason is not None:
+                answering.setdefault(view.path, {})[view.method] = f"{view.ref} waits: {reason}"
+                continue
+            tables = {name: known.tables[name] for name in view.tables}
             answering.setdefault(view.path, {})[view.method] = View(
                 view,
                 app,
@@ -128,7 +141,7 @@ class Served:
         for path, method, reason in _waiting(plan, manifests(documents)):
             answering.setdefault(path, {})[method] = reason
         routes = [Route(Path.of(path), methods) for path, methods in answering.items()]
-        return Site(version, plan, tuple(sorted(routes, key=lambda route: route.path.precedence)))
+        return Site(version, plan, tuple(sorted(routes, key=lambda route: route.path.precedence)), known.reasons)
 
 
 def _waiting(plan: Plan, declared: Mapping[tuple[str, str], Any]) -> Iterator[tuple[str, str, str]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,20 +21,17 @@ _SCHEMA = pa.schema([("key", pa.string()), ("start", pa.int64()), ("at", pa.int6
 
 
 class Row(NamedTuple):
-    """A row: ``start`` is 0 without windows, ``at`` its timestamp in microseconds; no value: it was deleted.
-
-    Of several rows of one place the greatest counts.
-    """
+    """A row: ``start`` is 0 without windows, ``at`` its timestamp in microseconds; no value: it was deleted."""
 
     key: str
     start: int
     at: int | None
     value: str | None
 
-    @property
-    def rank(self) -> tuple[bool, int, bool, str]:
-        """What rows of one place are compared by: the timestamp, then the value."""
-        return self.at is not None, self.at or 0, self.value is not None, self.value or ""
+
+def rank(row: Row) -> tuple[bool, int, bool, Any]:
+    """What rows of one place are compared by, of which the greatest counts: the timestamp, then the value."""
+    return row.at is not None, row.at or 0, row.value is not None, row.value or ""
 
 
 class SortedRun:
@@ -106,10 +103,10 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Row]:
     return map(Row._make, zip(*(column.to_pylist() for column in batch.columns), strict=True))
 
 
-def best_of(rows: Iterable[Row]) -> dict[tuple[str, int], Row]:
+def best_of(rows: Iterable[Row], by: Callable[[Row], Any] = rank) -> dict[tuple[str, int], Row]:
     """Of each place the row that counts."""
     found: dict[tuple[str, int], Row] = {}
     for row in rows:
-        if row[:2] not in found or found[row[:2]].rank < row.rank:
+        if row[:2] not in found or by(found[row[:2]]) < by(row):
             found[row[:2]] = row
     return found

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from kaspr_delta.engine.counters import Metric
 from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.runtime.source_columns import does_not_tell
 from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.system_tables import LocalSystemTables, SystemTables
@@ -42,6 +44,10 @@ class Store(Protocol):
 
     def has(self, table: str) -> bool:
         """Whether a Delta table is there."""
+        ...
+
+    def columns(self, table: str) -> tuple[Column, ...] | str:
+        """The columns of a table that others write, or why it cannot be read."""
         ...
 
     def append(self, topic: str, records: pa.Table) -> None:
@@ -83,7 +89,7 @@ class LocalStore:
 
     def reader(self, plan: TablePlan) -> LocalCopy:
         # A table that is declared anew may be spelt in another way.
-        known = plan.state, plan.serializers, plan.window
+        known = plan.state, plan.serializers, plan.window, plan.typed
         with self._lock:
             if known not in self._copies:
                 self._copies[known] = LocalCopy(self.delta, plan)
@@ -92,6 +98,16 @@ class LocalStore:
 
     def has(self, table: str) -> bool:
         return self.delta.head(table) is not None
+
+    def columns(self, table: str) -> tuple[Column, ...] | str:
+        if self.delta.namespace.location(table) is None:
+            return f"'{table}' is in a catalog, which only Spark reads: name the table's folder in `source`"
+        columns = self.delta.types(table)
+        if columns is None:
+            return f"'{table}', which it stands for, is not there"
+        if self.delta.property(table, "delta.enableChangeDataFeed") != "true":
+            return does_not_tell(table, self.delta.namespace)
+        return columns
 
     def append(self, topic: str, records: pa.Table) -> None:
         self.delta.ensure(topic, TOPIC)

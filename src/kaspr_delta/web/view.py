@@ -58,6 +58,11 @@ class View:
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
     _selectors: dict[Snippet, Callable[..., Any]] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def _is_typed(self) -> bool:
+        """Whether it reads tables with columns."""
+        return any(table.typed is not None for table in self.tables.values())
+
     def answer(self, request: Request) -> Answer:
         """The answer to a request. What the author's code raises becomes one too; nothing is sent then."""
         try:
@@ -99,7 +104,7 @@ class View:
             headers = checked_headers(self._selected("header", response.header.on_success, value))
         if response.body.on_success is not None:
             body = self._selected("body", response.body.on_success, value)
-        return Answer.of(status, headers, body, response.content_type), step.effects
+        return Answer.of(status, headers, body, response.content_type, typed=self._is_typed), step.effects
 
     def _failure(self, failed: BaseException) -> Answer:
         operation, cause = "response", failed
@@ -116,7 +121,7 @@ class View:
             headers = checked_headers(self._selected("header", response.header.on_error, for_functions))
         if response.body.on_error is not None:
             body = self._selected("body", response.body.on_error, for_functions)
-            return Answer.of(status, headers, body, response.content_type)
+            return Answer.of(status, headers, body, response.content_type, typed=self._is_typed)
         to_response = getattr(cause, "to_response", None)
         return Answer.of(status, headers, to_response() if callable(to_response) else error, JSON)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,16 +14,26 @@ from kaspr_delta.engine.agent.effect import RECORD
 from kaspr_delta.engine.agent.event import moment_of
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.engine.counters import Metric, as_metrics
+from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.serde.typed_values import SPARK_FORMATS
+from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.delta import literal
-from kaspr_delta.storage.layout import PROGRESS, TOPIC
+from kaspr_delta.storage.layout import PROGRESS, TOPIC, WRITTEN_AT
 from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Place, Row, best_of
+from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows
+
+# Not so where delta-rs reads: it skips files by statistics in floating point.
+_FOUND_BY_TEXT = FOUND_BY_TEXT | {"DECIMAL"}
+_JSON_OPTIONS = ", ".join(
+    literal(text) for option in {**SPARK_FORMATS, "ignoreNullFields": "false"}.items() for text in option
+)
 
 
 @dataclass(frozen=True, slots=True)
 class WarehouseReader:
-    """Reads a table, one statement a call."""
+    """Reads a table with keys and values, one statement a call."""
 
     warehouse: SqlWarehouse
     plan: TablePlan
@@ -63,6 +74,42 @@ class WarehouseReader:
         return binary(base64.b64decode(key)) if self.plan.serializers.key == "raw" else literal(key)
 
 
+@dataclass(frozen=True, slots=True)
+class TypedWarehouseReader:
+    """Reads a typed table, one statement a call."""
+
+    warehouse: SqlWarehouse
+    plan: TablePlan
+    typed: TypedRows
+
+    def fetch(self, places: Collection[Place]) -> dict[Place, str]:
+        """The values of those of the places that are filled."""
+        keys = sorted(str(place) for place in places)
+        if not keys:
+            return {}
+        found = self._rows(self.typed.condition(keys, "`", literal, _FOUND_BY_TEXT))
+        return {place: value for place, value in found.items() if place in places}
+
+    def scan(self, start: int | None) -> dict[Place, str]:  # noqa: ARG002  it has no windows
+        """All rows."""
+        return self._rows("true")
+
+    def _rows(self, condition: str) -> dict[Place, str]:
+        written = "NULL" if self.plan.is_foreign else f"unix_micros(`{WRITTEN_AT}`)"
+        fields = (f"{literal(column.name)}, {quoted(column.name)}" for column in self.typed.plan.columns)
+        statement = (
+            f"SELECT {written}, to_json(named_struct({', '.join(fields)}), map({_JSON_OPTIONS}))"  # noqa: S608
+            f" FROM {self.warehouse.identifier(self.plan.state)} WHERE {condition}"
+        )
+        rows = (
+            Row(key, 0, None if at is None else int(at), value)
+            for at, json in self.warehouse.rows(statement)
+            for key, value in [self.typed.texts_of(self.typed.text.value_object(json or ""))]
+        )
+        best = best_of((row for row in rows if row.value is not None), self.typed.rank)
+        return {key: row.value for (key, _), row in best.items() if row.value is not None}
+
+
 @dataclass
 class WarehouseStore:
     """The tables of one application in Unity Catalog."""
@@ -79,8 +126,19 @@ class WarehouseStore:
     def ready(self) -> bool:
         return True
 
-    def reader(self, plan: TablePlan) -> WarehouseReader:
+    def reader(self, plan: TablePlan) -> WarehouseReader | TypedWarehouseReader:
+        if plan.typed is not None:
+            return TypedWarehouseReader(self.warehouse, plan, TypedRows.of(plan))
         return WarehouseReader(self.warehouse, plan)
+
+    def columns(self, table: str) -> tuple[Column, ...] | str:
+        try:
+            described = list(self.warehouse.rows(f"DESCRIBE TABLE {self.warehouse.identifier(table)}"))
+        except SetupError as error:
+            return f"'{table}', which it stands for, cannot be read: {error}"
+        # Behind the columns something else is told, after a line without a name.
+        told = itertools.takewhile(lambda row: row[0] and not row[0].startswith("#"), described)
+        return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in told))
 
     def has(self, table: str) -> bool:
         return self.warehouse.exists(table)

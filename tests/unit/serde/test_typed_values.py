@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.serde.typed_values import key_text, read, written
 from kaspr_delta.spec.ddl import Type, columns_of
 
@@ -133,3 +136,12 @@ def test_keys_of_different_kinds_differ() -> None:
     assert len({key_text(kind(text), value, "k") for text, value in keys}) == len(keys)
     with pytest.raises(SerializationError, match="the key column k has no value"):
         key_text(kind("INT"), None, "k")
+
+
+def test_a_key_of_decimals_keeps_all_its_digits() -> None:
+    of = columns_of("number DECIMAL(38, 18), name STRING")
+    text = TypedText(Serializers("json", "json"), TypedPlan(("number",), of))
+    exact = Decimal("12345678901234567890.000000000000000001")
+    assert text.key(exact) == str(exact)
+    assert text.event_key(text.key(exact)) == exact
+    assert text.is_key(text.key(exact))

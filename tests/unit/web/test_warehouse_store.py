@@ -132,3 +132,45 @@ def test_the_web_side_needs_neither_spark_nor_pandas() -> None:
     blocked = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'delta', 'pandas']))"
     imported = "import kaspr_delta.cli, kaspr_delta.web.asgi, kaspr_delta.web.pages, kaspr_delta.web.warehouse_store"
     subprocess.run([sys.executable, "-c", f"{blocked}; {imported}"], check=True, timeout=120)  # noqa: S603
+
+
+def test_rows_of_typed_tables_are_asked_for_by_the_columns_of_their_keys(shop: Shop) -> None:
+    columns = "'country STRING, id DECIMAL(38, 0), at TIMESTAMP, day DATE'"
+    shop.apply(manifest("KasprTable", "t", f"schema: {columns}\nkey: [country, id, at]"))
+    later = '{"country":"it\'s","id":"7","at":"2024-05-01T10:00:00.000000Z","day":"2024-02-29"}'
+    rows: list[list[str | None]] = [
+        ["2", later],
+        ["1", later.replace("02-29", "12-31")],
+        ["1", later.replace("7", "8")],
+    ]
+    asking, api = warehouse(answer(DONE, part(rows)), answer(DONE, part(rows)))
+    reader = WarehouseStore(asking).reader(plan_of(shop, "t"))
+    key = '["it\'s",7,"2024-05-01T10:00:00.000000Z"]'
+    assert reader.fetch([]) == {}
+    assert reader.fetch([key]) == {key: later}
+    (statement,) = api.asked
+    fields = "'country', `country`, 'id', `id`, 'at', `at`, 'day', `day`"
+    assert statement.startswith(
+        f"SELECT unix_micros(`_timestamp`), to_json(named_struct({fields}), map('timeZone', 'UTC'"
+    )
+    assert statement.endswith("WHERE `country` IN ('it\\'s') AND `id` IN (TRY_CAST('7' AS DECIMAL(38,0)))")
+    assert set(reader.scan(None)) == {key, key.replace("7", "8")}
+
+
+def test_columns_of_tables_of_others_are_described() -> None:
+    described: list[list[str | None]] = [
+        ["id", "bigint", None],
+        ["unit price", "decimal(10,2)", None],
+        ["shop", "struct<country:string,zip:int>", None],
+        ["", "", ""],
+        ["# Partitioning", "", ""],
+        ["id", "bigint", None],
+    ]
+    asking, api = warehouse(answer(DONE, part(described)), answer(StatementState.FAILED, error="no grant"))
+    store = WarehouseStore(asking)
+    found = store.columns("main.shop.products")
+    assert [str(column) for column in found] == [
+        "`id` BIGINT", "`unit price` DECIMAL(10,2)", "`shop` STRUCT<`country`: STRING, `zip`: INT>",
+    ]  # fmt: skip
+    assert api.asked == ["DESCRIBE TABLE `main`.`shop`.`products`"]
+    assert "cannot be read: SQL warehouse w1 refuses a statement: no grant" in store.columns("main.shop.products")

@@ -1,0 +1,46 @@
+"""The tables that web views read, with the columns of those that others write, which only the tables know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import TablePlan, WebViewPlan
+from kaspr_delta.runtime.source_columns import column_reasons
+from kaspr_delta.web.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTables:
+    """By name the tables, and, of those that cannot be read, why."""
+
+    tables: dict[str, TablePlan]
+    reasons: dict[str, str]
+
+    @classmethod
+    def of(cls, store: Store, plan: Plan) -> KnownTables:
+        """Those that the views of an application read, as they are by now."""
+        tables, reasons = dict[str, TablePlan](), dict[str, str]()
+        for name in sorted({table for view in plan.web_views for table in view.tables}):
+            found = known(store, plan.known_table(name))
+            if isinstance(found, str):
+                reasons[name] = found
+            else:
+                tables[name] = found
+        return cls(tables, reasons)
+
+    def reason_to_wait(self, view: WebViewPlan) -> str | None:
+        """Why a view cannot answer; None: it can."""
+        waiting = [f"table/{table} waits: {self.reasons[table]}" for table in view.tables if table in self.reasons]
+        return "; ".join(waiting) or None
+
+
+def known(store: Store, table: TablePlan) -> TablePlan | str:
+    """A table with its columns, or why it cannot be read."""
+    if table.typed is None or not table.is_foreign:
+        return table
+    columns = store.columns(table.delta_name)
+    if isinstance(columns, str):
+        return columns
+    reasons = column_reasons(table.delta_name, table.typed, columns)
+    return reasons or replace(table, typed=replace(table.typed, columns=columns))

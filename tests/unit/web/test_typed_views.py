@@ -1,0 +1,272 @@
+"""Web views that read tables with columns, their own and those that others write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.serde.typed_text import text_of
+from kaspr_delta.web import known_tables
+from kaspr_delta.web.local_copy import LocalCopy
+from tests.unit.web.conftest import Serving, Shop, eventually, manifest, plan_of, view
+
+SHOPS = pa.schema(
+    [
+        ("country", pa.string()),
+        ("number", pa.int64()),
+        ("since", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("rent", pa.decimal128(20, 4)),
+        ("bits", pa.binary()),
+        ("tags", pa.map_(pa.string(), pa.int32())),
+        ("staff", pa.list_(pa.struct([("name", pa.string()), ("share", pa.float64())]))),
+        ("_timestamp", pa.timestamp("us", "UTC")),
+    ]
+)
+DDL = """
+country STRING, number BIGINT, since DATE, at TIMESTAMP, local TIMESTAMP_NTZ, rent DECIMAL(20, 4), bits BINARY,
+tags MAP<STRING, INT>, staff ARRAY<STRUCT<name: STRING, share: DOUBLE>>
+""".replace("\n", " ")
+TEN = datetime(2024, 5, 1, 10, 0, 0, 5, tzinfo=timezone.utc)
+BERLIN = {
+    "country": "DE",
+    "number": 7,
+    "since": date(2020, 2, 29),
+    "at": TEN,
+    "local": datetime(2024, 5, 1, 10),  # noqa: DTZ001  a column without a zone
+    "rent": Decimal("1000.5000"),
+    "bits": b"\x00\xff",
+    "tags": {"a": 1, "b": None},
+    "staff": [{"name": "Ann", "share": 0.5}, None],
+}
+NOTHING: dict[str, Any] = dict.fromkeys(BERLIN)
+WRITTEN = manifest("KasprTable", "shops", f"schema: '{DDL}'\nkey: [country, number]")
+LOOKUP = view(
+    "lookup",
+    "GET",
+    "/shops/{country}/{number}",
+    "def lookup(value, country, number, shops): return shops[country, int(number)]",
+    tables="shops",
+)
+
+
+def put(location: Path, rows: list[Mapping[str, Any]], schema: pa.Schema = SHOPS, *, feed: bool = True) -> None:
+    """Append rows, as somebody else would."""
+    given = [{**row, "_timestamp": TEN} if "_timestamp" in schema.names else dict(row) for row in rows]
+    properties = {"delta.enableChangeDataFeed": "true"} if feed else {}
+    deltalake.write_deltalake(
+        str(location), pa.Table.from_pylist(given, schema), mode="append", configuration=properties
+    )
+
+
+def place(shop: Shop, table: str) -> Path:
+    location = shop.delta.namespace.location(table)
+    assert location is not None
+    return location
+
+
+def test_a_view_looks_up_rows_by_the_columns_of_their_key(serving: Serving) -> None:
+    with serving(WRITTEN, LOOKUP) as shop:
+        put(place(shop, "shops"), [BERLIN, {**NOTHING, "country": "DE", "number": 8}])
+        assert eventually(lambda: (found := shop.client.get("/shops/DE/7")).status_code == 200 and found).json() == {
+            "country": "DE",
+            "number": 7,
+            "since": "2020-02-29",
+            "at": "2024-05-01T10:00:00.000005Z",
+            "local": "2024-05-01T10:00:00",
+            "rent": "1000.5000",
+            "bits": "AP8=",
+            "tags": {"a": 1, "b": None},
+            "staff": [{"name": "Ann", "share": 0.5}, None],
+        }
+        assert shop.client.get("/shops/DE/8").json() == {**NOTHING, "country": "DE", "number": 8}
+        assert shop.client.get("/shops/SE/7").status_code == 500
+
+
+def test_functions_of_views_see_the_types_of_columns(serving: Serving) -> None:
+    python = "def types(value, shops): return [[k, repr(row)] for k, row in shops.items()]"
+    with serving(WRITTEN, view("types", "GET", "/types", python, tables="shops")) as shop:
+        put(place(shop, "shops"), [BERLIN])
+        assert eventually(lambda: shop.client.get("/types").json()) == [[["DE", 7], repr(BERLIN)]]
+
+
+def test_a_view_cannot_write_a_table_of_columns(serving: Serving) -> None:
+    python = "def f(value, shops): shops['DE', 7] = {}"
+    with serving(WRITTEN, view("w", "GET", "/w", python, tables="shops")) as shop:
+        assert "cannot be written here" in shop.client.get("/w").text
+
+
+PRODUCTS = pa.schema([("id", pa.int32()), ("name", pa.string())])
+PRODUCT = view(
+    "product",
+    "GET",
+    "/products/{id}",
+    "def product(value, id, products): return products.get(int(id))",
+    tables="products",
+    response="contentType: application/json",
+)
+
+
+def foreign(folder: Path, key: str = "id") -> str:
+    return manifest("KasprTable", "products", f"source: {{table: {folder}, key: [{key}]}}")
+
+
+def test_a_table_that_others_write_is_read_as_soon_as_it_is_there(serving: Serving, tmp_path: Path) -> None:
+    with serving(foreign(tmp_path / "products"), PRODUCT) as shop:
+        waiting = shop.client.get("/products/1")
+        assert waiting.status_code == 503
+        assert "table/products waits: " in waiting.json()["detail"]
+        assert "is not there" in waiting.json()["detail"]
+        put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS)
+        assert eventually(lambda: (found := shop.client.get("/products/1")).status_code == 200 and found).json() == {
+            "id": 1,
+            "name": "Widget",
+        }
+        put(tmp_path / "products", [{"id": 2, "name": "Lamp"}], PRODUCTS)
+        assert eventually(lambda: shop.client.get("/products/2").json())["name"] == "Lamp"
+        deltalake.DeltaTable(tmp_path / "products").delete("id = 1")
+        assert eventually(lambda: shop.client.get("/products/1").text == "null")
+
+
+@pytest.mark.parametrize(
+    ("feed", "key", "told"),
+    [(False, "id", "delta.enableChangeDataFeed = true"), (True, "no", "there is no column 'no'")],
+)
+def test_a_view_says_what_is_wrong_with_a_table_of_others(
+    serving: Serving, tmp_path: Path, feed: bool, key: str, told: str
+) -> None:
+    put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS, feed=feed)
+    with serving(foreign(tmp_path / "products", key), PRODUCT) as shop:
+        waiting = shop.client.get("/products/1")
+        assert (waiting.status_code, told in waiting.json()["detail"]) == (503, True)
+
+
+def test_a_table_in_a_catalog_is_not_read_without_spark(serving: Serving) -> None:
+    table = manifest("KasprTable", "products", "source: {table: main.shop.products, key: [id]}")
+    with serving(table, PRODUCT) as shop:
+        assert "in a catalog, which only Spark reads" in shop.client.get("/products/1").json()["detail"]
+
+
+# -- the copy itself --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def products(shop: Shop, tmp_path: Path) -> TablePlan:
+    """A table of others, of which it is known what it has."""
+    schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
+    put(tmp_path / "products", [], schema)
+    shop.apply(foreign(tmp_path / "products"))
+    columns = shop.delta.types(str(tmp_path / "products"))
+    assert columns is not None
+    plan = plan_of(shop, "products")
+    assert plan.typed is not None
+    found = known_tables.known(SimpleStore(shop), plan)  # type: ignore[arg-type]
+    assert isinstance(found, TablePlan)
+    return found
+
+
+class SimpleStore:
+    """Knows columns only."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.columns = shop.delta.types
+
+
+def test_of_several_rows_of_one_key_the_greater_one_counts_as_in_a_join(
+    shop: Shop, products: TablePlan, tmp_path: Path
+) -> None:
+    """Numbers are compared as numbers, and null comes first."""
+    schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
+    rows = [{"id": 1, "name": "same", "tags": tags} for tags in ([9], [10], [10, None], None)]
+    put(tmp_path / "products", [*rows, {"id": None, "name": "no key", "tags": []}], schema)
+    copy = LocalCopy(shop.delta, products, tmp_path)
+    for _ in ("asked", "copied"):
+        found = {key: text_of(products).value_object(value)["tags"] for key, value in copy.scan(None).items()}
+        assert found == {"1": [10, None]}
+        assert list(copy.fetch(["1", "2"])) == ["1"]
+        copy.refresh()
+
+
+def test_what_others_change_is_followed_without_a_new_copy(
+    shop: Shop, products: TablePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
+    put(tmp_path / "products", [{"id": 1, "name": "Widget"}, {"id": 2, "name": "Lamp"}], schema)
+    copy = LocalCopy(shop.delta, products, tmp_path)
+    copy.refresh()
+    monkeypatch.setattr(LocalCopy, "_copied", None)
+    table = deltalake.DeltaTable(tmp_path / "products")
+    table.update(predicate="id = 1", new_values={"name": "Better"})
+    table.delete("id = 2")
+    put(tmp_path / "products", [{"id": 3, "name": "Rope"}], schema)
+    assert copy.refresh()
+    names = {key: text_of(products).value_object(value)["name"] for key, value in copy.scan(None).items()}
+    assert names == {"1": "Better", "3": "Rope"}
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (pa.int8(), [-1, 0, 127]),
+        (pa.decimal128(38, 18), [Decimal("1.000000000000000001"), Decimal(1), Decimal(-12345678901234567890)]),
+        (pa.bool_(), [True, False]),
+        (pa.date32(), [date(1969, 12, 31), date(2024, 2, 29)]),
+        (pa.timestamp("us", "UTC"), [TEN]),
+        (pa.binary(), [b"", b"\x00"]),
+        (pa.string(), ["it's", 'a"b\\', "ü"]),
+    ],
+    ids=str,
+)
+def test_a_key_of_any_type_is_found_before_and_after_the_table_is_copied(
+    shop: Shop, tmp_path: Path, column: pa.DataType, values: list[Any]
+) -> None:
+    schema = pa.schema([("k", column), ("n", pa.int32())])
+    put(tmp_path / "t", [{"k": value, "n": n} for n, value in enumerate(values)], schema)
+    shop.apply(manifest("KasprTable", "t", f"source: {{table: {tmp_path / 't'}, key: [k]}}"))
+    plan = known_tables.known(SimpleStore(shop), plan_of(shop, "t"))  # type: ignore[arg-type]
+    assert isinstance(plan, TablePlan)
+    copy, text = LocalCopy(shop.delta, plan, tmp_path), text_of(plan)
+    for _ in ("asked", "copied"):
+        for n, value in enumerate(values):
+            (found,) = copy.fetch([text.key(value)]).values()
+            assert text.value_object(found) == {"k": value, "n": n}
+        assert {text.key_object(str(key)) for key in copy.scan(None)} == set(values)
+        copy.refresh()
+
+
+def test_columns_that_the_table_does_not_have_yet_are_null(shop: Shop, tmp_path: Path) -> None:
+    shop.apply(manifest("KasprTable", "t", "schema: 'id INT, name STRING, later DECIMAL(3, 1)'\nkey: id"))
+    plan = plan_of(shop, "t")
+    put(
+        place(shop, "t"),
+        [{"id": 1, "name": "Widget"}],
+        PRODUCTS.append(pa.field("_timestamp", pa.timestamp("us", "UTC"))),
+    )
+    copy = LocalCopy(shop.delta, plan, tmp_path)
+    copy.refresh()
+    assert text_of(plan).value_object(copy.fetch(["1"])["1"]) == {"id": 1, "name": "Widget", "later": None}
+
+
+def test_a_column_that_has_another_type_by_now_is_an_error_not_the_rows_of_before(
+    shop: Shop, products: TablePlan, tmp_path: Path
+) -> None:
+    put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS.append(pa.field("tags", pa.list_(pa.int32()))))
+    copy = LocalCopy(shop.delta, products, tmp_path)
+    copy.refresh()
+    retyped = pa.table({"id": pa.array([1], pa.int32()), "name": pa.array([date(2024, 1, 1)])})
+    deltalake.write_deltalake(str(tmp_path / "products"), retyped, mode="overwrite", schema_mode="overwrite")
+    for _ in range(2):
+        with pytest.raises(SerializationError, match="name is STRING, and "):
+            copy.refresh()
+        with pytest.raises(SerializationError, match="name is STRING, and "):
+            copy.fetch(["1"])
