@@ -139,6 +139,13 @@ class TablePlan:
         return self.typed is not None and self.typed.source is not None
 
     @property
+    def is_known(self) -> bool:
+        """Whether its columns are known, if it has any: those of tables of others only once these were looked at."""
+        if self.joined is not None:
+            return all(side.is_known for side in self.joined)
+        return self.typed is None or bool(self.typed.columns)
+
+    @property
     def state(self) -> str:
         """The Delta table that functions read and write: another one while windows are open that do not show yet."""
         return windows_table(self.name) if self.window and self.window.emit == "close" else self.delta_name

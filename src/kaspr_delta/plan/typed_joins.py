@@ -67,7 +67,7 @@ def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[Misfit]:
     for part, one in zip(join.picked.parts, found, strict=True):
         if isinstance(part, Text):
             continue
-        if one is None and join.picked.told:
+        if one is None and join.picked.told and left.is_known:
             yield _no_column(join.left, left.row_type, part)
         elif one is not None and key_kind(one) is None:
             message = f"column '{'.'.join(part)}' of '{join.left}' is {one}, which is no key"
@@ -82,7 +82,9 @@ def _select_problems(join: TableTableJoinPlan, left: TablePlan, right: TablePlan
     sides = {"left": left, "right": right}
     for name, path in join.select.paths if join.select else ():
         side, row = sides[path[0]], sides[path[0]].row_type
-        if row is None and not side.is_foreign and join.select and not join.select.declared:
+        if not side.is_known:
+            continue
+        if row is None and join.select and not join.select.declared:
             message = f"'{side.name}' does not tell the type of '{name}' ({'.'.join(path)}): its rows are JSON"
             yield Misfit("select", message, "add a `schema` with the types of all columns to `select`")
         elif row is not None and at_path(row, path[1:]) is None:

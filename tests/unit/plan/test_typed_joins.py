@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kaspr_delta.functions.column_paths import Picked
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types, type_problems
+from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.loader import load_text
 
 MANIFESTS = """\
@@ -81,3 +85,54 @@ def test_text_is_refused_where_the_key_is_none() -> None:
 
 def test_a_key_that_may_be_too_long_is_left_to_python_which_says_so() -> None:
     assert types_of("value['text']", "{schema: key VARCHAR(3), key: key}") == []
+
+
+OF_OTHERS = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: shop}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: lines, labels: {kaspr.io/app: shop}}
+spec: {source: {table: main.shop.lines, key: [id]}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: orders, labels: {kaspr.io/app: shop}}
+spec: {schema: "id STRING, day DATE", key: id}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: first, labels: {kaspr.io/app: shop}}
+spec: {leftTable: lines, rightTable: orders, column: order, select: {columns: {line: left.id, day: right.day}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: second, labels: {kaspr.io/app: shop}}
+spec: {leftTable: lines, rightTable: orders, column: order}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: of-columns, labels: {kaspr.io/app: shop}}
+spec: {leftTable: first, rightTable: orders, column: line, select: {columns: {line: left.line, day: right.day}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: of-pairs, labels: {kaspr.io/app: shop}}
+spec: {leftTable: second, rightTable: orders, column: left.order, select: {columns: {day: left.right.day}}}
+"""
+
+
+def test_results_of_joins_of_tables_that_were_not_looked_at_yet_are_not_judged() -> None:
+    (plan,), findings = build_plans(load_text(OF_OTHERS, "m.yaml"))
+    assert not findings
+    lines = plan.known_table("lines")
+    assert lines.typed is not None
+    seen = replace(lines, typed=replace(lines.typed, columns=columns_of("id STRING, order STRING")))
+    known = replace(plan, tables=(seen, plan.known_table("orders")))
+    right = plan.join("of-columns")
+    assert isinstance(right, ForeignKeyJoinPlan)
+    wrong = replace(right, picked=Picked.of_names(("lien",), several=False))
+    assert not [*type_problems(plan, right), *type_problems(plan, wrong), *type_problems(known, right)]
+    assert [misfit.message for misfit in type_problems(known, wrong)] == ["'first' has no column 'lien'"]
