@@ -7,10 +7,10 @@ DOCS_READY := $(VENV)/.kaspr-delta-docs-ready
 CASES ?= tests/oracle/visible
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all oracle lint fmt notebooks docs bench lock clean
+.PHONY: help setup java demo test test-fast test-all oracle lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## Create .venv with everything the other targets need
 
@@ -65,8 +65,14 @@ $(DOCS_READY): $(READY) requirements-docs.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-docs.lock
 	@touch $@
 
-bench: java ## Measure rows per second of every stage
+bench: java ## Measure everything with up to 1 M rows, in about an hour; benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks
+
+bench-large: java ## Add what has 10 M rows, with a driver of 4 GiB, in some hours
+	KASPR_DELTA_DRIVER_MEMORY=4g $(BIN)/python -m benchmarks --add --rows 10000000 memory small-changes growth
+
+bench-docs: setup ## Write docs/benchmarks.md from benchmarks/results
+	$(BIN)/python -m benchmarks.report
 
 lock: setup ## Compile requirements-dev.lock and requirements-docs.lock anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \

@@ -3,32 +3,81 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks import agents, order_enrichment
-from benchmarks.harness import Measurement, publish
+from benchmarks import (
+    agents,
+    first_load,
+    growth,
+    hot_row,
+    latency,
+    memory,
+    order_enrichment,
+    scheduled_run,
+    small_changes,
+)
+from benchmarks.harness import Measurement
+from benchmarks.results import LATEST, RESULTS, publish
+
+_MILLION = 1_000_000
+
+
+def _agents(folder: Path, rows: int) -> Iterator[Measurement]:
+    return (replace(one, benchmark="B6") for one in agents.measure(folder, 3 * rows))
+
+
+def _order_enrichment(folder: Path, rows: int) -> Iterator[Measurement]:
+    return order_enrichment.measure(folder / "wh", rows // 10, max(10, rows // 1_000))
+
+
+def _scheduled_run(folder: Path, rows: int) -> Iterator[Measurement]:
+    return scheduled_run.measure(folder, max(1_000, rows // 100))
+
+
+def _latency(folder: Path, rows: int) -> Iterator[Measurement]:
+    return latency.measure(folder, rows, times=100 if rows >= _MILLION else 10)
+
+
+def _small_changes(folder: Path, rows: int) -> Iterator[Measurement]:
+    return small_changes.measure(folder, rows, batches=20 if rows >= _MILLION else 4)
+
+
+BENCHMARKS: dict[str, Callable[[Path, int], Iterator[Measurement]]] = {
+    "first-load": first_load.measure,
+    "small-changes": _small_changes,
+    "hot-row": hot_row.measure,
+    "latency": _latency,
+    "growth": growth.measure,
+    "agents": _agents,
+    "scheduled-run": _scheduled_run,
+    "memory": memory.measure,
+    "order-enrichment": _order_enrichment,
+}
+"""By name; each is given a folder and how many rows the larger table of its join has."""
 
 
 def main() -> None:
-    """Run the benchmarks on warehouses that are thrown away."""
-    parser = argparse.ArgumentParser(description="Rows per second, of every stage and against peers.")
-    parser.add_argument("--orders", type=int, default=100_000)
-    parser.add_argument("--products", type=int, default=1_000)
-    parser.add_argument("--events", type=int, default=3_000_000)
-    parser.add_argument("--only", choices=("order-enrichment", "agents"))
+    """Run benchmarks on warehouses that are thrown away."""
+    parser = argparse.ArgumentParser(description="What joins, agents and runs cost, as ratios to peers in one run.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"all of {', '.join(BENCHMARKS)}, or some")
+    parser.add_argument("--rows", type=int, default=_MILLION, help="rows of the larger table; 10000 for a short look")
+    parser.add_argument("--add", action="store_true", help="to results/latest.json, not to a file of their own")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        publish(_all(Path(folder), arguments))
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]}: choose from {', '.join(BENCHMARKS)}")
+    file = LATEST if arguments.add or not arguments.names else RESULTS / f"{'-'.join(arguments.names)}.json"
+    publish(_all(arguments.names or list(BENCHMARKS), arguments.rows), sys.argv[1:], file, add=arguments.add)
 
 
-def _all(folder: Path, arguments: argparse.Namespace) -> Iterator[Measurement]:
-    if arguments.only in {None, "order-enrichment"}:
-        yield from order_enrichment.measure(folder / "orders", arguments.orders, arguments.products)
-    if arguments.only in {None, "agents"}:
-        (folder / "agents").mkdir()
-        yield from agents.measure(folder / "agents", arguments.events)
+def _all(names: list[str], rows: int) -> Iterator[Measurement]:
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="kaspr-delta-bench-", ignore_cleanup_errors=True) as folder:
+            yield from BENCHMARKS[name](Path(folder), rows)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,23 @@
-"""Results of a measurement: a table on the screen, a JSON file to compare with."""
+"""What a measurement is, and how it is taken: seconds on the clock, and of processors."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import platform
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
-
-RESULTS = Path(__file__).parent / "results"
+from statistics import mean
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One line of the results: rows per second of ours and, where there is one to compare with, of a peer.
+    """One line of the results: ours and, where there is one to compare with, a peer's.
 
-    ``cpu`` and ``peer_cpu`` are processor seconds for a million rows, which a busy machine changes less than it changes
-    the time on the clock.
+    ``unit`` says what both are: rows a second, or seconds. ``ratio`` is ours over the peer's. ``cpu`` and ``peer_cpu``
+    are processor seconds, which a busy machine changes less than the time on the clock; of rows a second for a million
+    rows. ``benchmark`` is what goals call it.
     """
 
     name: str
@@ -34,6 +28,38 @@ class Measurement:
     holds: bool | None = None
     cpu: float | None = None
     peer_cpu: float | None = None
+    benchmark: str = ""
+    unit: str = "rows/s"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What some work took: seconds, and processor seconds."""
+
+    seconds: float
+    cpu: float
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    """Do some work."""
+    before, started = processor_seconds(), time.monotonic()
+    work()
+    return Cost(time.monotonic() - started, spent_since(before))
+
+
+def mean_cost(costs: list[Cost]) -> Cost:
+    """The mean of several."""
+    return Cost(mean(cost.seconds for cost in costs), mean(cost.cpu for cost in costs))
+
+
+def compared(benchmark: str, name: str, ours: Cost, peer: Cost, most: float | None, note: str = "") -> Measurement:  # noqa: PLR0913, PLR0917  one a column
+    """Ours against a peer, in seconds: the goal is that the ratio is at most so much; None is no goal."""
+    ratio = ours.seconds / peer.seconds
+    goal, holds = (None, None) if most is None else (f"<= {most:g}", ratio <= most)
+    cpu, peer_cpu = round(ours.cpu, 2), round(peer.cpu, 2)
+    seconds = round(ours.seconds, 3), round(peer.seconds, 3)
+    return Measurement(name, *seconds, round(ratio, 3), goal, holds, cpu, peer_cpu, benchmark, "s", note)
 
 
 def processor_seconds() -> dict[int, float]:
@@ -61,26 +87,3 @@ def rows_per_second(rows: int, work: Callable[[], object]) -> float:
     started = time.monotonic()
     work()
     return rows / (time.monotonic() - started)
-
-
-def publish(measurements: Iterable[Measurement]) -> None:
-    """Print the measurements and write them to ``results/latest.json``, with the machine they come from beside it."""
-    measured = list(measurements)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "latest.json").write_text(json.dumps([asdict(m) for m in measured], indent=2) + "\n")
-    machine = {
-        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-    }
-    (RESULTS / "machine.json").write_text(json.dumps(machine, indent=2) + "\n")
-    table = Table("stage", box=None, header_style="bold")
-    for heading in ("rows per second", "peer's", "ratio", "goal", "CPU s per million", "peer's"):
-        table.add_column(heading, justify="right")
-    for m in measured:
-        peer = "" if m.peer is None else f"{m.peer:,.0f}"
-        ratio = "" if m.ratio is None else f"[{'green' if m.holds else 'red'}]{m.ratio:.2f}[/]"
-        cpu = (f"{seconds:.1f}" if seconds else "" for seconds in (m.cpu, m.peer_cpu))
-        table.add_row(m.name, f"{m.ours:,.0f}", peer, ratio, m.goal or "", *cpu)
-    Console(highlight=False).print(table)

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
-# Most code runs a few times only: to compile it well costs more than it gains. Processes that tests start do the same.
-os.environ.setdefault("PYSPARK_SUBMIT_ARGS", "--driver-java-options -XX:TieredStopAtLevel=1 pyspark-shell")
 OrderSystem = Callable[[], Application]
 
 

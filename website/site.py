@@ -37,6 +37,7 @@ _GUIDES = (
     "databricks.md",
     "guarantees.md",
     "cost.md",
+    "cost-of-a-batch.md",
 )
 _REFERENCE = (
     "reference/commands.md",

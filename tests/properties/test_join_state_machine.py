@@ -348,7 +348,7 @@ def make_steps(spark: SparkSession, folder: Path, *, seed: int, steps: int) -> N
 
 @pytest.mark.spark
 def test_a_short_history_holds_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
-    make_steps(spark, tmp_path, seed=0, steps=5)
+    make_steps(spark, tmp_path, seed=0, steps=4)
 
 
 @pytest.mark.spark

@@ -107,7 +107,7 @@ def joined(app: Application) -> dict[int, Counter[Detail]]:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("seeds", "runs"),
-    [(50, 4), pytest.param(1_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])],
+    [(25, 3), pytest.param(1_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])],
 )
 def test_each_order_is_joined_with_the_details_that_sql_finds_for_it_at_that_moment(
     spark: SparkSession, tmp_path: Path, seeds: int, runs: int

@@ -50,7 +50,7 @@ def write(spark: SparkSession, tpch: Tpch, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("scale", "seed", "steps"),
     [
-        (0.0001, 7, [1]),
+        pytest.param(0.0001, 7, [1], marks=pytest.mark.slow),
         pytest.param(0.002, 1, [2] * 7, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)]),
         pytest.param(0.1, 2, [1, 1], marks=[pytest.mark.slow, pytest.mark.timeout(7_200)]),
     ],

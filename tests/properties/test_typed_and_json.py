@@ -143,8 +143,10 @@ def holds(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int,
 
 
 @pytest.mark.spark
+@pytest.mark.slow  # in the tests that always run `test_typed.py` and recorded cases say the same of fewer values
+@pytest.mark.timeout(1_800)
 def test_tables_with_columns_are_joined_as_they_are_in_json(spark: SparkSession, tmp_path: Path) -> None:
-    holds(spark, tmp_path, ["left"], seed=1, runs=2)  # the others cost time, and are made long below
+    holds(spark, tmp_path, ["left"], seed=1, runs=2)
 
 
 @pytest.mark.spark

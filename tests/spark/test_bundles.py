@@ -29,9 +29,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # The order system is shown by the demo, which has its own tests.
-BUNDLES = ["event-counting", "user-preferences", "windowed-counters"]
+BUNDLES = ["event-counting"]
 # The one on Kafka is shown in test_kafka.py. What these show is also shown by one application that all shapes share.
-MORE_BUNDLES = ["fraud-detection", "order-desk", "order-entity", "order-totals", "page-views", "retail"]
+MORE_BUNDLES = [
+    "fraud-detection",
+    "order-desk",
+    "order-entity",
+    "order-totals",
+    "page-views",
+    "retail",
+    "user-preferences",
+    "windowed-counters",
+]
 
 
 @pytest.mark.parametrize("bundle", [*BUNDLES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_BUNDLES)])

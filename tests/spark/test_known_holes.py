@@ -317,7 +317,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "fold", ["_fold", pytest.param("_fold_result", marks=SLOW), pytest.param("_fold_subscriptions", marks=SLOW)]
+    "fold", [pytest.param(fold, marks=SLOW) for fold in ("_fold", "_fold_result", "_fold_subscriptions")]
 )
 def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
     joins: Joins, fold: str, monkeypatch: pytest.MonkeyPatch

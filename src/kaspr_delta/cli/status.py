@@ -24,14 +24,15 @@ class StatusOutput(str, Enum):
     """The forms in which a status is shown."""
 
     TEXT = "text"
+    WIDE = "wide"
     JSON = "json"
 
 
 def status(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
-    output: Annotated[StatusOutput, typer.Option("--output", "-o", help="Tables, or one JSON object.")] = (
-        StatusOutput.TEXT
-    ),
+    output: Annotated[
+        StatusOutput, typer.Option("--output", "-o", help="Tables, more of them, or one JSON object.")
+    ] = (StatusOutput.TEXT),
     target: TargetOption = None,
     profile: ProfileOption = None,
     runs: RunsOption = 3,
@@ -43,12 +44,17 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     Below stand Kaspr's counters: how often functions read, wrote and deleted keys of which table, and how many records
     came from and went to which topic. Only what was committed is counted.
 
+    With -o wide it shows as well why the last batch of each resource took as long as it did: rows that were read and
+    emitted; rows that its MERGEs changed, rows they had to copy with them, and how many files that rewrote; and the
+    seconds of each step. Where many rows are copied for few that change, a table is large and its files are too.
+
     With --target it shows how the jobs stand that were deployed to that target of the bundle: what starts them, their
     last runs, and why the newest failed.
 
     For example:
 
         kaspr-delta status
+        kaspr-delta status -o wide
         kaspr-delta status -o json
         kaspr-delta status --target prod
     """
@@ -62,6 +68,9 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     screen = results()
     for table in _tables(found):
         screen.print(table)
+    if output is StatusOutput.WIDE:
+        screen.print(Table.grid())
+        screen.print(last_batches(found))
 
 
 def _show_target(jobs: tuple[DeployedJob, ...], output: StatusOutput) -> None:
@@ -83,6 +92,23 @@ def _tables(found: Status) -> Sequence[Table]:
     for metric in found.metrics:
         counters.add_row(metric.name, ", ".join(metric.labels.values()), str(metric.value))
     return [resources, Table.grid(), counters]
+
+
+def last_batches(found: Status) -> Table:
+    """What the last batch of each resource cost, by what it consists of."""
+    from kaspr_delta.runtime.report import STEPS
+
+    merges, steps = ("rows merged", "rows copied", "files rewritten"), tuple(f"{step} (s)" for step in STEPS)
+    table = _table(("last batch of",), ("rows in", "rows out", *merges, *steps, "all (s)"))
+    for one in found.resources:
+        if one.last is not None:
+            last = one.last
+            merged = ("" if n is None else str(n) for n in (last.merged, last.copied, last.rewritten))
+            seconds = (f"{last.steps[step]:.1f}" if step in last.steps else "" for step in STEPS)
+            table.add_row(
+                str(one.resource), str(last.rows_in), str(last.rows_out), *merged, *seconds, f"{last.seconds:.1f}"
+            )
+    return table
 
 
 def _table(texts: Sequence[str], numbers: Sequence[str]) -> Table:

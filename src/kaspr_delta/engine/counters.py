@@ -14,6 +14,9 @@ LABELS = {
 }
 
 
+_WORK = "work"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Metric:
     """The value of a counter, summed over all batches that were committed."""
@@ -28,9 +31,21 @@ def counter(metric: str, *labels: str) -> str:
     return json.dumps([metric, *labels])
 
 
+def work(name: str) -> str:
+    """The name under which a batch notes what it cost. Such counters stand beside Kaspr's, and are no metrics."""
+    return counter(_WORK, name)
+
+
+def work_of(counts: Mapping[str, int]) -> dict[str, int]:
+    """What a batch cost, among what it counted."""
+    found = [(json.loads(name), times) for name, times in counts.items()]
+    return {name: times for (kind, name, *_), times in found if kind == _WORK}
+
+
 def as_metrics(summed: Mapping[str, int]) -> list[Metric]:
     """Counters by their names as metrics, sorted."""
     found = [(json.loads(name), times) for name, times in summed.items()]
+    found = [(name, times) for name, times in found if name[0] != _WORK]
     return [
         Metric(name, dict(zip(LABELS.get(name, ()), labels, strict=False)), times)
         for (name, *labels), times in sorted(found)

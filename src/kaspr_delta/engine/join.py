@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.counters import work
 from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planned import Planned
@@ -21,12 +23,16 @@ from kaspr_delta.plan.join_plans import (
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
+from kaspr_delta.storage.delta import Merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS = ("value", "tombstone")
 """The kinds of rows of a channel that are records; the others are for the join itself."""
+
+Fold: TypeAlias = Callable[[], Merged | None]
+"""Brings a table up to a batch, and may tell what that took."""
 
 JoinPlanT = TypeVar(
     "JoinPlanT",
@@ -43,7 +49,10 @@ class Join(Planned[JoinPlanT]):
 
     __slots__ = ()
 
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
+    counted: ClassVar[tuple[str, ...]] = ("kind", "failed")
+    """The columns of the log by which a batch is counted; a third one says that a row was stale."""
+
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
         """What brings the join's own tables up to a batch that has rows of these kinds; may run side by side."""
         raise NotImplementedError
 
@@ -53,12 +62,22 @@ class Join(Planned[JoinPlanT]):
         return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        counts: dict[tuple[str, ...], int] = rows.count_by("kind", "failed")
+        counts: dict[tuple[str, ...], int] = rows.count_by(*self.counted)
         if not counts:  # only the state that the memo holds has changed
             return Folded(0, 0)
-        letters = sum(count for (_, failed), count in counts.items() if failed)
-        folds = [*self.state_folds(rows, frozenset(kind for kind, _ in counts))]
+        letters = sum(count for name, count in counts.items() if name[1])
+        folds: list[Fold] = [*self.state_folds(rows, frozenset(name[0] for name in counts))]
         if letters:
             folds.append(partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch))
-        side_by_side(folds)
-        return Folded(sum(count for (kind, _), count in counts.items() if kind in RECORDS), letters)
+        merged = [done for done in side_by_side(folds) if done is not None]
+        return Folded(
+            sum(count for name, count in counts.items() if name[0] in RECORDS),
+            letters,
+            sum(count for name, count in counts.items() if any(name[2:])),
+            counts=dict(_cost(merged)) if merged else {},
+        )
+
+
+def _cost(merged: Sequence[Merged]) -> Iterator[tuple[str, int]]:
+    for one in fields(Merged):
+        yield work(one.name), sum(getattr(done, one.name) for done in merged)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.rows import one_of
 from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
@@ -107,14 +108,21 @@ class LiveTable:
         return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
 
     def live_rows(
-        self, spark: SparkSession, version: int | None = None, keys: DataFrame | None = None, *, typed: bool = False
+        self,
+        spark: SparkSession,
+        version: int | None = None,
+        keys: DataFrame | Collection[str] | None = None,
+        *,
+        typed: bool = False,
+        each_once: bool = False,
     ) -> DataFrame:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.
 
         In a table with windows one per key and window: also window_start and window_end. ``keys`` restricts them to
-        those in its column ``key`` (and ``window_start``). Delta has no unique keys: of several rows of one key
-        the newest by timestamp counts, then the greatest value, the same choice every time; ``copies`` tells how many
-        there were. A NULL value is no row. Where rows have a type, ``typed`` gives values as they are.
+        those in its column ``key`` (and ``window_start``), or, where they are a few texts, to those. Delta has no
+        unique keys: of several rows of one key the newest by timestamp counts, then the greatest value, the same choice
+        every time; ``copies`` tells how many there were. A NULL value is no row. Where rows have a type, ``typed``
+        gives values as they are. ``each_once``: it is known that no key has several rows.
         """
         windows = ("window_start", "window_end") if self.plan.window else ()
         row_type = self.plan.row_type if typed else None
@@ -123,8 +131,12 @@ class LiveTable:
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if row_type is None and self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")
-        if keys is not None:
+        if isinstance(keys, Collection):
+            rows = rows.where(one_of("key", keys))
+        elif keys is not None:
             rows = rows.join(keys.select(*self.place), list(self.place), "left_semi")
+        if each_once:
+            return rows.select(*self.place, "value", "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies"))
         newest = F.max(F.struct("timestamp", "value", *windows[1:]))
         if row_type is not None and not can_be_ordered(row_type):
             newest = F.max_by(F.struct("timestamp", "value"), F.struct("timestamp", row_text(F.col("value"))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,9 +13,10 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.direct import Announcement, appended
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.storage.delta import Delta, Transaction
+from kaspr_delta.storage.system_tables import system_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # The batch with which a checkpoint begins.
 FIRST = -1
@@ -144,13 +144,11 @@ class Log:
 
         A batch that was announced and has not been committed is none.
         """
-        late: list[Column] = [
-            (F.col("checkpoint") != checkpoint) | (F.col("batch") >= number) for checkpoint, number in folded.items()
-        ]
-        recent = reduce(lambda one, other: one & other, late, F.lit(True))
-        rows = self.delta.read(spark, self.table).where(F.col("memo").isNotNull())
-        rows = rows.where(F.col("start").isNotNull() | recent).select("checkpoint", "batch", "memo", "start")
-        found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows.collect()}
+        late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
+        recent = f"start IS NOT NULL OR ({' AND '.join(late) or 'true'})"
+        memos_of = f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
+        rows = system_tables(spark, self.delta).query(self.table, memos_of)
+        found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
             return LogTail()
         memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}

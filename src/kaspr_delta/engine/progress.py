@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, RETENTION, SYSTEM
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, RETENTION
+from kaspr_delta.storage.system_tables import note, system_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,14 +50,14 @@ class Progress:
     def record(self, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
         """Write down that a batch is folded, and what it did."""
         row = (self.resource, batch.checkpoint, batch.number, *astuple(report), datetime.now(timezone.utc))
-        self.delta.append(spark.createDataFrame([row], SYSTEM[PROGRESS].columns).coalesce(1), PROGRESS)
+        note(spark, self.delta, PROGRESS, row)
 
 
 def folded_batches(delta: Delta, spark: SparkSession) -> dict[str, dict[str, int]]:
     """By resource and checkpoint, the last batch that is folded; batches are folded in order."""
-    rows = delta.read(spark, PROGRESS).groupBy("resource", "checkpoint").agg(F.max("batch").alias("batch"))
+    last = "SELECT resource, checkpoint, max(batch) AS batch FROM t GROUP BY resource, checkpoint"
     folded: dict[str, dict[str, int]] = {}
-    for row in rows.collect():
+    for row in system_tables(spark, delta).query(PROGRESS, last):
         folded.setdefault(row["resource"], {})[row["checkpoint"]] = row["batch"]
     return folded
 
@@ -66,13 +67,12 @@ def forget_old(delta: Delta, spark: SparkSession) -> None:
 
     Old batches of a checkpoint are summed up in one row, which says how far the log is folded and keeps the counters.
     """
-    before = _days_ago(RETENTION[PROGRESS])
-    old = delta.read(spark, PROGRESS).where(before)
-    if old.count() >= _MANY_OLD:
-        delta.replace(_summed(old), PROGRESS, before)
-    for table in (DEAD_LETTERS, EVENTS):
+    for table in (PROGRESS, DEAD_LETTERS, EVENTS):
         before = _days_ago(RETENTION[table])
-        if not delta.read(spark, table).where(before).isEmpty():
+        (old,) = system_tables(spark, delta).query(table, f"SELECT count(*) AS rows_ FROM t WHERE {before}")  # noqa: S608
+        if table == PROGRESS and old["rows_"] >= _MANY_OLD:
+            delta.replace(_summed(delta.read(spark, table).where(before)), table, before)
+        elif table != PROGRESS and old["rows_"]:
             delta.delete(spark, table, before)
 
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kaspr_delta.engine.counters import counter
+from kaspr_delta.engine.counters import counter, work
 from kaspr_delta.engine.direct import Announcement, DirectAppend, appended
 from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Memo, Start
+from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, Progress, folded_batches
 from kaspr_delta.engine.resource import Decision, Folded, Resource, StreamedResource
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import FEW_ROWS, Rows
 from kaspr_delta.engine.source_errors import why_the_feed_ends
 from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
@@ -34,6 +35,24 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Statements are planned on the driver: more at once would only wait for each other.
 _SIDE_BY_SIDE = 4
+
+
+@dataclass
+class Steps:
+    """How long the steps of a batch took: ``milliseconds`` are among what it counts (see ``engine.counters``)."""
+
+    started: float
+    milliseconds: dict[str, int] = field(default_factory=dict, init=False)
+    _last: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._last = self.started
+
+    def done(self, step: str) -> None:
+        """A step has ended."""
+        now = time.monotonic()
+        self.milliseconds[work(step)] = round((now - self._last) * 1_000)
+        self._last = now
 
 
 @dataclass
@@ -139,6 +158,7 @@ class Query:
                 return
             # Steps 1-4: touched, pinned, recompute, difference.
             decision = self._streamed().decide(batch, self._memo.state)
+            plan_for(spark, few=decision.effects.few and decision.effects.count() <= FEW_ROWS)
             self._commit(spark, decision, batch_id, started)
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
@@ -183,16 +203,19 @@ class Query:
         if decision.effects.empty and decision.state == self._memo.state:
             return
         memo = Memo(stream, decision.rows_in, decision.counts, decision.state)
+        steps = Steps(started)
+        steps.done("decide")
         # Step 5: commit.
-        if decision.direct is not None and self._append_directly(spark, decision.direct, memo, started):
+        if decision.direct is not None and self._append_directly(spark, decision.direct, memo, steps):
             return
         this = self._last.next
         logged = self.log.append(decision.effects, this, memo)
+        steps.done("commit")
         # Step 6: fold.
-        self._fold(spark, this, logged, memo, started)
+        self._fold(spark, this, logged, memo, steps)
         self._last, self._memo = this, memo
 
-    def _append_directly(self, spark: SparkSession, direct: DirectAppend, memo: Memo, started: float) -> bool:
+    def _append_directly(self, spark: SparkSession, direct: DirectAppend, memo: Memo, steps: Steps) -> bool:
         """Commit a batch by the append to its topic. False where that failed, most likely by an event."""
         announced = direct.announcement(self.delta, spark)
         memo = replace(memo, direct=announced)
@@ -203,7 +226,8 @@ class Query:
         except Exception:  # noqa: BLE001  whatever it was: through the log it is a dead letter, or fails once more
             if appended(self.delta, spark, announced, this) is None:
                 return False
-        self._fold(spark, this, Rows.none(spark), memo, started)
+        steps.done("commit")
+        self._fold(spark, this, Rows.none(spark), memo, steps)
         self._memo = memo
         return True
 
@@ -221,33 +245,36 @@ class Query:
         started = time.monotonic()
         first = BatchId(_new_checkpoint_name())
         decision, positions = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
-        start = Start(self.resource.definition, positions)
+        start, steps = Start(self.resource.definition, positions), Steps(started)
+        steps.done("decide")
         memo = Memo(-1, decision.rows_in, decision.counts, decision.state)
         logged = self.log.begin(decision.effects, first, memo, start)
+        steps.done("commit")
         if not decision.effects.empty:
-            self._fold(spark, first, logged, memo, started)
+            self._fold(spark, first, logged, memo, steps)
         self._start, self._last, self._memo = start, first, memo
 
     def _finish(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogTail:
         """Fold what is committed but not folded."""
         tail = self.log.tail(spark, folded.get(str(self.resource.ref), {}))
         for batch, memo in tail.unfolded:
-            self._fold(spark, batch, self.log.batch(spark, batch), memo, time.monotonic())
+            self._fold(spark, batch, self.log.batch(spark, batch), memo, Steps(time.monotonic()))
         return tail
 
-    def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, memo: Memo, started: float) -> None:
+    def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, memo: Memo, steps: Steps) -> None:
         if memo.direct is not None:
             folded = self._folded_before(spark, batch, memo.direct)
         else:
             folded = self.resource.fold(spark, batch, rows)
+        steps.done("fold")
         report = BatchReport(
             rows_in=memo.rows_in,
             rows_out=folded.rows_out,
             dead_letters=folded.dead_letters,
             stale=folded.stale,
             conflicts=self.delta.conflicts.taken(),
-            seconds=time.monotonic() - started,
-            counts=json.dumps({**memo.counts, **folded.counts}),
+            seconds=time.monotonic() - steps.started,
+            counts=json.dumps({**memo.counts, **folded.counts, **steps.milliseconds}),
         )
         self.progress.record(spark, batch, report)
         if self.listener is not None:

@@ -7,16 +7,17 @@ a plan, which Spark runs once, in the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from kaspr_delta.spec.ddl import columns_of_json
+from kaspr_delta.storage.delta import literal
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -67,6 +68,18 @@ class Rows:
         """How many rows there are; no Spark action when they are few."""
         return self.df.count() if self.table is None else self.table.num_rows
 
+    def values(self, column: str, **those: str | None) -> list[str]:
+        """What stands in a column of the rows that have these values, each once; NULL does not count.
+
+        Raises LookupError for rows that are not on the driver.
+        """
+        if self.table is None:
+            msg = "these rows are not on the driver"
+            raise LookupError(msg)
+        rows = self.table.select([column, *those]).to_pylist()
+        found = (row[column] for row in rows if all(row[name] == value for name, value in those.items()))
+        return list(dict.fromkeys(value for value in found if value is not None))
+
     def has(self, column: str, value: str) -> bool:
         """Whether rows that are few hold a value."""
         return self.table is not None and value in self.table.column(column).to_pylist()
@@ -101,3 +114,19 @@ class Rows:
         if not batches:
             return Rows.held(spark, spark.createDataFrame([], schema).toArrow())
         return Rows.held(spark, pa.Table.from_batches(batches))
+
+
+def one_of(column: str, values: Collection[str]) -> Column:
+    """The condition that a column is one of some texts, which stand in the statement.
+
+    A join would send the texts to every task in a Spark job of its own, and Delta would have to look into every file.
+    """
+    from pyspark.sql import functions as F
+
+    # As SQL text, for Spark makes a literal that it is given with a call to the JVM.
+    return F.expr(f"`{column}` IN ({', '.join(map(literal, values))})") if values else F.lit(False)
+
+
+def merged(few: DataFrame) -> DataFrame:
+    """Few rows to be joined by merging: to send them to every task would be a Spark job of its own."""
+    return few.hint("merge")

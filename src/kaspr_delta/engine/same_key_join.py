@@ -5,7 +5,7 @@ The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.foreign_key_join.emit import in_order
-from kaspr_delta.engine.foreign_key_join.touched import checked
-from kaspr_delta.engine.join import RECORDS
+from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
+from kaspr_delta.engine.join import RECORDS, Fold
 from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import Rows, merged, one_of
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
 from kaspr_delta.plan.join_plans import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR
@@ -53,33 +53,33 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         emitted = self.delta.read(spark, self.plan.result)
         known = emitted.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
         touched = self.left.keys(spark, "left", left).unionByName(self.right.keys(spark, "right", right))
-        decision = self._recompute(touched.unionByName(known), pinned, emit_all=log_is_new)
+        decision = self._recompute(touched_keys(touched.unionByName(known)).keys, pinned, emit_all=log_is_new)
         return decision, {"left": left.version, "right": right.version}
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        return self._recompute(batch, self.pinned(batch.sparkSession), emit_all=False)
+        return self._recompute(self.touched(batch).keys, self.pinned(batch.sparkSession), emit_all=False)
 
-    def _recompute(self, changes: DataFrame, pinned: Pinned, *, emit_all: bool) -> Decision:
-        """Changes (columns side, key, changed_at) to rows of the log."""
-        # Step 1: touched.
-        keys = Rows.of(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
+    def _recompute(self, keys: Rows, pinned: Pinned, *, emit_all: bool) -> Decision:
+        """Touched keys (columns side, key, changed_at) to rows of the log."""
         if keys.empty:
             return Decision(keys, 0)
         touched = checked(keys, self.left.text, self.right.text)
         fit = touched.df.where(F.col("reason").isNull()).groupBy("key").agg(F.max("changed_at").alias("changed_at"))
         # Step 2: pinned. Step 3: recompute.
         spark = touched.df.sparkSession
-        wanted = fit if touched.few else None
+        wanted = touched.values("key", reason=None) if touched.few else None
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")
         emitted = self.delta.read(spark, self.plan.result)
         emitted = emitted.select("key", self._emitted().alias("emitted"))
+        if wanted is not None:
+            left, right, emitted = merged(left), merged(right), merged(emitted.where(one_of("key", wanted)))
         held = fit.join(left, "key", "left").join(right, "key", "left").join(emitted, "key", "left")
         # Step 4: difference.
         rows = _emit(held, _shown(self.plan.type), self.selection.get("select", ""), emit_all=emit_all)
         rows = rows.unionByName(refused(touched.df), allowMissingColumns=True)
         effects = Rows.of(in_order(rows.coalesce(1))) if touched.few else Rows(in_order(rows))
-        return Decision(self.with_selected(effects), touched.count())
+        return Decision(self.with_selected(effects), keys.count())
 
     def _emitted(self) -> Column:
         """What a row of the result was made of."""
@@ -87,11 +87,11 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
             return F.col(PAIR)
         return _pair(self.left.fingerprint(F.col("left")), self.right.fingerprint(F.col("right")), "")
 
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
-        return [partial(self.fold_result, rows.df)] if kinds.intersection(RECORDS) else []
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
+        return [partial(self.fold_result, rows)] if kinds.intersection(RECORDS) else []
 
 
-def _side(table: LiveTable, spark: SparkSession, version: int, keys: DataFrame | None, side: str) -> DataFrame:
+def _side(table: LiveTable, spark: SparkSession, version: int, keys: list[str] | None, side: str) -> DataFrame:
     """Live rows of one side: columns key, {side}, and {side}_ with hash, timestamp and problem.
 
     One that is not JSON is no row.

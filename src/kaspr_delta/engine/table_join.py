@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import problem
+from kaspr_delta.engine.foreign_key_join.touched import Touched, touched_keys
 from kaspr_delta.engine.join import RECORDS, Join
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
+from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.select import SELECTED, SelectRow, picked_column, selected_columns
@@ -19,7 +21,7 @@ from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.plan.selects import SelectPlan
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.delta import Commit
+from kaspr_delta.storage.delta import Commit, Merged
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 
 if TYPE_CHECKING:
@@ -67,6 +69,14 @@ class TableJoin(Join[TableJoinPlanT]):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return ("left", "right")
 
+    @staticmethod
+    def touched(batch: DataFrame) -> Touched:
+        """Step 1: the keys that a batch of the stream touches."""
+        plan_for(batch.sparkSession, few=True)
+        touched = touched_keys(batch)
+        plan_for(batch.sparkSession, few=touched.keys.few)
+        return touched
+
     def pinned(self, spark: SparkSession) -> Pinned:
         """The newest versions, which a batch is to see from now on."""
         return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
@@ -89,19 +99,19 @@ class TableJoin(Join[TableJoinPlanT]):
         how = SelectRow(self.select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
         return effects.with_columns(how, f"{SELECTED} STRING")
 
-    def fold_result(self, rows: DataFrame) -> None:
+    def fold_result(self, rows: Rows) -> Merged:
         """Bring the result table up to the records among some rows."""
-        records, keep = rows.where(F.col("kind").isin(*RECORDS)), F.col("kind") == "value"
+        records, keep = rows.df.where(F.col("kind").isin(*RECORDS)), F.col("kind") == "value"
+        fold = partial(self.delta.upsert, keep="keep", among=rows.values("key") if rows.few else (), ours=True)
         if self.select is None:
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
-            self.delta.upsert(records, self.plan.result, compare=("left", "right"), also=("timestamp",), keep="keep")
-            return
+            return fold(records, self.plan.result, compare=("left", "right"), also=("timestamp",))
         if self.select.function is not None:
             keep &= F.col(SELECTED).isNotNull()
         shown: dict[str, SqlColumn] = self._selected_columns(self.select)
         own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), keep.alias("keep"))
         records = records.select("key", *(column.alias(name) for name, column in shown.items()), *own)
-        self.delta.upsert(records, self.plan.result, compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep")
+        return fold(records, self.plan.result, compare=(PAIR,), also=(*shown, WRITTEN_AT))
 
     def _selected_columns(self, select: SelectPlan) -> dict[str, SqlColumn]:
         columns = select.columns(*self.application.column_types(self.plan))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.counters import Metric
+from kaspr_delta.engine.counters import Metric, work_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.system_tables import system_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kaspr_delta.storage.delta import Delta
+
+
+STEPS = ("decide", "commit", "fold")
+"""What a batch consists of, in the order in which it happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,32 @@ class ResourceReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LastBatch:
+    """What the last batch of a resource did, and what it cost.
+
+    ``steps`` are seconds: ``decide`` (which rows, and what they give; of many rows only the plan), ``commit`` (the
+    append to the log; of many rows also the computation) and ``fold``. The other numbers are those of its MERGEs, where
+    it has such: see ``storage.delta.Merged``.
+    """
+
+    rows_in: int
+    rows_out: int
+    seconds: float
+    steps: Mapping[str, float] = field(default_factory=dict)
+    merged: int | None = None
+    copied: int | None = None
+    rewritten: int | None = None
+
+    @classmethod
+    def of(cls, rows_in: int, rows_out: int, seconds: float, counts: str | None) -> LastBatch:
+        """From what stands in a progress row."""
+        work = work_of(json.loads(counts or "{}"))
+        steps = {step: work[step] / 1_000 for step in STEPS if step in work}
+        merged = [work.get(name) for name in ("rows", "copied", "rewritten")]
+        return cls(rows_in, rows_out, seconds, steps, *merged)
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceStatus:
     """How a resource stands: ``state`` is ``ran``, ``new`` before its first batch, or why it waits."""
 
@@ -41,6 +73,7 @@ class ResourceStatus:
     rows_out: int = 0
     dead_letters: int = 0
     last_batch: datetime | None = None
+    last: LastBatch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +92,10 @@ class Status:
 
         batches = delta.read(spark, PROGRESS).groupBy("resource")
         sums = (F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters"))
-        done = batches.agg(*sums, F.max("at").alias("last_batch")).collect()
-        counts = {row["resource"]: {name: row[name] for name in row.asDict() if name != "resource"} for row in done}
+        last = F.max_by(F.struct("rows_in", "rows_out", "seconds", "counts"), "at").alias("last")
+        rows = batches.agg(*sums, F.max("at").alias("last_batch"), last).collect()
+        done = {row["resource"]: {**row.asDict(), "last": LastBatch.of(*row["last"])} for row in rows}
+        counts = {name: {of: value for of, value in what.items() if of != "resource"} for name, what in done.items()}
         return cls.summed(plan, counts, metrics(delta, spark))
 
     @classmethod
@@ -112,12 +147,9 @@ class RunReport:
     @classmethod
     def since(cls, spark: SparkSession, delta: Delta, start: datetime) -> RunReport:
         """The report of all batches finished since a moment."""
-        from pyspark.sql import functions as F
-
         names = ResourceReport.__dataclass_fields__
-        batches = delta.read(spark, PROGRESS).where(F.col("at") >= F.lit(start))
-        rows = batches.groupBy("resource").agg(
-            F.count("*").alias("batches"),
-            *(F.sum(name).alias(name) for name in names if name != "batches"),
-        )
-        return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows.collect()})
+        sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
+        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {{since}} GROUP BY resource"  # noqa: S608
+        since = f"at >= TIMESTAMP '{start:%Y-%m-%dT%H:%M:%S.%fZ}'"
+        rows = system_tables(spark, delta).query(PROGRESS, done.format(since=since))
+        return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows})

@@ -46,6 +46,17 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
     return CommitInfo(version, moment, str(about.get("operation", "")), rows_of_commit(lines))
 
 
+def metrics_of(location: Path, version: int) -> dict[str, int]:
+    """What the commit of a version counted, by Delta's own names; nothing where it is gone from the log."""
+    file = location / "_delta_log" / f"{version:020}.json"
+    try:
+        about = _about(map(json.loads, file.read_text().splitlines()))
+    except FileNotFoundError:
+        return {}
+    counted = about.get("operationMetrics") or {}
+    return {name: int(value) for name, value in counted.items() if str(value).isdigit()}
+
+
 def oldest_version(location: Path) -> int:
     """The oldest version that a log can tell: its first commit, or else its oldest checkpoint with all that follow."""
     log = location / "_delta_log"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
+from kaspr_delta.storage.commit_rows import commit_of, metrics_of
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -59,6 +60,19 @@ class NotedCommit:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What bringing rows of a table to a given state did to it: rows that changed, and what that took.
+
+    ``copied`` are rows that only stood in a file with one that changed, ``rewritten`` such files: told of tables on
+    this machine's disk, elsewhere 0.
+    """
+
+    rows: int
+    copied: int = 0
+    rewritten: int = 0
+
+
 @dataclass(slots=True)
 class Conflicts:
     """How often statements had to be run again because somebody else committed first."""
@@ -77,6 +91,8 @@ class Delta:
 
     namespace: Namespace
     conflicts: Conflicts = field(default_factory=Conflicts, compare=False)
+    # Tables of which is known that something was written to them.
+    _used: set[str] = field(default_factory=set, compare=False, repr=False)
 
     # -- creating -----------------------------------------------------------------------------------------------------
 
@@ -258,12 +274,18 @@ class Delta:
         compare: tuple[str, ...],
         also: tuple[str, ...] = (),
         keep: str,
-    ) -> None:
+        among: Collection[str] = (),
+        ours: bool = False,
+    ) -> Merged:
         """Bring the rows of some keys to a given state: one MERGE, which leaves equal rows untouched.
 
         ``rows`` has one row per value of ``on``, with all the columns and a boolean column named by ``keep``: a row
         that is not kept is deleted. Rows are equal when the columns in ``compare`` are; those in ``also`` change with
         them only.
+
+        ``among`` are all values of the first column of ``on``, where they are few texts: files in which none of them
+        may be are not read. Where nobody else writes the table (``ours``), the first rows of all are appended, which
+        costs a fraction of a MERGE.
         """
         columns = tuple(map(quoted, (*compare, *also)))
         different = " OR ".join(_different(rows, name) for name in compare) or "false"
@@ -271,6 +293,10 @@ class Delta:
         names = ", ".join((*place, *columns))
         values = ", ".join(f"s.{column}" for column in (*place, *columns))
         same = " AND ".join(f"t.{column} = s.{column}" for column in place)
+        if among:
+            # `sql` would take braces in it for names of data frames.
+            listed = ", ".join(map(literal, among)).replace("{", "{{").replace("}", "}}")
+            same += f" AND t.{place[0]} IN ({listed})"
         assignments = ", ".join(f"t.{column} = s.{column}" for column in columns)
         statement = (
             f"MERGE INTO {self.namespace.identifier(table)} t USING {{rows}} s ON {same}"
@@ -279,7 +305,44 @@ class Delta:
             f" WHEN NOT MATCHED AND s.`{keep}` THEN INSERT ({names}) VALUES ({values})"
         )
         with self.namespace.commit_lock(table):
-            self._retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
+            if ours and self._is_new(rows.sparkSession, table):
+                return self._append_first(rows.where(f"`{keep}`").select(*place, *columns), table)
+            before = self._newest_here(table)
+            (done,) = self._retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
+            return Merged(int(done["num_affected_rows"]), *self._taken_by_merge(table, before))
+
+    def _is_new(self, spark: SparkSession, table: str) -> bool:
+        """Whether nothing was ever written to a table."""
+        if table in self._used:
+            return False
+        self._used.add(table)
+        return self.newest(spark, table).version == 0 and self.read(spark, table).isEmpty()
+
+    def _append_first(self, rows: DataFrame, table: str) -> Merged:
+        # Whoever dies before this commit finds a new table again, and after it one that is not new any more. The
+        # transaction is for one that was thought dead.
+        before = self._newest_here(table)
+        writer = rows.writeTo(self.namespace.identifier(table)).option("txnAppId", "first").option("txnVersion", "0")
+        self._retried(writer.append)
+        location = self.namespace.location(table)
+        newest = self._newest_here(table)
+        if location is None or newest is None or newest == before:
+            return Merged(0)
+        made = commit_of(location, newest)
+        return Merged(made.rows if made is not None else 0)
+
+    def _newest_here(self, table: str) -> int | None:
+        """The newest version of a table on this machine's disk."""
+        location = self.namespace.location(table)
+        return None if location is None else _newest_in(location).version
+
+    def _taken_by_merge(self, table: str, before: int | None) -> tuple[int, int]:
+        """Rows copied and files rewritten since a version, by one MERGE."""
+        location = self.namespace.location(table)
+        if location is None or before is None or (newest := _newest_in(location).version) == before:
+            return 0, 0
+        metrics = metrics_of(location, newest)
+        return metrics.get("numTargetRowsCopied", 0), metrics.get("numTargetFilesRemoved", 0)
 
     def _retried(self, statement: Callable[[], Result]) -> Result:
         """Run a statement again, with growing pauses, while others commit first."""
@@ -338,5 +401,5 @@ def _listed(properties: Mapping[str, str]) -> str:
 
 
 def literal(text: str) -> str:
-    """Text in a statement."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """Text in a statement. Spark would put settings in the place of ``${name}``, in texts too."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kaspr_delta.storage.delta import Delta
 
 
+# So many small files Delta puts together.
+_COMPACTED_EVERY = 50
+
+
 class SystemTables(Protocol):
     """The tables whose names start with ``_kaspr``."""
 
@@ -51,7 +55,12 @@ class SparkSystemTables:
     delta: Delta
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        found = (row.asDict() for row in self.delta.read(self.spark, table).collect())
+        return self.query(table, "SELECT * FROM t")
+
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        """What a SELECT over a table, a log too, gives; ``t`` stands for it. Elsewhere delta-rs reads it: plain SQL."""
+        rows = self.spark.sql(sql.replace("FROM t", "FROM {t}"), t=self.delta.read(self.spark, table))
+        found = (row.asDict() for row in rows.collect())
         return [{name: _in_utc(value) for name, value in row.items()} for row in found]
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -79,6 +88,10 @@ class LocalSystemTables:
     def rows(self, table: str) -> list[dict[str, Any]]:
         return self.delta.rows(table)
 
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        """What a SELECT over a table, a log too, gives; ``t`` stands for it."""
+        return self.delta.rows(table, sql)
+
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.delta.ensure(table, SYSTEM[table])
         self.delta.replace(table, _arrow(table, rows))
@@ -95,11 +108,22 @@ class LocalSystemTables:
         return self.delta.namespace.turn(table)
 
 
-def system_tables(spark: SparkSession, delta: Delta) -> SystemTables:
+def system_tables(spark: SparkSession, delta: Delta) -> SparkSystemTables | LocalSystemTables:
     """The system's tables of a namespace: what lies on this machine's disk needs no Spark jobs."""
     if delta.namespace.location("") is None:
         return SparkSystemTables(spark, delta)
     return LocalSystemTables(DeltaRs(delta.namespace))
+
+
+def note(spark: SparkSession, delta: Delta, table: str, row: tuple[Any, ...]) -> None:
+    """Append one row to a table of many small appends; without a Spark job where it lies on this machine's disk.
+
+    Now and then Spark appends there too: in its append such a table is compacted (``Layout.compacts``).
+    """
+    tables = system_tables(spark, delta)
+    if isinstance(tables, LocalSystemTables) and (tables.version(table) or 0) % _COMPACTED_EVERY == 0:
+        tables = SparkSystemTables(spark, delta)
+    tables.append(table, [row])
 
 
 def _in_utc(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.storage.commit_rows import rows_changed_after, rows_of_commit
+from kaspr_delta.storage.commit_rows import metrics_of, rows_changed_after, rows_of_commit
 
 
 def commit(operation: str, *added: int, data_change: bool = True, **metrics: int) -> list[str]:
@@ -43,3 +43,12 @@ def test_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
     for version, rows in enumerate((1, 10, 100)):
         (log / f"{version:020}.json").write_text("\n".join(commit("WRITE", rows, numOutputRows=rows)))
     assert [rows_changed_after(tmp_path, version) for version in (-1, 0, 1, 2, 3)] == [111, 110, 100, 0, 0]
+
+
+def test_what_a_commit_counted_is_told_by_deltas_names(tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    lines = commit("MERGE", 90, numTargetRowsCopied=87, numTargetFilesRemoved=1)
+    (log / f"{4:020}.json").write_text("\n".join(lines))
+    assert metrics_of(tmp_path, 4) == {"numTargetRowsCopied": 87, "numTargetFilesRemoved": 1}
+    assert metrics_of(tmp_path, 5) == {}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
-from kaspr_delta.engine.foreign_key_join.touched import checked
+from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
@@ -113,7 +113,7 @@ class TableAggregation(Aggregation):
     def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
         """Changes (columns side, key, changed_at) to rows of the log. ``anew``: as if nothing had been contributed."""
         # Step 1: touched.
-        keys = Rows.of(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
+        keys = touched_keys(changes).keys
         again = anew and not log_is_new
         if keys.empty and not again:
             return Decision(Rows.none(changes.sparkSession), 0)
@@ -127,7 +127,7 @@ class TableAggregation(Aggregation):
         if again:
             parts += [self._emptied(folded.df), _gone(grouped.df)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-        count = touched.count()
+        count = keys.count()
         effects = Rows.of(rows) if grouped.few else Rows(rows)
         # A first batch that was given nothing would never be folded again.
         return Decision(effects, count or int(not effects.empty))
@@ -136,7 +136,7 @@ class TableAggregation(Aggregation):
         """Touched rows as they are, with their groups and with what they contributed: rows of _GROUPED."""
         spark = touched.df.sparkSession
         keys = touched.df.where(F.col("reason").isNull()).select("key", "changed_at")
-        rows = self.origin.live_rows(spark, version, keys if touched.few else None)
+        rows = self.origin.live_rows(spark, version, touched.values("key", reason=None) if touched.few else None)
         rows = rows.select("key", "value", "timestamp", "copies")
         known = self.delta.read(spark, self.plan.contributions)
         known = known.where(F.lit(not anew)).select(

@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
+from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_subscribed, usual_keys
 from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.foreign_key_join.receive import receive
 from kaspr_delta.engine.foreign_key_join.response import respond
 from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import Extract, send
-from kaspr_delta.engine.foreign_key_join.touched import checked
-from kaspr_delta.engine.join import RECORDS
-from kaspr_delta.engine.log import BatchId
-from kaspr_delta.engine.resource import Decision, Folded
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.foreign_key_join.touched import Touched, checked, touched_keys
+from kaspr_delta.engine.join import RECORDS, Fold
+from kaspr_delta.engine.planning import plan_for
+from kaspr_delta.engine.resource import Decision
+from kaspr_delta.engine.rows import Rows, merged, one_of
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types
-from kaspr_delta.storage.delta import Commit
+from kaspr_delta.storage.delta import Commit, Merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+# So many keys fit the memory of whoever reads a table.
+_SENT_AROUND = 1_000_000
 
 
 class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     """KIP-213 over two change feeds."""
 
     __slots__ = ()
+
+    counted = ("kind", "failed", "stale")
 
     @property
     def definition(self) -> Mapping[str, str]:
@@ -55,55 +61,114 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """Touched is every key of both tables, and every key that has a subscription or a result, however old."""
         pinned = self.pinned(spark)
         left, right = pinned
-        known = self.delta.read(spark, self.plan.subscriptions)
+        positions = {"left": left.version, "right": right.version}
+        if log_is_new and self.delta.newest(spark, self.plan.subscriptions).version == 0:
+            first = self._first_load(spark, pinned)
+            if first is not None:
+                return first, positions
+        subscriptions = self.delta.read(spark, self.plan.subscriptions)
         if log_is_new:
             # A new channel knows nothing of what another one was told: all that holds is emitted on it.
-            known = known.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
-        subscribed = known.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
+            subscriptions = subscriptions.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
+        subscribed = subscriptions.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
         keys = self.left.keys(spark, "left", left).unionByName(subscribed)
-        touched = keys.unionByName(self.right.keys(spark, "right", right))
-        return self._recompute(touched, known, pinned), {"left": left.version, "right": right.version}
+        touched = touched_keys(keys.unionByName(self.right.keys(spark, "right", right)))
+        return self._recompute(touched, subscriptions, pinned), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark = batch.sparkSession
-        return self._recompute(batch, self.delta.read(spark, self.plan.subscriptions), self.pinned(spark))
+        touched = self.touched(batch)
+        return self._recompute(touched, self.delta.read(spark, self.plan.subscriptions), self.pinned(spark))
 
-    def _recompute(self, changes: DataFrame, state: DataFrame, pinned: Pinned) -> Decision:
-        """Changes (columns side, key, changed_at) and the state as it is, to rows of the log."""
-        # Step 1: touched.
-        keys = Rows.of(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at")))
-        if keys.empty:
-            return Decision(keys, 0)
-        touched = checked(keys, self.left.text, self.right.text)
+    def _recompute(self, touched: Touched, subscriptions: DataFrame, pinned: Pinned) -> Decision:
+        """Touched keys and the subscriptions as they are, to rows of the log."""
+        if touched.keys.empty:
+            return Decision(touched.keys, 0)
+        keys = checked(touched.keys, self.left.text, self.right.text)
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
-        known = self._known(state, touched, pinned.left)
+        known = self._known(subscriptions, keys, touched.sides, pinned.left)
+        rows = self._emitted(known, pinned.right).unionByName(refused(keys.df), allowMissingColumns=True)
+        effects = Rows.of(in_order(rows.coalesce(1))) if known.few else Rows(in_order(rows))
+        return Decision(self.with_selected(effects), touched.keys.count())
+
+    def _first_load(self, spark: SparkSession, pinned: Pinned) -> Decision | None:
+        """All rows of both tables; None where they are few or a key is unusual: then the common way is taken."""
+        if not is_large(self.left, spark, pinned.left):
+            return None
+        keys = [usual_keys(table, spark, at) for table, at in zip((self.left, self.right), pinned, strict=True)]
+        if None in keys:
+            return None
+        rows = self._left_rows(spark, pinned.left, None, each_once=True)
+        emitted = self._emitted(Rows(never_subscribed(rows, pinned.left)), pinned.right, each_once=True)
+        return Decision(self.with_selected(Rows(in_order(emitted))), sum(count or 0 for count in keys))
+
+    def _emitted(self, known: Rows, right: Commit, *, each_once: bool = False) -> DataFrame:
+        """Hops 1, 2, 4 and 5: what is known of left keys to rows of the log."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
         extract = Extract(extractor, self.left.text, self.left.plan.row_type)
-        subscriptions = send(known, self.plan.type, extract, self._columns(extractor))
-        answered = receive(subscriptions, self.right, pinned.right.version)
-        responses = respond(answered, self.plan.type, self.selection.get("select", ""))
-        rows = emit(responses).unionByName(refused(touched.df), allowMissingColumns=True)
-        effects = Rows.of(in_order(rows.coalesce(1))) if subscriptions.few else Rows(in_order(rows))
-        return Decision(self.with_selected(effects), touched.count())
+        sent = send(known, self.plan.type, extract, self._columns(extractor))
+        answered = receive(sent, self.right, right.version, each_once=each_once)
+        return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
 
-    def _known(self, state: DataFrame, touched: Rows, left: Commit) -> Rows:
+    def _known(self, subscriptions: DataFrame, keys: Rows, sides: Collection[str], left: Commit) -> Rows:
         """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
-        keys = self._keys(state, touched).join(
-            state.select("key", F.col("fk").alias("old_fk"), F.col("left_hash").alias("old_hash"), "emitted"),
-            "key",
-            "left",
-        )
-        # Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
-        known = Rows.of(keys) if touched.few and touched.has("side", "right") else Rows(keys)
-        current = self.left.live_rows(touched.df.sparkSession, left.version, known.df, typed=True).select(
+        spark = keys.df.sparkSession
+        subscriptions, wanted = self._concerned(subscriptions, keys, sides)
+        subscribed = self._subscribed(subscriptions, keys, sides, few=wanted is not None)
+        if wanted is not None:
+            return Rows.of(subscribed.join(merged(self._left_rows(spark, left, wanted)), "key", "left"))
+        among = subscribed.select("key")
+        if keys.few:  # of few keys many subscribers: those are sent around, the left table is not shuffled for them
+            plan_for(spark, few=False)
+            among = F.broadcast(among) if subscriptions.count() <= _SENT_AROUND else among
+        return Rows(subscribed.join(self._left_rows(spark, left, among), "key", "left"))
+
+    def _left_rows(
+        self, spark: SparkSession, left: Commit, among: DataFrame | Collection[str] | None, *, each_once: bool = False
+    ) -> DataFrame:
+        return self.left.live_rows(spark, left.version, among, typed=True, each_once=each_once).select(
             "key",
             F.col("value").alias("left"),
             self.left.fingerprint(F.col("value")).alias("left_hash"),
             F.col("timestamp").alias("left_timestamp"),
             "copies",
         )
-        joined = known.df.join(current, "key", "left")
-        return Rows.of(joined) if touched.few else Rows(joined)
+
+    @staticmethod
+    def _concerned(subscriptions: DataFrame, keys: Rows, sides: Collection[str]) -> tuple[DataFrame, list[str] | None]:
+        """The subscriptions that a batch has to do with, and all left keys to recompute where they are few.
+
+        Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
+        """
+        if not keys.few:
+            return subscriptions, None
+        left, right = (keys.values("key", side=side, reason=None) for side in ("left", "right"))
+        concerned = Rows(subscriptions.where(one_of("key", left) | one_of("fk", right)))
+        if "right" not in sides:
+            return concerned.df, left
+        concerned = Rows.of(concerned.df)
+        return concerned.df, list(dict.fromkeys([*left, *concerned.values("key")])) if concerned.few else None
+
+    @staticmethod
+    def _subscribed(subscriptions: DataFrame, keys: Rows, sides: Collection[str], *, few: bool) -> DataFrame:
+        """Left keys that were touched, or woken by the right row they subscribe to, with their subscriptions.
+
+        Columns key, changed_at, woken, old_fk, old_hash, emitted.
+        """
+        fit = keys.df.where(F.col("reason").isNull())
+        left_keys = fit.where(F.col("side") == "left").select("key", "changed_at")
+        right_keys = fit.where(F.col("side") == "right").select("key", "changed_at")
+        were = subscriptions.select(
+            "key", "fk", F.col("fk").alias("old_fk"), F.col("left_hash").alias("old_hash"), "emitted"
+        )
+        # Those of touched keys first: Spark joins few rows with a part of the table, not with all of it.
+        theirs = were if keys.few else were.join(left_keys.select("key"), "key", "left_semi")
+        if few:
+            theirs, left_keys, right_keys = merged(theirs), merged(left_keys), merged(right_keys)
+        subscribed = left_keys.join(theirs.drop("fk"), "key", "left").withColumn("woken", F.lit(False))
+        if "right" not in sides:
+            return subscribed
+        return subscribed.unionByName(woken(were, right_keys, left_keys).withColumn("woken", F.lit(True)))
 
     def _columns(self, extractor: Selector) -> ForeignKeyColumns | None:
         """The columns that are the foreign key, or make it; None where a function has to give it."""
@@ -111,28 +176,14 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         picked = self.plan.picked
         return ForeignKeyColumns(picked, types, self.left, extractor) if picked is not None and types else None
 
-    @staticmethod
-    def _keys(state: DataFrame, touched: Rows) -> DataFrame:
-        """Left keys that were touched, or woken by the right row they subscribe to: key, changed_at, woken."""
-        fit = touched.df.where(F.col("reason").isNull())
-        left_keys = fit.where(F.col("side") == "left").select("key", "changed_at")
-        keys = left_keys.withColumn("woken", F.lit(False))
-        if touched.few and not touched.has("side", "right"):
-            return keys
-        right_keys = fit.where(F.col("side") == "right").select("key", "changed_at")
-        followers = woken(state, right_keys, left_keys)
-        return keys.unionByName(followers.withColumn("woken", F.lit(True)))
-
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        stale = sum(count for (stale,), count in rows.count_by("stale").items() if stale)
-        return replace(super().fold(spark, batch, rows), stale=stale)
-
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
-        folds = [partial(self._fold_subscriptions, rows.df)]
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
+        folds: list[Fold] = [partial(self._fold_subscriptions, rows)]
         if kinds.intersection(RECORDS):
-            folds.append(partial(self.fold_result, rows.df))
+            folds.append(partial(self.fold_result, rows))
         return folds
 
-    def _fold_subscriptions(self, rows: DataFrame) -> None:
-        states = rows.where(F.col("live").isNotNull()).select("key", "fk", "left_hash", "emitted", "live")
-        self.delta.upsert(states, self.plan.subscriptions, compare=("fk", "left_hash", "emitted"), keep="live")
+    def _fold_subscriptions(self, rows: Rows) -> Merged:
+        states = rows.df.where(F.col("live").isNotNull()).select("key", "fk", "left_hash", "emitted", "live")
+        among = rows.values("key") if rows.few else ()
+        compare = ("fk", "left_hash", "emitted")
+        return self.delta.upsert(states, self.plan.subscriptions, compare=compare, keep="live", among=among, ours=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import problem
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import Rows, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from kaspr_delta.engine.live_table import LiveTable
 
 
-def receive(subscriptions: Rows, right: LiveTable, version: int) -> DataFrame:
+def receive(subscriptions: Rows, right: LiveTable, version: int, *, each_once: bool = False) -> DataFrame:
     """Subscriptions with what they point at: columns right, right_hash and right_timestamp are added.
 
     Few subscriptions look up their keys; many are joined with the whole table. A right row that SQL wrote and nobody
-    can read is no row, and a problem of those who subscribe to it.
+    can read is no row, and a problem of those who subscribe to it. ``each_once``: no right key has several rows.
     """
-    keys = None
-    if subscriptions.few:
-        keys = subscriptions.df.where(F.col("fk").isNotNull()).select(F.col("fk").alias("key")).distinct()
-    found = right.live_rows(subscriptions.df.sparkSession, version, keys, typed=True).select(
+    keys = subscriptions.values("fk") if subscriptions.few else None
+    found = right.live_rows(subscriptions.df.sparkSession, version, keys, typed=True, each_once=each_once).select(
         F.col("key").alias("fk"),
         F.col("value").alias("stored"),
         F.col("timestamp").alias("right_timestamp"),
@@ -35,8 +33,7 @@ def receive(subscriptions: Rows, right: LiveTable, version: int) -> DataFrame:
     )
     found = found.withColumn("right", F.when(right.is_readable(F.col("stored")), F.col("stored")))
     found = found.withColumn("right_hash", right.fingerprint(F.col("right")))
-    found = found.withColumn("right_hash", right.fingerprint(F.col("right")))
-    answered = subscriptions.df.join(found, "fk", "left")
+    answered = subscriptions.df.join(merged(found) if subscriptions.few else found, "fk", "left")
     stored = right.as_text(F.col("stored"))
     return answered.withColumn("problem", F.coalesce("problem", _duplicates(stored), _unreadable(stored)))
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def woken(subscriptions: DataFrame, right_keys: DataFrame, left_keys: DataFrame) -> DataFrame:
     """Subscribers of the right keys (columns key, changed_at), but for left keys that were touched themselves.
 
-    Returns columns key, changed_at.
+    Returns columns key, changed_at, and what else ``subscriptions`` have but for fk.
     """
     touched = right_keys.select(F.col("key").alias("fk"), "changed_at")
-    subscribers = subscriptions.join(touched, "fk", "inner").select("key", "changed_at")
+    subscribers = subscriptions.join(touched, "fk", "inner").drop("fk")
     return subscribers.join(left_keys.select("key"), "key", "left_anti")

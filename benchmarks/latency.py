@@ -1,0 +1,44 @@
+"""B4: one order changed while the stream runs, against a lone MERGE of one row in a foreachBatch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median, quantiles
+
+from benchmarks import data
+from benchmarks.data import Size
+from benchmarks.harness import Cost, Measurement, compared, mean_cost
+from benchmarks.peers import LoneMerge
+from benchmarks.warehouses import Followed, Orders
+
+_WARM = 5
+
+
+def measure(folder: Path, rows: int, times: int) -> Iterator[Measurement]:
+    """Until the change is readable on the channel; interleaved with the peer."""
+    size = Size.of(rows)
+    orders = Orders.filled(folder / "wh", size)
+    orders.load()
+    spark = orders.app.spark
+    result = orders.results
+    ours: list[Followed] = []
+    peer: list[Followed] = []
+    with orders.running() as running, LoneMerge.running(spark, folder / "peer", result) as lone:
+        for edition in range(times + _WARM):
+            changes = data.changed_orders(spark, size, 1, edition + 1)
+            ours.append(running.follow(changes, "orders", 1))
+            peer.append(lone.follow(result.join(changes.select("key"), "key", "left_semi").select(*result.columns)))
+    what = f"one order of {size} changed, readable on the channel"
+    ours, peer = ours[_WARM:], peer[_WARM:]
+    against = f"a lone MERGE of one row, {times} times each"
+    for name, quantile, goal in (("p50", median, 0.8), ("p90", _p90, 1.2)):
+        mine, theirs = (quantile([one.readable for one in those]) for those in (ours, peer))
+        cpu = [mean_cost([one.until_readable for one in those]).cpu for those in (ours, peer)]
+        yield compared("B4", f"{what}, {name}", Cost(mine, cpu[0]), Cost(theirs, cpu[1]), goal, against)
+    folded = median([one.folded for one in ours])
+    yield Measurement(f"one order of {size} changed, folded, p50", round(folded, 3), benchmark="B4", unit="s")
+
+
+def _p90(values: list[float]) -> float:
+    return quantiles(values, n=10, method="inclusive")[-1]

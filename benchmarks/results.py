@@ -1,0 +1,107 @@
+"""Where measurements go: a table on the screen, a JSON file to compare with, and with what they were made."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import shlex
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.harness import Measurement
+
+RESULTS = Path(__file__).parent / "results"
+LATEST = RESULTS / "latest.json"
+MACHINE = RESULTS / "machine.json"
+_PACKAGES = ("kaspr-delta", "pyspark", "delta-spark", "deltalake", "pyarrow")
+
+
+def publish(measurements: Iterable[Measurement], command: list[str], file: Path, *, add: bool) -> None:
+    """Print measurements and write them to a file as they come; ``add``: after those that it has already."""
+    RESULTS.mkdir(exist_ok=True)
+    lines = json.loads(file.read_text()) if add and file.exists() else []
+    runs = json.loads(MACHINE.read_text())["runs"] if lines and MACHINE.exists() else []
+    console = Console(highlight=False)
+    measured = []
+    for measurement in measurements:
+        measured.append(measurement)
+        file.write_text(json.dumps([*lines, *map(asdict, measured)], indent=2) + "\n")
+        if file == LATEST:
+            MACHINE.write_text(json.dumps(_machine([*runs, _run(command)]), indent=2) + "\n")
+        console.print(f"{measurement.benchmark} {measurement.name}: {in_words(asdict(measurement))}")
+    console.print(_table(measured))
+
+
+def in_words(line: dict[str, Any]) -> str:
+    """A measurement, as a line of the results has it."""
+    unit = line["unit"]
+    ours, peer = (number(line[name], unit) for name in ("ours", "peer"))
+    against = f" against {peer}, ratio {line['ratio']}" if peer else ""
+    goal = f" (goal {line['goal']}{'' if line['holds'] else ', missed'})" if line["goal"] else ""
+    return f"{ours}{against}{goal}"
+
+
+def number(value: float | None, unit: str) -> str:
+    """A measured value with its unit; nothing where there is none."""
+    if value is None:
+        return ""
+    return f"{value:,.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"  # noqa: PLR2004
+
+
+def _table(measured: list[Measurement]) -> Table:
+    table = Table("", "measured", box=None, header_style="bold")
+    for heading in ("ours", "peer", "ratio", "goal", "CPU s", "peer's"):
+        table.add_column(heading, justify="right")
+    for m in measured:
+        ratio = "" if m.ratio is None else f"{m.ratio:.2f}"
+        color = "default" if m.holds is None else "green" if m.holds else "red"
+        cpu = (f"{seconds:.1f}" if seconds else "" for seconds in (m.cpu, m.peer_cpu))
+        figures = number(m.ours, m.unit), number(m.peer, m.unit), f"[{color}]{ratio}[/]", m.goal or "", *cpu
+        table.add_row(m.benchmark, m.name, *figures)
+    return table
+
+
+def _run(command: list[str]) -> dict[str, Any]:
+    return {
+        "command": shlex.join(["python", "-m", "benchmarks", *command]),
+        "ended": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "driver memory": os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g"),
+    }
+
+
+def _machine(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    versions = {"python": platform.python_version(), "java": _java()}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {
+        "runs": runs,
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory()} GiB",
+        "system": platform.platform(),
+        "versions": versions,
+    }
+
+
+def _java() -> str:
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S607
+    return told.split('"')[1] if '"' in told else ""
+
+
+def _processor() -> str:
+    found = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    return found[0] if found else platform.machine()
+
+
+def _memory() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+
+
+def _lines(file: str) -> list[str]:
+    return Path(file).read_text().splitlines() if Path(file).exists() else []

@@ -1,0 +1,53 @@
+"""B2: some orders changed, scattered over the table, against recomputing all and against the usual notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import data, peers
+from benchmarks.data import Size
+from benchmarks.harness import Cost, Measurement, compared, cost_of, mean_cost
+from benchmarks.peers import Notebook
+from benchmarks.warehouses import Followed, Orders
+
+_LARGE = 10_000_000
+# Peers are measured in between, this often: they take much longer.
+_PEERS = 4
+
+
+def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
+    """1 % of the orders; of 10 M and more 0.1 %."""
+    size = Size.of(rows)
+    count = max(1, rows // (1_000 if rows >= _LARGE else 100))
+    orders = Orders.filled(folder / "wh", size)
+    orders.load()
+    spark = orders.app.spark
+    tables = (orders.app.delta.read(spark, name) for name in ("orders", "products"))
+    ours: list[Followed] = []
+    recomputed: list[Cost] = []
+    noted: list[Followed] = []
+    with orders.running() as running, Notebook.running(spark, folder / "notebook", *tables) as notebook:
+        for edition in range(batches + 1):
+            changes = data.changed_orders(spark, size, count, edition + 1)
+            followed = running.follow(changes, "orders", count)
+            if edition:  # the first compiles code
+                ours.append(followed)
+            if edition % max(1, batches // _PEERS) == 0:
+                recompute = cost_of(lambda: _recompute(orders, folder / "all"))
+                by_notebook = notebook.follow(changes)
+                if edition:
+                    recomputed.append(recompute)
+                    noted.append(by_notebook)
+    orders.expect(rows)
+    readable, folded = (mean_cost([getattr(one, name) for one in ours]) for name in ("until_readable", "until_folded"))
+    what = f"{count:,} of {size} changed"
+    goals = (1 / 8, 1 / 4) if rows >= _LARGE else (0.7, 1)
+    plain, usual = mean_cost(recomputed), mean_cost([one.until_folded for one in noted])
+    yield compared("B2a", f"{what}, readable on the channel", readable, plain, goals[0], "recomputing all")
+    yield compared("B2a", f"{what}, folded", folded, plain, goals[1], f"recomputing all; mean of {len(ours)} batches")
+    yield compared("B2b", f"{what}, folded", folded, usual, 1 / 2, "the usual notebook: foreachBatch, join, MERGE")
+
+
+def _recompute(orders: Orders, target: Path) -> None:
+    peers.recompute(orders.app.spark, orders.place("orders"), orders.place("products"), target)

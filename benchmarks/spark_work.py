@@ -1,0 +1,100 @@
+"""The jobs that Spark runs and the files that it reads, counted exactly, as its own status stores tell.
+
+Of an embedded Spark only: a server tells its clients neither. Tests and benchmarks use it, the package does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from typing_extensions import Self
+
+_FILES_READ = "number of files read"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A Spark job: when it began, and what Spark calls it."""
+
+    number: int
+    began: datetime
+    description: str
+
+
+@dataclass
+class SparkWork:
+    """What Spark does within a ``with`` block; can be asked before its end."""
+
+    spark: SparkSession
+    _job: int = field(default=-1, init=False)
+    _statement: int = field(default=-1, init=False)
+
+    def __enter__(self) -> Self:
+        self._job = max((job.jobId() for job in self._all_jobs()), default=-1)
+        self._statement = max((one.executionId() for one in self._all_statements()), default=-1)
+        return self
+
+    def restart(self) -> None:
+        """Forget what was done so far."""
+        self.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        """What was done can be asked from now on as well."""
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs, in the order in which they were submitted."""
+        new = sorted((job for job in self._all_jobs() if job.jobId() > self._job), key=lambda job: job.jobId())
+        return [Job(job.jobId(), _moment(job.submissionTime()), _text(job.description())) for job in new]
+
+    @property
+    def files_read(self) -> dict[str, int]:
+        """How many files were read of each table, by its place; of all statements together."""
+        read: dict[str, int] = {}
+        store = self._statements
+        for one in self._all_statements():
+            if one.executionId() > self._statement:
+                values = store.executionMetrics(one.executionId())
+                for node in _all(store.planGraph(one.executionId()).allNodes()):
+                    for metric in _all(node.metrics()):
+                        found = values.get(metric.accumulatorId())
+                        if metric.name() == _FILES_READ and found.isDefined():
+                            files = int(found.get().replace(",", ""))
+                            read[node.name()] = read.get(node.name(), 0) + files
+        return read
+
+    @property
+    def _statements(self) -> Any:
+        return self.spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001  nothing public tells
+
+    def _all_jobs(self) -> list[Any]:
+        context = self._context()
+        return _all(context.statusStore().jobsList(None))
+
+    def _all_statements(self) -> list[Any]:
+        self._context()
+        return _all(self._statements.executionsList())
+
+    def _context(self) -> Any:
+        """Spark's context, once its stores know all that has happened."""
+        context = self.spark._jsc.sc()  # noqa: SLF001  nothing public tells
+        context.listenerBus().waitUntilEmpty()
+        return context
+
+
+def _all(scala: Any) -> list[Any]:
+    items = scala.toSeq() if hasattr(scala, "toSeq") else scala
+    return [items.apply(number) for number in range(items.size())]
+
+
+def _moment(option: Any) -> datetime:
+    milliseconds = option.get().getTime() if option.isDefined() else 0
+    return datetime.fromtimestamp(milliseconds / 1_000, timezone.utc)
+
+
+def _text(option: Any) -> str:
+    return str(option.get()) if option.isDefined() else ""

@@ -1,0 +1,177 @@
+"""Applications that keep the join, on warehouses that are thrown away."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks import data
+from benchmarks.data import Size
+from benchmarks.harness import Cost, cost_of, processor_seconds, spent_since
+from kaspr_delta import Application
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.progress import BatchReport
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from kaspr_delta.runtime.run_events import BatchDone, RunEvent
+from kaspr_delta.storage.layout import PROGRESS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+JOIN = "join/orders-products"
+_MANIFEST = Path(__file__).with_name("join.yaml")
+_EVERY = "100 milliseconds"
+_POLL = 0.02
+# Seconds that a batch may take before a benchmark is given up.
+_PATIENCE = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What it took to follow a commit: seconds until it was readable on the channel, and folded; processor seconds."""
+
+    readable: float
+    folded: float
+    cpu: float
+
+    @property
+    def until_readable(self) -> Cost:
+        """Processor seconds are of all, folds included: they cannot be told apart."""
+        return Cost(self.readable, self.cpu)
+
+    @property
+    def until_folded(self) -> Cost:
+        return Cost(self.folded, self.cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """The application with its tables filled. ``size`` is what they were filled with."""
+
+    app: Application
+    size: Size
+    folder: Path
+
+    @classmethod
+    def filled(cls, folder: Path, size: Size) -> Orders:
+        """An application on a new warehouse, whose join has not run yet."""
+        app = Application.open(_MANIFEST, warehouse=folder)
+        app.delta.append(data.products(app.spark, size), "products")
+        app.delta.append(data.orders(app.spark, size).repartition(8), "orders")
+        return cls(app, size, folder)
+
+    def copy(self, folder: Path) -> Orders:
+        """The same on another warehouse: its tables, the state of the join, and where it has got to."""
+        shutil.copytree(self.folder, folder)
+        return Orders(Application.open(_MANIFEST, warehouse=folder), self.size, folder)
+
+    @property
+    def plan(self) -> ForeignKeyJoinPlan:
+        """The join's plan."""
+        plan = self.app.plan.join("orders-products")
+        if not isinstance(plan, ForeignKeyJoinPlan):
+            msg = f"{_MANIFEST} has no foreign-key join"
+            raise TypeError(msg)
+        return plan
+
+    def place(self, table: str) -> str:
+        """The folder of a Delta table."""
+        return str(self.app.delta.namespace.location(table))
+
+    def committed_at(self, table: str) -> float:
+        """When the newest commit of a table was made."""
+        return self.app.delta.newest(self.app.spark, table).at.timestamp()
+
+    def load(self) -> Followed:
+        """Run the join until it is quiet: of a new warehouse the first load."""
+        started = time.time()
+        cost = cost_of(lambda: self.app.run(only=[JOIN]))
+        readable, folded = self.committed_at(self.plan.log), self.committed_at(PROGRESS)
+        return Followed(readable - started, folded - started, cost.cpu)
+
+    @property
+    def results(self) -> DataFrame:
+        """The result of the join as it is now."""
+        return self.app.delta.read(self.app.spark, self.plan.result)
+
+    def expect(self, results: int) -> None:
+        """Raise RuntimeError unless the result has so many rows: a fast wrong answer is no measurement."""
+        found = self.results.count()
+        if found != results:
+            msg = f"the join has {found} rows, not {results}"
+            raise RuntimeError(msg)
+
+    def write(self, rows: DataFrame, table: str) -> None:
+        """Write rows of a table, as a function would."""
+        plan = self.app.plan.table(table)
+        if plan is None:
+            raise LookupError(table)
+        LiveTable(self.app.delta, plan).write(rows)
+
+    @contextmanager
+    def running(self) -> Iterator[Running]:
+        """The join follows its tables, as with ``run --continuous``."""
+        running = Running(self)
+        thread = threading.Thread(target=running.run)
+        thread.start()
+        try:
+            running.wait_for_stream()
+            yield running
+        finally:
+            running.stop.set()
+            thread.join()
+
+
+@dataclass
+class Running:
+    """A join that runs continuously, and what its batches told."""
+
+    orders: Orders
+    stop: threading.Event = field(default_factory=threading.Event)
+    reports: list[BatchReport] = field(default_factory=list)
+    failure: Exception | None = None
+
+    def run(self) -> None:
+        """Run until stopped, in a thread of its own."""
+        try:
+            self.orders.app.run_continuously(self.stop, every=_EVERY, only=[JOIN], listener=self._heard)
+        except Exception as error:  # noqa: BLE001  raised where somebody waits
+            self.failure = error
+
+    def wait_for_stream(self) -> None:
+        """Until the stream has looked at its tables."""
+        self._until(lambda: any(q.name == JOIN and q.status["message"] != "Initializing sources" for q in self._active))
+
+    def follow(self, rows: DataFrame, table: str, count: int) -> Followed:
+        """Write so many rows of a table, and wait until the join has followed."""
+        self.reports.clear()
+        self.orders.write(rows, table)
+        began, before = self.orders.committed_at(table), processor_seconds()
+        self._until(lambda: sum(report.rows_in for report in self.reports) >= count)
+        readable, folded = self.orders.committed_at(self.orders.plan.log), self.orders.committed_at(PROGRESS)
+        return Followed(readable - began, folded - began, spent_since(before))
+
+    @property
+    def _active(self) -> list[StreamingQuery]:
+        return list(self.orders.app.spark.streams.active)
+
+    def _heard(self, event: RunEvent) -> None:
+        if isinstance(event, BatchDone):
+            self.reports.append(event.report)
+
+    def _until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not done():
+            if self.failure is not None:
+                raise self.failure
+            if time.monotonic() > deadline:
+                msg = f"{JOIN} has not followed within {_PATIENCE} s"
+                raise TimeoutError(msg)
+            time.sleep(_POLL)

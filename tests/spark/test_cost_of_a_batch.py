@@ -1,0 +1,124 @@
+"""What docs/cost-of-a-batch.md says, counted: Spark jobs by step, and files that are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from benchmarks.data import Size
+from benchmarks.spark_work import SparkWork
+from benchmarks.warehouses import Orders, Running
+from kaspr_delta.engine.join import Join
+from kaspr_delta.engine.log import Log
+from kaspr_delta.engine.progress import Progress
+from kaspr_delta.storage.delta_rs import DeltaRs
+from tests.connect import ON_CONNECT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "cost-of-a-batch.md"
+MOST_JOBS_UNTIL_READABLE = 12
+
+pytestmark = pytest.mark.skipif(ON_CONNECT in os.environ, reason="a server tells nobody its jobs")
+
+
+def documented() -> dict[str, int]:
+    """The most jobs of each step, as the document has them."""
+    rows = re.findall(r"(?m)^\| \*\*(\w+)\*\* .*\| (\d+) \|$", DOCUMENT.read_text())
+    return {step: int(jobs) for step, jobs in rows}
+
+
+class Steps:
+    """Counts the jobs of a batch by its steps, where each of them begins."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.work: SparkWork | None = None
+        self.begun: dict[str, int] = {}
+        self._note(patched, Log, "append", "commit")
+        self._note(patched, Join, "fold", "fold")
+        self._note(patched, Progress, "record", "progress")
+
+    def _note(self, patched: pytest.MonkeyPatch, where: type, method: str, step: str) -> None:
+        called: Callable[..., Any] = getattr(where, method)
+
+        def noted(*arguments: Any) -> Any:
+            if self.work is not None:
+                self.begun[step] = len(self.work.jobs)
+            return called(*arguments)
+
+        patched.setattr(where, method, noted)
+
+    @property
+    def jobs(self) -> dict[str, int]:
+        assert self.work is not None
+        first, second, third, last = self.begun["commit"], self.begun["fold"], self.begun["progress"], self.work.jobs
+        return {"decide": first, "commit": second - first, "fold": third - second, "progress": len(last) - third}
+
+
+Follow = Callable[[str, str, dict[str, Any]], SparkWork]
+
+
+@contextmanager
+def following(spark: SparkSession, orders: Orders) -> Iterator[Follow]:
+    """A join that follows its tables. A row that is given is written, without a Spark job, and its batch waited for."""
+    orders.load()
+    with orders.running() as running, SparkWork(spark) as work:
+
+        def follow(table: str, key: str, value: dict[str, Any]) -> SparkWork:
+            rows = {"key": [json.dumps(key)], "value": [json.dumps(value)], "timestamp": [datetime.now(timezone.utc)]}
+            running.reports.clear()
+            work.restart()
+            DeltaRs(orders.app.delta.namespace).append(table, pa.table(rows))
+            wait(running)
+            return work
+
+        yield follow
+
+
+def wait(running: Running) -> None:
+    deadline = time.monotonic() + 120
+    while not running.reports and running.failure is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert running.failure is None
+    assert sum(report.rows_in for report in running.reports) == 1
+
+
+def test_a_batch_of_one_row_takes_as_many_spark_jobs_as_the_document_says(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = documented()
+    with following(spark, Orders.filled(tmp_path / "wh", Size(300, 30))) as follow:
+        follow("orders", "O-new", {"product_id": "P000001"})  # the first batch reads the logs of the tables
+        steps = Steps(monkeypatch)
+        for number in range(3):
+            steps.work = SparkWork(spark).__enter__()
+            follow("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
+            found = steps.jobs
+            assert found["decide"] + found["commit"] <= MOST_JOBS_UNTIL_READABLE, found
+            assert {step: jobs for step, jobs in found.items() if jobs > most[step]} == {}, found
+    assert most["decide"] + most["commit"] <= MOST_JOBS_UNTIL_READABLE
+
+
+@pytest.mark.slow
+def test_a_look_up_reads_no_file_that_cannot_hold_the_key(spark: SparkSession, tmp_path: Path) -> None:
+    """As files are after OPTIMIZE ... ZORDER BY (key), say: each holds a range of keys."""
+    read = {}
+    for files in (4, 16):
+        orders = Orders.filled(tmp_path / str(files), Size(400, 30))
+        ordered = orders.app.delta.read(spark, "orders").repartitionByRange(files, "key").localCheckpoint()
+        orders.app.delta.replace(ordered, "orders")
+        with following(spark, orders) as follow:
+            read[files] = follow("orders", "O000000123-new", {"product_id": "P000001"}).files_read
+    of_orders = {files: sum(n for place, n in of.items() if place.endswith(".orders")) for files, of in read.items()}
+    assert of_orders[4] == of_orders[16] <= 3, read

@@ -1,0 +1,98 @@
+"""A first load of many rows leaves out what has nothing to do; what comes out is the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import functions as F
+
+from benchmarks.data import Size
+from benchmarks.warehouses import JOIN, Orders
+from kaspr_delta.engine.foreign_key_join import first_load
+from kaspr_delta.engine.foreign_key_join import join as join_module
+from kaspr_delta.engine.foreign_key_join.first_load import usual_keys
+from kaspr_delta.engine.live_table import LiveTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MANY = Size(60, 6)
+# Values out of the ordinary, by order: no JSON, no row, no such product, none at all, and what no extractor reads.
+ODD = {7: "no json", 8: None, 9: "null", 10: '{"product_id":"P999999"}', 11: "{}", 12: "[1]"}
+
+
+def filled(spark: SparkSession, folder: Path) -> Orders:
+    orders = Orders.filled(folder, MANY)
+    moment = F.timestamp_millis(F.lit(1_700_000_000_000)).alias("timestamp")
+    cases = F.when(F.lit(False), F.lit(""))
+    for number, value in ODD.items():
+        cases = cases.when(F.col("key") == f'"O{number:09d}"', F.lit(value).cast("string"))
+    odd = F.col("key").isin([f'"O{number:09d}"' for number in ODD])
+    rows = orders.app.delta.read(spark, "orders").select(
+        "key", F.when(odd, cases).otherwise(F.col("value")).alias("value"), moment
+    )
+    orders.app.delta.replace(rows.localCheckpoint(), "orders")
+    products = orders.app.delta.read(spark, "products").select("key", "value", moment)
+    orders.app.delta.replace(products.localCheckpoint(), "products")
+    return orders
+
+
+def outcome(orders: Orders) -> dict[str, DataFrame]:
+    """The channel, the result, the subscriptions and the dead letters, without what tells one run from another."""
+    apart = ("checkpoint", "batch", "memo", "start", "seq", "at")
+    read = {name: orders.app.delta.read(orders.app.spark, name) for name in (orders.plan.log, orders.plan.result)}
+    read["subscriptions"] = orders.app.delta.read(orders.app.spark, orders.plan.subscriptions)
+    read["letters"] = orders.app.delta.read(orders.app.spark, "_kaspr_dead_letters")
+    shown = {name: df.where("memo IS NULL") if "memo" in df.columns else df for name, df in read.items()}
+    # What is no row has the time of the commit that touched it.
+    of_rows = {"timestamp": F.expr("CASE WHEN timestamp < '2024-01-01' THEN timestamp END")}
+    timed = {name: df.withColumns(of_rows) if "timestamp" in df.columns else df for name, df in shown.items()}
+    return {name: df.drop(*apart) for name, df in timed.items()}
+
+
+@pytest.mark.slow
+def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int | None] = []
+
+    def usual(*arguments: Any) -> int | None:
+        taken.append(usual_keys(*arguments))
+        return taken[-1]
+
+    monkeypatch.setattr(first_load, "FEW_ROWS", MANY.orders - 1)
+    monkeypatch.setattr(join_module, "usual_keys", usual)
+    quick = filled(spark, tmp_path / "quick")
+    quick_run = quick.app.run(only=[JOIN]).resources[JOIN]
+    assert taken == [60, 6]
+    monkeypatch.setattr(first_load, "FEW_ROWS", MANY.orders)
+    common = filled(spark, tmp_path / "common")
+    common_run = common.app.run(only=[JOIN]).resources[JOIN]
+    assert len(taken) == 2
+    assert (quick_run.rows_in, quick_run.rows_out, quick_run.dead_letters) == (
+        common_run.rows_in,
+        common_run.rows_out,
+        common_run.dead_letters,
+    )
+    assert quick_run.dead_letters == 2  # what is no JSON, and what the extractor cannot read
+    found, expected = outcome(quick), outcome(common)
+    for name, df in found.items():
+        assert_df_equality(df, expected[name], ignore_row_order=True, ignore_nullable=True)
+
+
+@pytest.mark.parametrize("key", ['"O000000001"', "P100", None, "1.50"])
+def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
+    spark: SparkSession, tmp_path: Path, key: str | None
+) -> None:
+    orders = Orders.filled(tmp_path / "wh", Size(30, 3))
+    plan = orders.app.plan.table("orders")
+    assert plan is not None
+    table = LiveTable(orders.app.delta, plan)
+    assert usual_keys(table, spark, table.newest(spark)) == 30
+    rows = spark.createDataFrame([(key, "{}", None)], "key STRING, value STRING, timestamp TIMESTAMP")
+    orders.app.delta.append(rows, "orders")
+    assert usual_keys(table, spark, table.newest(spark)) is None
+    assert not first_load.is_large(table, spark, table.newest(spark))

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import json
+
+from rich.console import Console
+
+from kaspr_delta.cli.status import last_batches
+from kaspr_delta.engine.counters import counter, work
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.report import LastBatch, ResourceStatus, Status
+
+COUNTS = {
+    work("decide"): 1_240,
+    work("commit"): 300,
+    work("fold"): 2_900,
+    work("rows"): 2,
+    work("copied"): 125_000,
+    work("rewritten"): 1,
+    counter("table_operations", "orders", "set"): 7,
+}
+
+
+def test_the_last_batch_says_what_its_steps_took_and_what_its_merges_did() -> None:
+    batch = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
+    assert batch.steps == {"decide": 1.24, "commit": 0.3, "fold": 2.9}
+    assert (batch.merged, batch.copied, batch.rewritten) == (2, 125_000, 1)
+
+
+def test_of_what_was_not_noted_nothing_is_said() -> None:
+    batch = LastBatch.of(1, 1, 4.5, None)
+    assert (batch.steps, batch.merged) == ({}, None)
+
+
+def test_a_wide_status_shows_why_a_batch_was_slow() -> None:
+    last = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
+    ran = ResourceStatus(ResourceRef("join", "orders-products"), "ran", 1, 1, 0, None, last)
+    new = ResourceStatus(ResourceRef("agent", "ingest"), "new")
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(last_batches(Status((ran, new), ())))
+    heading, row = shown.get().splitlines()
+    names = ("rows merged", "rows copied", "files rewritten", "decide (s)", "fold (s)")
+    assert [name for name in names if name not in heading] == []
+    assert row.split() == ["join/orders-products", "1", "1", "2", "125000", "1", "1.2", "0.3", "2.9", "4.5"]
