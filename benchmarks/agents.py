@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from benchmarks.harness import Measurement, processor_seconds, spent_since
+from benchmarks.harness import Measurement, cost_of
 from kaspr_delta import Application
 from kaspr_delta.functions.entrypoint import resolve
 
@@ -90,12 +90,9 @@ def _beside_peers(app: Application, folder: Path, events: int) -> Iterator[Measu
 
 
 def _against(name: str, rows: int, ours: Callable[[], Any], peer: Callable[[], Any], goal: float) -> Measurement:
-    speeds, cpu = [], []
-    for work in (ours, peer):
-        before, started = processor_seconds(), time.monotonic()
-        work()
-        speeds.append(rows / (time.monotonic() - started))
-        cpu.append(round(spent_since(before) / rows * 1_000_000, 2))
+    costs = [cost_of(work) for work in (ours, peer)]
+    speeds = [rows / cost.seconds for cost in costs]
+    cpu = [round(cost.cpu / rows * 1_000_000, 2) for cost in costs]
     ratio = speeds[0] / speeds[1]
     return Measurement(name, speeds[0], speeds[1], round(ratio, 3), f">= {goal}", ratio >= goal, cpu[0], cpu[1])
 

@@ -12,8 +12,15 @@ import pytest
 from tests.connect import ON_CONNECT
 
 HERE = Path(__file__).parent
-# Joins; agents and counters; windows, tasks and runs without end.
-FILES = ("test_order_enrichment.py", "test_joins.py", "test_agents.py", "test_lab.py")
+# Joins; agents and counters; windows, tasks and runs without end; large batches; tables with columns.
+FILES = (
+    "test_order_enrichment.py",
+    "test_joins.py",
+    "test_agents.py",
+    "test_lab.py",
+    "test_direct.py",
+    "test_typed.py",
+)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kaspr_delta.engine.topics import append_to_topic
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.delta import Delta
 
@@ -40,7 +41,7 @@ class DirectAppend:
 
     def commit(self, delta: Delta, batch: BatchId) -> None:
         """Append the records. Raises whatever Spark raises; then the batch may be committed or not (``appended``)."""
-        _append(delta, self.records, self.topic, batch, _RECORDS)
+        append_to_topic(delta, self.records, self.topic, batch, note=_note(batch, _RECORDS))
 
 
 def appended(delta: Delta, spark: SparkSession, announced: Announcement, batch: BatchId) -> int | None:
@@ -49,24 +50,13 @@ def appended(delta: Delta, spark: SparkSession, announced: Announcement, batch: 
     An append of nothing under the batch's transaction takes the place of its records, unless they are there.
     """
     table = topic_table(announced.topic)
-    if (found := _found(delta, spark, announced, batch)) is None:
-        nothing = delta.read(spark, table).limit(0)
-        _append(delta, nothing, announced.topic, batch, _NOTHING)
-        found = _found(delta, spark, announced, batch)
-    # A history that is as short as that tells no more, and the append was made long ago.
-    what, rows = found or (_RECORDS, 0)
-    return rows if what == _RECORDS else None
-
-
-def _found(delta: Delta, spark: SparkSession, announced: Announcement, batch: BatchId) -> tuple[str, int] | None:
-    for commit in delta.noted(spark, topic_table(announced.topic), announced.version):
-        if commit.note in {_note(batch, what) for what in (_RECORDS, _NOTHING)}:
-            return commit.note.rpartition(" ")[2], commit.rows
-    return None
-
-
-def _append(delta: Delta, rows: DataFrame, topic: str, batch: BatchId, what: str) -> None:
-    delta.append(rows, topic_table(topic), batch.transaction(f"topic:{topic}"), note=_note(batch, what))
+    records, nothing = _note(batch, _RECORDS), _note(batch, _NOTHING)
+    noted = delta.noted(spark, table, announced.version)
+    if not noted.keys() & {records, nothing}:
+        append_to_topic(delta, delta.read(spark, table).limit(0), announced.topic, batch, note=nothing)
+        noted = delta.noted(spark, table, announced.version)
+    # A history that tells neither is short, and the append was made long ago.
+    return None if nothing in noted else noted.get(records, 0)
 
 
 def _note(batch: BatchId, what: str) -> str:

@@ -9,7 +9,9 @@ from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kaspr_delta.engine.log import BatchId
 
 
 def known_topics(delta: Delta, spark: SparkSession) -> set[str]:
@@ -24,3 +26,8 @@ def make_topic(delta: Delta, spark: SparkSession, name: str) -> None:
         # Written down first: a kill in between must not leave a topic that nobody knows by name.
         delta.append(spark.createDataFrame([(name,)], SYSTEM[TOPICS].columns).coalesce(1), TOPICS)
     delta.ensure(spark, table, TOPIC)
+
+
+def append_to_topic(delta: Delta, records: DataFrame, topic: str, batch: BatchId, *, note: str | None = None) -> None:
+    """Append what a batch sends to a topic, once, however often it is tried. The note stands in the table's history."""
+    delta.append(records, topic_table(topic), batch.transaction(f"topic:{topic}"), note=note)

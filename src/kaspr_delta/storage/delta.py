@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.commit_rows import commit_of, metrics_of
+from kaspr_delta.storage.commit_rows import metrics_of
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -50,14 +50,6 @@ class Commit:
 
     version: int
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class NotedCommit:
-    """A commit with a note: how many rows it added."""
-
-    note: str
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +174,16 @@ class Delta:
             raise LookupError(msg)
         return Commit(int(row["version"]), row["timestamp"])
 
-    def noted(self, spark: SparkSession, table: str, after: int) -> list[NotedCommit]:
-        """The commits after a version that carry a note (see ``append``), the newest first."""
+    def noted(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
+        """The notes of the commits after a version that carry one (see ``append``), and how many rows each added."""
         many = self.newest(spark, table).version - after
         if many <= 0:
-            return []
+            return {}
         history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT {many}")
         rows = history.where("userMetadata IS NOT NULL").select(
             "userMetadata", history["operationMetrics"]["numOutputRows"].cast("bigint").alias("rows")
         )
-        return [NotedCommit(row["userMetadata"], row["rows"] or 0) for row in rows.collect()]
+        return {row["userMetadata"]: row["rows"] or 0 for row in rows.collect()}
 
     def read(self, spark: SparkSession, table: str, version: int | None = None) -> DataFrame:
         """The table's rows, at its newest version or at a pinned one."""
@@ -236,13 +228,8 @@ class Delta:
 
         The note stands in the table's history, as the commit's ``userMetadata``.
         """
-        writer = rows.writeTo(self.namespace.identifier(table))
-        if transaction is not None:
-            writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", str(transaction.version))
-        if note is not None:
-            writer = writer.option("userMetadata", note)
         with self.namespace.commit_lock(table):
-            self._retried(writer.append)
+            self._append(rows, table, transaction, note)
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: str | datetime) -> None:
         """Delete the rows for which a SQL condition holds; ``{name}`` in it stands for one of the values."""
@@ -309,7 +296,18 @@ class Delta:
                 return self._append_first(rows.where(f"`{keep}`").select(*place, *columns), table)
             before = self._newest_here(table)
             (done,) = self._retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
-            return Merged(int(done["num_affected_rows"]), *self._taken_by_merge(table, before))
+            counted = self._counted_since(table, before)
+            copied, rewritten = (counted.get(name, 0) for name in ("numTargetRowsCopied", "numTargetFilesRemoved"))
+            return Merged(int(done["num_affected_rows"]), copied, rewritten)
+
+    def _append(self, rows: DataFrame, table: str, transaction: Transaction | None, note: str | None = None) -> None:
+        """Append, under the lock of the table's commits."""
+        writer = rows.writeTo(self.namespace.identifier(table))
+        if transaction is not None:
+            writer = writer.option("txnAppId", transaction.app_id).option("txnVersion", str(transaction.version))
+        if note is not None:
+            writer = writer.option("userMetadata", note)
+        self._retried(writer.append)
 
     def _is_new(self, spark: SparkSession, table: str) -> bool:
         """Whether nothing was ever written to a table."""
@@ -322,27 +320,20 @@ class Delta:
         # Whoever dies before this commit finds a new table again, and after it one that is not new any more. The
         # transaction is for one that was thought dead.
         before = self._newest_here(table)
-        writer = rows.writeTo(self.namespace.identifier(table)).option("txnAppId", "first").option("txnVersion", "0")
-        self._retried(writer.append)
-        location = self.namespace.location(table)
-        newest = self._newest_here(table)
-        if location is None or newest is None or newest == before:
-            return Merged(0)
-        made = commit_of(location, newest)
-        return Merged(made.rows if made is not None else 0)
+        self._append(rows, table, Transaction("first", 0))
+        return Merged(self._counted_since(table, before).get("numOutputRows", 0))
 
     def _newest_here(self, table: str) -> int | None:
         """The newest version of a table on this machine's disk."""
         location = self.namespace.location(table)
         return None if location is None else _newest_in(location).version
 
-    def _taken_by_merge(self, table: str, before: int | None) -> tuple[int, int]:
-        """Rows copied and files rewritten since a version, by one MERGE."""
+    def _counted_since(self, table: str, before: int | None) -> dict[str, int]:
+        """What the one commit since a version counted, by Delta's names; nothing where there was none, or elsewhere."""
         location = self.namespace.location(table)
-        if location is None or before is None or (newest := _newest_in(location).version) == before:
-            return 0, 0
-        metrics = metrics_of(location, newest)
-        return metrics.get("numTargetRowsCopied", 0), metrics.get("numTargetFilesRemoved", 0)
+        if location is None or (newest := _newest_in(location).version) == before:
+            return {}
+        return metrics_of(location, newest)
 
     def _retried(self, statement: Callable[[], Result]) -> Result:
         """Run a statement again, with growing pauses, while others commit first."""

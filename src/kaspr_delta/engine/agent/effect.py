@@ -35,13 +35,11 @@ SCHEMA = pa.schema(
     ]
 )
 
-# The same on the way out of Python workers (see ``for_spark``).
-WORKERS_COLUMNS = (
-    "kind STRING, target STRING, key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"
-)
-
-# Sends alone on that way, all of them of one topic.
+# Sends, all of them of one topic, on the way out of Python workers (see ``records_for_spark``).
 RECORD_COLUMNS = "key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"
+
+# All effects on that way (see ``for_spark``).
+WORKERS_COLUMNS = f"kind STRING, target STRING, {RECORD_COLUMNS}"
 
 # The columns that make a send a record of its topic.
 RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")

@@ -17,11 +17,10 @@ from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.topics import make_topic
+from kaspr_delta.engine.topics import append_to_topic, make_topic
 from kaspr_delta.engine.windows import PASSED, pass_window
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class EffectFold:
     def _append_to_topic(self, spark: SparkSession, rows: DataFrame, topic: str, batch: BatchId) -> None:
         if self.application.topic(topic) is None:  # a name that only a nameSelector knew
             make_topic(self.delta, spark, topic)
-        self.delta.append(rows.select(*RECORD), topic_table(topic), batch.transaction(f"topic:{topic}"))
+        append_to_topic(self.delta, rows.select(*RECORD), topic, batch)
 
     def _write_table(self, rows: DataFrame, name: str) -> None:
         table = self._state_of(name)
