@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
@@ -15,6 +16,7 @@ from benchmarks import data
 from benchmarks.data import Size
 from benchmarks.harness import Cost, cost_of, processor_seconds, spent_since
 from kaspr_delta import Application
+from kaspr_delta.engine.counters import work_of
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.progress import BatchReport
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
@@ -85,6 +87,10 @@ class Orders:
         """The folder of a Delta table."""
         return str(self.app.delta.namespace.location(table))
 
+    def version(self, table: str) -> int:
+        """The newest version of a table."""
+        return self.app.delta.newest(self.app.spark, table).version
+
     def committed_at(self, table: str) -> float:
         """When the newest commit of a table was made."""
         return self.app.delta.newest(self.app.spark, table).at.timestamp()
@@ -136,6 +142,8 @@ class Running:
     orders: Orders
     stop: threading.Event = field(default_factory=threading.Event)
     reports: list[BatchReport] = field(default_factory=list)
+    # The rows of tables that were written.
+    written: int = 0
     failure: Exception | None = None
 
     def run(self) -> None:
@@ -149,14 +157,31 @@ class Running:
         """Until the stream has looked at its tables."""
         self._until(lambda: any(q.name == JOIN and q.status["message"] != "Initializing sources" for q in self._active))
 
-    def follow(self, rows: DataFrame, table: str, count: int) -> Followed:
-        """Write so many rows of a table, and wait until the join has followed."""
-        self.reports.clear()
+    def follow(self, rows: DataFrame, table: str, count: int, *, folded: bool = True) -> Followed:
+        """Write so many rows of a table, and wait until the join has followed: is readable, and ``folded`` too.
+
+        A fold waits for others; that is not counted, but how long the fold takes.
+        """
+        log, spent = self.orders.plan.log, self.fold_seconds
+        known = self.orders.version(log)
         self.orders.write(rows, table)
+        self.written += count
         began, before = self.orders.committed_at(table), processor_seconds()
-        self._until(lambda: sum(report.rows_in for report in self.reports) >= count)
-        readable, folded = self.orders.committed_at(self.orders.plan.log), self.orders.committed_at(PROGRESS)
-        return Followed(readable - began, folded - began, spent_since(before))
+        self._until(lambda: self.orders.version(log) > known)
+        readable = self.orders.committed_at(log) - began
+        self._until(lambda: not any(query.status["isTriggerActive"] for query in self._active))
+        if folded:
+            self.settle()
+        return Followed(readable, readable + self.fold_seconds - spent, spent_since(before))
+
+    def settle(self) -> None:
+        """Wait until all that was written is folded."""
+        self._until(lambda: sum(report.rows_in for report in self.reports) >= self.written)
+
+    @property
+    def fold_seconds(self) -> float:
+        """How long all folds took."""
+        return sum(work_of(json.loads(report.counts)).get("fold", 0) for report in self.reports) / 1_000
 
     @property
     def _active(self) -> list[StreamingQuery]:

@@ -18,7 +18,7 @@ import pytest
 from benchmarks.data import Size
 from benchmarks.spark_work import SparkWork
 from benchmarks.warehouses import Orders, Running
-from kaspr_delta.engine.join import Join
+from kaspr_delta.engine.folding import Folding
 from kaspr_delta.engine.log import Log
 from kaspr_delta.engine.progress import Progress
 from kaspr_delta.storage.delta_rs import DeltaRs
@@ -46,7 +46,7 @@ class Steps:
         self.work: SparkWork | None = None
         self.begun: dict[str, int] = {}
         self._note(patched, Log, "append", "commit")
-        self._note(patched, Join, "fold", "fold")
+        self._note(patched, Folding, "fold", "fold")
         self._note(patched, Progress, "record", "progress")
 
     def _note(self, patched: pytest.MonkeyPatch, where: type, method: str, step: str) -> None:

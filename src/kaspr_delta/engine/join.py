@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
@@ -62,20 +62,33 @@ class Join(Planned[JoinPlanT]):
         return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        counts: dict[tuple[str, ...], int] = rows.count_by(*self.counted)
-        if not counts:  # only the state that the memo holds has changed
-            return Folded(0, 0)
-        letters = sum(count for name, count in counts.items() if name[1])
-        folds: list[Fold] = [*self.state_folds(rows, frozenset(name[0] for name in counts))]
-        if letters:
-            folds.append(partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch))
+        (folded,) = self.folded([(batch, rows)], self.state_folds)
+        return folded
+
+    def folded(
+        self,
+        batches: Sequence[tuple[BatchId, Rows]],
+        state_folds: Callable[[Rows, frozenset[str]], Sequence[Fold]],
+    ) -> Sequence[Folded]:
+        """Fold successive batches at once, the joins' own tables by these folds. What it takes is told of the last."""
+        counted: list[dict[tuple[str, ...], int]] = [rows.count_by(*self.counted) for _, rows in batches]
+        kinds: frozenset[str] = frozenset(name[0] for counts in counted for name in counts)
+        if not kinds:  # only the state that the memo holds has changed
+            return [Folded(0, 0) for _ in batches]
+        folds: list[Fold] = [*state_folds(Rows.of_all([rows for _, rows in batches]), kinds)]
+        folded: list[Folded] = [
+            Folded(
+                sum(count for name, count in counts.items() if name[0] in RECORDS),
+                sum(count for name, count in counts.items() if name[1]),
+                sum(count for name, count in counts.items() if any(name[2:])),
+            )
+            for counts in counted
+        ]
+        for (batch, rows), done in zip(batches, folded, strict=True):
+            if done.dead_letters:
+                folds.append(partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch))
         merged = [done for done in side_by_side(folds) if done is not None]
-        return Folded(
-            sum(count for name, count in counts.items() if name[0] in RECORDS),
-            letters,
-            sum(count for name, count in counts.items() if any(name[2:])),
-            counts=dict(_cost(merged)) if merged else {},
-        )
+        return [*folded[:-1], replace(folded[-1], counts=dict(_cost(merged)) if merged else {})]
 
 
 def _cost(merged: Sequence[Merged]) -> Iterator[tuple[str, int]]:

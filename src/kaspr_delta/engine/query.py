@@ -5,24 +5,24 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kaspr_delta.engine.counters import counter, work
-from kaspr_delta.engine.direct import Announcement, DirectAppend, appended
+from kaspr_delta.engine.direct import DirectAppend, appended
+from kaspr_delta.engine.folding import Committed, Folding
 from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Memo, Start
 from kaspr_delta.engine.planning import plan_for
-from kaspr_delta.engine.progress import BatchReport, Progress, folded_batches
-from kaspr_delta.engine.resource import Decision, Folded, Resource, StreamedResource
+from kaspr_delta.engine.progress import BatchReport, folded_batches
+from kaspr_delta.engine.resource import Decision, FoldsTogether, Resource, StreamedResource
 from kaspr_delta.engine.rows import FEW_ROWS, Rows
 from kaspr_delta.engine.source_errors import why_the_feed_ends
+from kaspr_delta.engine.steps import Steps
 from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
@@ -35,24 +35,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 # Statements are planned on the driver: more at once would only wait for each other.
 _SIDE_BY_SIDE = 4
-
-
-@dataclass
-class Steps:
-    """How long the steps of a batch took: ``milliseconds`` are among what it counts (see ``engine.counters``)."""
-
-    started: float
-    milliseconds: dict[str, int] = field(default_factory=dict, init=False)
-    _last: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._last = self.started
-
-    def done(self, step: str) -> None:
-        """A step has ended."""
-        now = time.monotonic()
-        self.milliseconds[work(step)] = round((now - self._last) * 1_000)
-        self._last = now
 
 
 @dataclass
@@ -70,7 +52,7 @@ class Query:
     # Told of every batch once it is folded, where the query runs in this process.
     listener: Callable[[BatchReport], None] | None = None
     log: Log = field(init=False)
-    progress: Progress = field(init=False)
+    folding: Folding = field(init=False)
     # What stopped the query, where it runs in this process.
     failure: Exception | None = field(default=None, init=False)
     _start: Start | None = field(default=None, init=False)
@@ -83,7 +65,7 @@ class Query:
 
     def __post_init__(self) -> None:
         self.log = Log(self.delta, self.resource.log_table)
-        self.progress = Progress(self.delta, str(self.resource.ref))
+        self.folding = Folding(self.delta, self.resource)
 
     def __getstate__(self) -> dict[str, Any]:
         self._shipped = True
@@ -102,9 +84,16 @@ class Query:
                 self._check(tail.start)
             self._go_on(spark, tail)
 
-    def ended(self) -> None:
+    def ended(self, spark: SparkSession) -> None:
         """The stream has processed all there was when it started."""
         self._processed = self._running
+        self.settle(spark)
+
+    def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
+        """Fold what was committed and still waits for that; or only if it has waited long enough."""
+        if self.folding.tail and (self.folding.due or not if_due):
+            with self.delta.namespace.turn(self.resource.turn):
+                self._tell(self.folding.settle(spark))
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource reads other sources by now than its checkpoint does."""
@@ -133,6 +122,7 @@ class Query:
         if self.failure is not None:  # it may have committed a batch that it did not fold
             self.failure = None
             self.recover(spark, folded_batches(self.delta, spark))
+        self.settle(spark)  # what waits belongs to the session of the stream before
         if self._shipped:
             with self.delta.namespace.turn(self.resource.turn):
                 self._learn(spark)
@@ -148,8 +138,7 @@ class Query:
 
     def process(self, batch: DataFrame, batch_id: int) -> None:
         """One batch. Whoever dies between two of its writes finds at the next start all it needs to go on."""
-        started = time.monotonic()
-        spark = batch.sparkSession
+        steps, spark = Steps(), batch.sparkSession
         with self._turn(spark):
             if self.resource.timed:  # otherwise nobody else commits while the stream runs
                 self._learn(spark)
@@ -157,19 +146,19 @@ class Query:
             if batch_id <= self._memo.stream:
                 return
             # Steps 1-4: touched, pinned, recompute, difference.
-            decision = self._streamed().decide(batch, self._memo.state)
+            decision = self._decide(batch)
             plan_for(spark, few=decision.effects.few and decision.effects.count() <= FEW_ROWS)
-            self._commit(spark, decision, batch_id, started)
+            self._commit(spark, decision, batch_id, steps)
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
         """A batch for what the clock has made due, outside the stream; the number of rows it took up."""
-        started = time.monotonic()
+        steps = Steps()
         with self._turn(spark):
             self._learn(spark)
             decision = self.resource.due(spark, self._memo.state, ending=ending)
             if decision is None:
                 return 0
-            self._commit(spark, decision, self._memo.stream, started)
+            self._commit(spark, decision, self._memo.stream, steps)
             return decision.rows_in
 
     def account_of(self, error: Exception) -> Exception:
@@ -199,20 +188,25 @@ class Query:
             tail = self._finish(spark, folded_batches(self.delta, spark))
             self._last, self._memo = tail.last, tail.memo
 
-    def _commit(self, spark: SparkSession, decision: Decision, stream: int, started: float) -> None:
+    def _decide(self, batch: DataFrame) -> Decision:
+        resource, state = self._streamed(), self._memo.state
+        if isinstance(resource, FoldsTogether):
+            return resource.decide(batch, state, self.folding.states)
+        return resource.decide(batch, state)
+
+    def _commit(self, spark: SparkSession, decision: Decision, stream: int, steps: Steps) -> None:
         if decision.effects.empty and decision.state == self._memo.state:
             return
         memo = Memo(stream, decision.rows_in, decision.counts, decision.state)
-        steps = Steps(started)
         steps.done("decide")
         # Step 5: commit.
         if decision.direct is not None and self._append_directly(spark, decision.direct, memo, steps):
             return
         this = self._last.next
-        logged = self.log.append(decision.effects, this, memo)
+        committed = Committed(this, self.log.append(decision.effects, this, memo), memo, steps)
         steps.done("commit")
-        # Step 6: fold.
-        self._fold(spark, this, logged, memo, steps)
+        # Step 6: fold, now or later. Who decides in two processes has to find all in the tables.
+        self._tell(self.folding.take(spark, committed, may_wait=not self._shipped))
         self._last, self._memo = this, memo
 
     def _append_directly(self, spark: SparkSession, direct: DirectAppend, memo: Memo, steps: Steps) -> bool:
@@ -227,7 +221,7 @@ class Query:
             if appended(self.delta, spark, announced, this) is None:
                 return False
         steps.done("commit")
-        self._fold(spark, this, Rows.none(spark), memo, steps)
+        self._tell(self.folding.fold(spark, [Committed(this, Rows.none(spark), memo, steps)]))
         self._memo = memo
         return True
 
@@ -242,47 +236,29 @@ class Query:
 
     def _begin(self, spark: SparkSession, tail: LogTail) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over everything."""
-        started = time.monotonic()
-        first = BatchId(_new_checkpoint_name())
+        first, steps = BatchId(_new_checkpoint_name()), Steps()
         decision, positions = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
-        start, steps = Start(self.resource.definition, positions), Steps(started)
+        start = Start(self.resource.definition, positions)
         steps.done("decide")
         memo = Memo(-1, decision.rows_in, decision.counts, decision.state)
         logged = self.log.begin(decision.effects, first, memo, start)
         steps.done("commit")
         if not decision.effects.empty:
-            self._fold(spark, first, logged, memo, steps)
+            self._tell(self.folding.fold(spark, [Committed(first, logged, memo, steps)]))
         self._start, self._last, self._memo = start, first, memo
 
     def _finish(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogTail:
         """Fold what is committed but not folded."""
+        self.folding.tail.clear()  # the log has all of it
         tail = self.log.tail(spark, folded.get(str(self.resource.ref), {}))
         for batch, memo in tail.unfolded:
-            self._fold(spark, batch, self.log.batch(spark, batch), memo, Steps(time.monotonic()))
+            self._tell(self.folding.fold(spark, [Committed(batch, self.log.batch(spark, batch), memo)]))
         return tail
 
-    def _fold(self, spark: SparkSession, batch: BatchId, rows: Rows, memo: Memo, steps: Steps) -> None:
-        if memo.direct is not None:
-            folded = self._folded_before(spark, batch, memo.direct)
-        else:
-            folded = self.resource.fold(spark, batch, rows)
-        steps.done("fold")
-        report = BatchReport(
-            rows_in=memo.rows_in,
-            rows_out=folded.rows_out,
-            dead_letters=folded.dead_letters,
-            stale=folded.stale,
-            conflicts=self.delta.conflicts.taken(),
-            seconds=time.monotonic() - steps.started,
-            counts=json.dumps({**memo.counts, **folded.counts, **steps.milliseconds}),
-        )
-        self.progress.record(spark, batch, report)
-        if self.listener is not None:
-            self.listener(report)
-
-    def _folded_before(self, spark: SparkSession, batch: BatchId, announced: Announcement) -> Folded:
-        records = appended(self.delta, spark, announced, batch) or 0
-        return Folded(records, 0, counts={counter("topic_messages_sent", announced.topic): records})
+    def _tell(self, reports: Iterable[BatchReport]) -> None:
+        for report in reports:
+            if self.listener is not None:
+                self.listener(report)
 
     def _check(self, start: Start) -> None:
         """Raise RebuildNeededError when the state was made by another definition, SetupError for another format."""

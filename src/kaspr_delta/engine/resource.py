@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import ResourceRef
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -111,4 +112,21 @@ class StreamedResource(Resource, Protocol):
 
     def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         """As far as the last batch tells: the version of each source up to which everything was processed."""
+        ...
+
+
+@runtime_checkable
+class FoldsTogether(StreamedResource, Protocol):
+    """A resource that can decide while earlier batches are not folded yet, so that several are folded at once."""
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
+        """As for all; ``tail`` is the state that batches left which are in no table yet, the oldest first."""
+        ...
+
+    def state_of(self, rows: Rows) -> pa.Table | None:
+        """What has to be known of a batch of the log while it is not folded; None where that is too much to hold."""
+        ...
+
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
+        """As ``fold``, for successive batches of the log."""
         ...

@@ -7,8 +7,9 @@ a plan, which Spark runs once, in the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,17 +43,34 @@ class Rows:
         return cls(spark.createDataFrame(table, columns).coalesce(1), table)
 
     @classmethod
+    def known(cls, spark: SparkSession, table: pa.Table) -> Rows:
+        """Rows that are on the driver already, and stay there if they are few: later steps go by that."""
+        rows = cls.held(spark, table)
+        return rows if table.num_rows <= FEW_ROWS else cls(rows.df)
+
+    @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> Rows:
         """No rows, with these columns; no Spark action."""
         return cls(spark.createDataFrame([], columns), pa.table({}))
 
     @classmethod
-    def of(cls, df: DataFrame, limit: int = FEW_ROWS) -> Rows:
+    def of(cls, df: DataFrame, limit: int = FEW_ROWS, limit_bytes: int = FEW_BYTES) -> Rows:
         """Bring the rows to the driver if they are few; one Spark action."""
         table = df.limit(limit + 1).toArrow()
-        if table.num_rows > limit or table.nbytes > FEW_BYTES:
+        if table.num_rows > limit or table.nbytes > limit_bytes:
             return cls(df)
         return cls.held(df.sparkSession, table)
+
+    @classmethod
+    def of_all(cls, some: Sequence[Rows]) -> Rows:
+        """The rows of all; on the driver where each of them is, and they are few together. No Spark action."""
+        if len(some) == 1:
+            return some[0]
+        tables = [rows.table for rows in some if rows.table is not None and not rows.empty]
+        if all(rows.few for rows in some) and tables:
+            return cls.known(some[0].df.sparkSession, pa.concat_tables(tables))
+        frames = [rows.df for rows in some if not rows.empty]
+        return cls(reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames))
 
     @property
     def few(self) -> bool:

@@ -99,9 +99,10 @@ class TableJoin(Join[TableJoinPlanT]):
         how = SelectRow(self.select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
         return effects.with_columns(how, f"{SELECTED} STRING")
 
-    def fold_result(self, rows: Rows) -> Merged:
-        """Bring the result table up to the records among some rows."""
-        records, keep = rows.df.where(F.col("kind").isin(*RECORDS)), F.col("kind") == "value"
+    def fold_result(self, rows: Rows, *, several: bool = False) -> Merged:
+        """Bring the result table up to the records among the rows of a batch, or of ``several``."""
+        records = newest_by_key(rows.df.where(F.col("kind").isin(*RECORDS)), several=several)
+        keep = F.col("kind") == "value"
         fold = partial(self.delta.upsert, keep="keep", among=rows.values("key") if rows.few else (), ours=True)
         if self.select is None:
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
@@ -122,6 +123,14 @@ class TableJoin(Join[TableJoinPlanT]):
 
     def letters(self, rows: DataFrame) -> DataFrame:
         return super().letters(rows.withColumn("source", F.lit(f"{self.plan.left},{self.plan.right}")))
+
+
+def newest_by_key(rows: DataFrame, *, several: bool) -> DataFrame:
+    """Rows of the log, of ``several`` batches the last of each key."""
+    if not several:
+        return rows
+    newest = F.max_by(F.struct("*"), "batch").alias("newest")
+    return rows.groupBy("key").agg(newest).select("newest.*")
 
 
 def identity(table: TablePlan) -> str:

@@ -75,9 +75,12 @@ class Streams:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """None is left running, however it ends."""
+        """None is left running, however it ends, and nothing waits to be folded of those that did not fail."""
         for query in self.running.values():
             _stop_after_batch(query)
+        for ref in self.running:
+            if ref not in self.failures:
+                self._settle(ref)
 
     def start(self, refs: Iterable[ResourceRef]) -> None:
         """Start resources; one that does not start keeps no other from it. What has nothing to read is left out."""
@@ -99,7 +102,7 @@ class Streams:
             if not self.restart(ref):
                 raise
             return self.rows_of(ref)
-        self.queries[ref].ended()
+        self.queries[ref].ended(self.spark)
         # Spark Connect tells no sum of all sources.
         progress = self.running[ref].recentProgress
         return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
@@ -131,9 +134,10 @@ class Streams:
                 self.listener(LagSeen(ref, lag))
 
     def tick(self, ref: ResourceRef) -> None:
-        """What no arriving record starts: new topics that a pattern matches, and what the clock has made due."""
+        """What no arriving record starts: folds, new topics that a pattern matches, and what the clock has made due."""
         query = self.queries[ref]
         try:
+            query.settle(self.spark, if_due=True)
             if query.resource.timed:
                 query.tick(self.spark, ending=False)
             if query.sources_changed(self.spark):
@@ -142,6 +146,12 @@ class Streams:
                 query.follow_sources(self.spark)
                 self._start(ref)
         except Exception as error:  # noqa: BLE001  told with all the others, once they were stopped
+            self.failures.note(ref, error)
+
+    def _settle(self, ref: ResourceRef) -> None:
+        try:
+            self.queries[ref].settle(self.spark)
+        except Exception as error:  # noqa: BLE001  told with all the others
             self.failures.note(ref, error)
 
     def _start(self, ref: ResourceRef) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
@@ -15,13 +17,15 @@ from kaspr_delta.engine.foreign_key_join.receive import receive
 from kaspr_delta.engine.foreign_key_join.response import respond
 from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import Extract, send
+from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.foreign_key_join.touched import Touched, checked, touched_keys
 from kaspr_delta.engine.join import RECORDS, Fold
+from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planning import plan_for
-from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows, merged, one_of
+from kaspr_delta.engine.resource import Decision, Folded
+from kaspr_delta.engine.rows import Rows, merged
 from kaspr_delta.engine.selector import Selector
-from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
+from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types
 from kaspr_delta.storage.delta import Commit, Merged
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 
 # So many keys fit the memory of whoever reads a table.
 _SENT_AROUND = 1_000_000
+# So many changed subscriptions of a batch are held while it waits to be folded, at so many bytes each.
+_MOST_HELD = 100_000
+_BYTES_HELD = 300
+_NO_STATE = pa.table({name: pa.array([], pa.string()) for name in COLUMNS} | {"live": pa.array([], pa.bool_())})
 
 
 class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
@@ -66,21 +74,31 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             first = self._first_load(spark, pinned)
             if first is not None:
                 return first, positions
-        subscriptions = self.delta.read(spark, self.plan.subscriptions)
+        stored = self.delta.read(spark, self.plan.subscriptions)
         if log_is_new:
             # A new channel knows nothing of what another one was told: all that holds is emitted on it.
-            subscriptions = subscriptions.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
-        subscribed = subscriptions.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
+            stored = stored.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
+        subscribed = stored.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
         keys = self.left.keys(spark, "left", left).unionByName(subscribed)
         touched = touched_keys(keys.unionByName(self.right.keys(spark, "right", right)))
-        return self._recompute(touched, subscriptions, pinned), positions
+        return self._recompute(touched, Subscriptions(stored), pinned), positions
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+    def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
         spark = batch.sparkSession
         touched = self.touched(batch)
-        return self._recompute(touched, self.delta.read(spark, self.plan.subscriptions), self.pinned(spark))
+        subscriptions = Subscriptions.over(self.delta.read(spark, self.plan.subscriptions), tail)
+        return self._recompute(touched, subscriptions, self.pinned(spark))
 
-    def _recompute(self, touched: Touched, subscriptions: DataFrame, pinned: Pinned) -> Decision:
+    def state_of(self, rows: Rows) -> pa.Table | None:
+        """The subscriptions that a batch changed (``Subscriptions.tail``)."""
+        if rows.empty:
+            return _NO_STATE
+        if rows.table is not None:
+            return rows.table.filter(pc.is_valid(rows.table["live"])).select(_NO_STATE.column_names)
+        states = rows.df.where(F.col("live").isNotNull()).select(*_NO_STATE.column_names)
+        return Rows.of(states, _MOST_HELD, _MOST_HELD * _BYTES_HELD).table
+
+    def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """Touched keys and the subscriptions as they are, to rows of the log."""
         if touched.keys.empty:
             return Decision(touched.keys, 0)
@@ -110,17 +128,17 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         answered = receive(sent, self.right, right.version, each_once=each_once)
         return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
 
-    def _known(self, subscriptions: DataFrame, keys: Rows, sides: Collection[str], left: Commit) -> Rows:
+    def _known(self, subscriptions: Subscriptions, keys: Rows, sides: Collection[str], left: Commit) -> Rows:
         """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
         spark = keys.df.sparkSession
-        subscriptions, wanted = self._concerned(subscriptions, keys, sides)
-        subscribed = self._subscribed(subscriptions, keys, sides, few=wanted is not None)
+        concerned, wanted = self._concerned(subscriptions, keys, sides)
+        subscribed = self._subscribed(concerned, keys, sides, few=wanted is not None)
         if wanted is not None:
             return Rows.of(subscribed.join(merged(self._left_rows(spark, left, wanted)), "key", "left"))
         among = subscribed.select("key")
         if keys.few:  # of few keys many subscribers: those are sent around, the left table is not shuffled for them
             plan_for(spark, few=False)
-            among = F.broadcast(among) if subscriptions.count() <= _SENT_AROUND else among
+            among = F.broadcast(among) if concerned.count() <= _SENT_AROUND else among
         return Rows(subscribed.join(self._left_rows(spark, left, among), "key", "left"))
 
     def _left_rows(
@@ -135,18 +153,19 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         )
 
     @staticmethod
-    def _concerned(subscriptions: DataFrame, keys: Rows, sides: Collection[str]) -> tuple[DataFrame, list[str] | None]:
+    def _concerned(
+        subscriptions: Subscriptions, keys: Rows, sides: Collection[str]
+    ) -> tuple[DataFrame, list[str] | None]:
         """The subscriptions that a batch has to do with, and all left keys to recompute where they are few.
 
         Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
         """
         if not keys.few:
-            return subscriptions, None
+            return subscriptions.all, None
         left, right = (keys.values("key", side=side, reason=None) for side in ("left", "right"))
-        concerned = Rows(subscriptions.where(one_of("key", left) | one_of("fk", right)))
         if "right" not in sides:
-            return concerned.df, left
-        concerned = Rows.of(concerned.df)
+            return subscriptions.of_keys(left), left
+        concerned = subscriptions.of_either(left, right)
         return concerned.df, list(dict.fromkeys([*left, *concerned.values("key")])) if concerned.few else None
 
     @staticmethod
@@ -177,13 +196,20 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return ForeignKeyColumns(picked, types, self.left, extractor) if picked is not None and types else None
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
-        folds: list[Fold] = [partial(self._fold_subscriptions, rows)]
+        return self._folds(rows, kinds, several=False)
+
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
+        return self.folded(batches, partial(self._folds, several=len(batches) > 1))
+
+    def _folds(self, rows: Rows, kinds: frozenset[str], *, several: bool) -> Sequence[Fold]:
+        folds: list[Fold] = [partial(self._fold_subscriptions, rows, several=several)]
         if kinds.intersection(RECORDS):
-            folds.append(partial(self.fold_result, rows))
+            folds.append(partial(self.fold_result, rows, several=several))
         return folds
 
-    def _fold_subscriptions(self, rows: Rows) -> Merged:
-        states = rows.df.where(F.col("live").isNotNull()).select("key", "fk", "left_hash", "emitted", "live")
+    def _fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
+        states = newest_by_key(rows.df.where(F.col("live").isNotNull()), several=several)
         among = rows.values("key") if rows.few else ()
         compare = ("fk", "left_hash", "emitted")
+        states = states.select("key", *compare, "live")
         return self.delta.upsert(states, self.plan.subscriptions, compare=compare, keep="live", among=among, ours=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import FEW_ROWS, Rows
+from kaspr_delta.engine.rows import Rows
 from kaspr_delta.serde.table_text import TableText
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def touched_keys(changes: DataFrame) -> Touched:
         return Touched(Rows(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at"))))
     once = found.group_by(["side", "key"]).aggregate([("changed_at", "max")])
     once = once.select(["side", "key", "changed_at_max"]).rename_columns(["side", "key", "changed_at"])
-    keys = Rows.held(changes.sparkSession, once)
     sides = frozenset(once.column("side").unique().to_pylist())
-    return Touched(keys if once.num_rows <= FEW_ROWS else Rows(keys.df), sides)
+    return Touched(Rows.known(changes.sparkSession, once), sides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,133 @@
+"""Folding: bringing what a resource keeps up to its log, batch by batch or several batches at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kaspr_delta.engine.counters import counter
+from kaspr_delta.engine.direct import appended
+from kaspr_delta.engine.log import BatchId, Memo
+from kaspr_delta.engine.planning import plan_for
+from kaspr_delta.engine.progress import BatchReport, Progress
+from kaspr_delta.engine.resource import Folded, FoldsTogether, Resource
+from kaspr_delta.engine.rows import FEW_ROWS, Rows
+from kaspr_delta.engine.steps import Steps
+from kaspr_delta.storage.delta import Delta
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# A fold waits until so many times as long as the last one took has passed since, but never longer than some seconds:
+# folds of large tables, in which every changed row has a file written anew, take at most a fifth of the time, and
+# small tables are up to date at once.
+_REST = 4
+_LONGEST_REST = 60.0
+# What is held of batches that wait.
+_MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A batch that is in the log; ``state`` is what of it has to be known until it is folded, where it may wait."""
+
+    batch: BatchId
+    rows: Rows
+    memo: Memo
+    steps: Steps = field(default_factory=Steps)
+    state: pa.Table | None = None
+
+    @property
+    def held(self) -> int:
+        """The bytes of it on the driver."""
+        return sum(table.nbytes for table in (self.rows.table, self.state) if table is not None)
+
+
+@dataclass
+class Folding:
+    """The folds of one resource, and the tail of its log: batches that wait for the next.
+
+    What waits is in the log. Whoever dies leaves it to be folded by the next who starts.
+    """
+
+    delta: Delta
+    resource: Resource
+    tail: list[Committed] = field(default_factory=list, init=False)
+    _took: float = field(default=0.0, init=False)
+    _ended: float = field(default=0.0, init=False)
+
+    @property
+    def states(self) -> list[pa.Table]:
+        """What has to be known of the batches that wait, the oldest first."""
+        return [one.state for one in self.tail if one.state is not None]
+
+    @property
+    def due(self) -> bool:
+        """Whether something waits that has waited long enough, or is too much to be held."""
+        if not self.tail:
+            return False
+        rested = time.monotonic() - self._ended >= min(self._took * _REST, _LONGEST_REST)
+        return rested or sum(one.held for one in self.tail) > _MOST_BYTES
+
+    def take(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
+        """Fold a batch, or let it wait for others."""
+        if not may_wait or not isinstance(self.resource, FoldsTogether):
+            return self.fold(spark, [committed])
+        state = self.resource.state_of(committed.rows)
+        self.tail.append(replace(committed, state=state))
+        return self.settle(spark) if state is None or self.due else []
+
+    def settle(self, spark: SparkSession) -> list[BatchReport]:
+        """Fold all that waits."""
+        batches = list(self.tail)
+        if not batches:
+            return []
+        # The rows belong to the session of their stream, which has settings of its own.
+        session = batches[-1].rows.df.sparkSession
+        few = all(one.rows.few for one in batches) and sum(one.rows.count() for one in batches) <= FEW_ROWS
+        plan_for(session, few=few)
+        began = time.monotonic()
+        reports = self.fold(session, batches)
+        self._ended = time.monotonic()
+        self._took = self._ended - began
+        self.tail.clear()
+        return reports
+
+    def fold(self, spark: SparkSession, batches: Sequence[Committed]) -> list[BatchReport]:
+        """Fold batches in the order of the log, at once, and write down that they are folded. May be repeated."""
+        last = batches[-1]
+        last.steps.begin()
+        folded = self._folded(spark, batches)
+        last.steps.done("fold")
+        conflicts = self.delta.conflicts.taken()
+        reports = []
+        for one, done in zip(batches, folded, strict=True):
+            report = BatchReport(
+                rows_in=one.memo.rows_in,
+                rows_out=done.rows_out,
+                dead_letters=done.dead_letters,
+                stale=done.stale,
+                conflicts=conflicts if one is last else 0,
+                seconds=one.steps.seconds,
+                counts=json.dumps({**one.memo.counts, **done.counts, **one.steps.milliseconds}),
+            )
+            Progress(self.delta, str(self.resource.ref)).record(spark, one.batch, report)
+            reports.append(report)
+        return reports
+
+    def _folded(self, spark: SparkSession, batches: Sequence[Committed]) -> Sequence[Folded]:
+        if len(batches) > 1 and isinstance(self.resource, FoldsTogether):
+            return self.resource.fold_together([(one.batch, one.rows) for one in batches])
+        return [self._folded_alone(spark, one) for one in batches]
+
+    def _folded_alone(self, spark: SparkSession, one: Committed) -> Folded:
+        announced = one.memo.direct
+        if announced is None:
+            return self.resource.fold(spark, one.batch, one.rows)
+        records = appended(self.delta, spark, announced, one.batch) or 0
+        return Folded(records, 0, counts={counter("topic_messages_sent", announced.topic): records})

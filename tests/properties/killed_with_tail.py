@@ -1,0 +1,36 @@
+"""``python -m tests.properties.killed_with_tail MANIFESTS WAREHOUSE SEED``: dies before a fold."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from kaspr_delta import Application
+from tests.properties.following import History, never_due
+
+STEPS = 4
+
+
+def rows_of(seed: int, app: Application) -> History:
+    """The history whose steps are the same in every process."""
+    return History(app, random.Random(seed))  # noqa: S311  no secret
+
+
+def main(manifests: str, warehouse: str, seed: str) -> None:
+    """Make the steps, each a batch of its own, and die."""
+    never_due(pytest.MonkeyPatch())
+    history = rows_of(int(seed), Application.open(manifests, warehouse=Path(warehouse)))
+    with history.following():
+        for _ in range(STEPS):
+            history.step(8)
+            history.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.engine import folding
+from kaspr_delta.engine.folding import Committed, Folding
+from kaspr_delta.engine.log import BatchId, Memo
+from kaspr_delta.engine.progress import Progress
+from kaspr_delta.engine.resource import Folded, FoldsTogether
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.namespace import LocalNamespace
+
+NO_SPARK: Any = SimpleNamespace()
+
+
+class Clock:
+    """Time passes as one says."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def unused(*_: object) -> Any:
+    raise AssertionError
+
+
+class Join:
+    """Folds take ``seconds``; ``held`` says whether what a batch changed can be known until then."""
+
+    ref = ResourceRef("join", "j")
+    decide = source = newest = processed = begin = due = sources = unused
+    log_table = turn = timed = definition = ""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.held = True
+        self.folds: list[list[int]] = []
+
+    def state_of(self, rows: Rows) -> pa.Table | None:
+        return rows.table if self.held else None
+
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
+        self.folds.append([batch.number for batch, _ in batches])
+        self.clock.now += self.seconds
+        return [Folded(rows.count(), 0) for _, rows in batches]
+
+    def fold(self, _: object, batch: BatchId, rows: Rows) -> Folded:
+        return self.fold_together([(batch, rows)])[0]
+
+
+class AlwaysAtOnce(Join):
+    """One that decides by its tables only."""
+
+    state_of = None  # type: ignore[assignment]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(folding, "time", found)
+    monkeypatch.setattr(folding, "plan_for", lambda *_, **__: None)
+    return found
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    numbers: list[int] = []
+    monkeypatch.setattr(Progress, "record", lambda _, __, batch, ___: numbers.append(batch.number))
+    return numbers
+
+
+def folding_of(join: Any, tmp_path: Path) -> Folding:
+    return Folding(Delta(LocalNamespace(tmp_path, "shop", "shop")), join)
+
+
+def batch(number: int, rows: int = 1) -> Committed:
+    df: Any = SimpleNamespace(sparkSession=NO_SPARK)
+    return Committed(BatchId("c", number), Rows(df, pa.table({"key": ["k"] * rows})), Memo(rows_in=rows))
+
+
+def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
+    return [report.rows_in for report in taken.take(NO_SPARK, batch(number, rows), may_wait=may_wait)]
+
+
+def test_the_fixture_is_a_resource_that_folds_together(clock: Clock) -> None:
+    assert isinstance(Join(clock, 1), FoldsTogether)
+
+
+def test_the_first_batch_is_folded_at_once(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 10)
+    assert take(folding_of(join, tmp_path), 0) == [1]
+    assert join.folds == [[0]]
+    assert reported == [0]
+
+
+def test_folds_take_at_most_a_fifth_of_the_time(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 10)
+    taken = folding_of(join, tmp_path)
+    begun = clock.now
+    for number in range(200):
+        clock.now += 1
+        take(taken, number)
+    elapsed = clock.now - begun
+    assert len(join.folds) * 10 <= elapsed / 5 + 10
+    assert max(map(len, join.folds)) <= 41  # so that what waits is at most as old as four folds
+    assert reported == sorted(reported)
+    assert len(reported) + len(taken.tail) == 200
+
+
+def test_where_folds_are_short_none_waits_for_long(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 0.1)
+    taken = folding_of(join, tmp_path)
+    for number in range(5):
+        clock.now += 0.5
+        take(taken, number)
+    assert join.folds == [[number] for number in range(5)]
+    assert reported == list(range(5))
+
+
+def test_however_long_a_fold_takes_none_waits_longer_than_a_minute(
+    clock: Clock, reported: list[int], tmp_path: Path
+) -> None:
+    taken = folding_of(Join(clock, 1_000), tmp_path)
+    take(taken, 0)
+    clock.now += 59
+    take(taken, 1)
+    assert (taken.due, reported) == (False, [0])
+    clock.now += 1
+    assert taken.due
+
+
+def test_nothing_that_waits_is_never_due(clock: Clock, tmp_path: Path) -> None:
+    assert not folding_of(Join(clock, 1), tmp_path).due
+
+
+def test_many_rows_do_not_wait(
+    clock: Clock, reported: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_MOST_BYTES", 2 * pa.table({"key": ["k"] * 10}).nbytes)
+    join = Join(clock, 10)
+    taken = folding_of(join, tmp_path)
+    take(taken, 0)
+    assert take(taken, 1, rows=6) == []
+    assert take(taken, 2, rows=6) == [6, 6]
+    assert join.folds == [[0], [1, 2]]
+    assert reported == [0, 1, 2]
+
+
+def test_what_cannot_be_held_is_folded_with_all_that_waits(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 10)
+    taken = folding_of(join, tmp_path)
+    take(taken, 0)
+    take(taken, 1)
+    join.held = False
+    assert take(taken, 2) == [1, 1]
+    assert join.folds == [[0], [1, 2]]
+    assert taken.states == []
+    assert reported == [0, 1, 2]
+
+
+def test_what_waits_is_known_in_its_order_until_it_is_folded(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    taken = folding_of(Join(clock, 10), tmp_path)
+    take(taken, 0)
+    take(taken, 1, rows=1)
+    take(taken, 2, rows=2)
+    assert [table.num_rows for table in taken.states] == [1, 2]
+    taken.settle(NO_SPARK)
+    assert taken.states == []
+    assert taken.settle(NO_SPARK) == []
+    assert reported == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("kind", "may_wait"), [(AlwaysAtOnce, True), (Join, False)])
+def test_some_are_folded_batch_by_batch(
+    clock: Clock, reported: list[int], tmp_path: Path, kind: type[Join], may_wait: bool
+) -> None:
+    join = kind(clock, 10)
+    taken = folding_of(join, tmp_path)
+    for number in range(3):
+        take(taken, number, may_wait=may_wait)
+    assert join.folds == [[0], [1], [2]]
+    assert reported == [0, 1, 2]
+
+
+def test_what_a_failed_fold_left_still_waits(
+    clock: Clock, reported: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = Join(clock, 10)
+    taken = folding_of(join, tmp_path)
+    take(taken, 0)
+    take(taken, 1)
+    monkeypatch.setattr(join, "fold_together", _fails)
+    with pytest.raises(OSError, match="disk is full"):
+        taken.settle(NO_SPARK)
+    monkeypatch.delattr(join, "fold_together")
+    assert [report.rows_in for report in taken.settle(NO_SPARK)] == [1]
+    assert reported == [0, 1]
+
+
+def _fails(_: object) -> Sequence[Folded]:
+    msg = "disk is full"
+    raise OSError(msg)
