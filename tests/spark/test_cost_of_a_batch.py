@@ -18,6 +18,7 @@ import pytest
 from benchmarks.data import Size
 from benchmarks.spark_work import SparkWork
 from benchmarks.warehouses import Orders, Running
+from kaspr_delta.engine.counters import work_of
 from kaspr_delta.engine.folding import Folding
 from kaspr_delta.engine.log import Log
 from kaspr_delta.engine.progress import Progress
@@ -66,22 +67,25 @@ class Steps:
         return {"decide": first, "commit": second - first, "fold": third - second, "progress": len(last) - third}
 
 
-Follow = Callable[[str, str, dict[str, Any]], SparkWork]
+Follow = Callable[[str, str, dict[str, Any]], tuple[SparkWork, dict[str, int]]]
 
 
 @contextmanager
 def following(spark: SparkSession, orders: Orders) -> Iterator[Follow]:
-    """A join that follows its tables. A row that is given is written, without a Spark job, and its batch waited for."""
+    """A join that follows its tables. A row that is given is written, without a Spark job, and its batch waited for.
+
+    Told are what Spark did, and what the batch says it cost.
+    """
     orders.load()
     with orders.running() as running, SparkWork(spark) as work:
 
-        def follow(table: str, key: str, value: dict[str, Any]) -> SparkWork:
+        def follow(table: str, key: str, value: dict[str, Any]) -> tuple[SparkWork, dict[str, int]]:
             rows = {"key": [json.dumps(key)], "value": [json.dumps(value)], "timestamp": [datetime.now(timezone.utc)]}
             running.reports.clear()
             work.restart()
             DeltaRs(orders.app.delta.namespace).append(table, pa.table(rows))
             wait(running)
-            return work
+            return work, work_of(json.loads(running.reports[0].counts))
 
         yield follow
 
@@ -103,7 +107,8 @@ def test_a_batch_of_one_row_takes_as_many_spark_jobs_as_the_document_says(
         steps = Steps(monkeypatch)
         for number in range(3):
             steps.work = SparkWork(spark).__enter__()
-            follow("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
+            _, told = follow("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
+            assert told["files_read"] > 0 <= told["files_pruned"], told
             found = steps.jobs
             assert found["decide"] + found["commit"] <= MOST_JOBS_UNTIL_READABLE, found
             assert {step: jobs for step, jobs in found.items() if jobs > most[step]} == {}, found
@@ -113,12 +118,15 @@ def test_a_batch_of_one_row_takes_as_many_spark_jobs_as_the_document_says(
 @pytest.mark.slow
 def test_a_look_up_reads_no_file_that_cannot_hold_the_key(spark: SparkSession, tmp_path: Path) -> None:
     """As files are after OPTIMIZE ... ZORDER BY (key), say: each holds a range of keys."""
-    read = {}
+    read, told = {}, {}
     for files in (4, 16):
         orders = Orders.filled(tmp_path / str(files), Size(400, 30))
         ordered = orders.app.delta.read(spark, "orders").repartitionByRange(files, "key").localCheckpoint()
         orders.app.delta.replace(ordered, "orders")
         with following(spark, orders) as follow:
-            read[files] = follow("orders", "O000000123-new", {"product_id": "P000001"}).files_read
+            work, told[files] = follow("orders", "O000000123-new", {"product_id": "P000001"})
+            read[files] = work.files_read
+    assert told[4]["files_read"] == told[16]["files_read"] <= 5, told
+    assert told[16]["files_pruned"] == told[4]["files_pruned"] + 12, told
     of_orders = {files: sum(n for place, n in of.items() if place.endswith(".orders")) for files, of in read.items()}
     assert of_orders[4] == of_orders[16] <= 3, read

@@ -98,15 +98,17 @@ def last_batches(found: Status) -> Table:
     """What the last batch of each resource cost, by what it consists of."""
     from kaspr_delta.runtime.report import STEPS
 
-    merges, steps = ("rows merged", "rows copied", "files rewritten"), tuple(f"{step} (s)" for step in STEPS)
-    table = _table(("last batch of",), ("rows in", "rows out", *merges, *steps, "all (s)"))
+    files, merges = ("files read", "files pruned"), ("rows merged", "rows copied", "files rewritten")
+    steps = tuple(f"{step} (s)" for step in STEPS)
+    table = _table(("last batch of",), ("rows in", "rows out", *files, *merges, *steps, "all (s)"))
     for one in found.resources:
         if one.last is not None:
             last = one.last
-            merged = ("" if n is None else str(n) for n in (last.merged, last.copied, last.rewritten))
+            numbers = (last.read, last.pruned, last.merged, last.copied, last.rewritten)
+            shown = ("" if n is None else str(n) for n in numbers)
             seconds = (f"{last.steps[step]:.1f}" if step in last.steps else "" for step in STEPS)
             table.add_row(
-                str(one.resource), str(last.rows_in), str(last.rows_out), *merged, *seconds, f"{last.seconds:.1f}"
+                str(one.resource), str(last.rows_in), str(last.rows_out), *shown, *seconds, f"{last.seconds:.1f}"
             )
     return table
 

@@ -1,11 +1,11 @@
-"""How Spark plans the statements of a batch: a wish, on which no answer depends."""
+"""How Spark plans the statements of a batch: a wish, and a look, on which no answer depends."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -20,10 +20,7 @@ def plan_for(spark: SparkSession, *, few: bool) -> None:
     known to be few, a statement is one job without it. Only an embedded session, of which a streaming query has a copy
     of its own, is told so: elsewhere the settings are the user's.
     """
-    from pyspark.sql import SparkSession
-
-    session: object = spark
-    if not isinstance(session, SparkSession):  # that of Spark Connect is another class, and its queries share it
+    if not _is_here(spark):  # queries of Spark Connect share their settings
         return
     partitions = str(spark.conf.get(_SHUFFLE_PARTITIONS))
     if not partitions.isdigit() or int(partitions) > _FEW_PARTITIONS:  # Databricks has "auto"
@@ -31,3 +28,18 @@ def plan_for(spark: SparkSession, *, few: bool) -> None:
     wanted = str(not few).lower()
     if spark.conf.get(_ADAPTIVE) != wanted:
         spark.conf.set(_ADAPTIVE, wanted)
+
+
+def files_read(rows: DataFrame) -> int:
+    """How many files of tables a query reads, when Delta has left out what it can; 0 where only a server knows.
+
+    It is not planned a second time when it is run.
+    """
+    return len(rows.inputFiles()) if _is_here(rows.sparkSession) else 0
+
+
+def _is_here(session: object) -> bool:
+    """Whether a session is of this process: that of Spark Connect is another class."""
+    from pyspark.sql import SparkSession
+
+    return isinstance(session, SparkSession)

@@ -8,12 +8,13 @@ a plan, which Spark runs once, in the commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
 from kaspr_delta.storage.delta import literal
 
@@ -32,6 +33,8 @@ class Rows:
 
     df: DataFrame
     table: pa.Table | None = None
+    # How many files of tables were read to bring them to the driver, where that was counted.
+    files: int = 0
 
     @classmethod
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
@@ -54,12 +57,14 @@ class Rows:
         return cls(spark.createDataFrame([], columns), pa.table({}))
 
     @classmethod
-    def of(cls, df: DataFrame, limit: int = FEW_ROWS, limit_bytes: int = FEW_BYTES) -> Rows:
-        """Bring the rows to the driver if they are few; one Spark action."""
-        table = df.limit(limit + 1).toArrow()
+    def of(cls, df: DataFrame, limit: int = FEW_ROWS, limit_bytes: int = FEW_BYTES, *, counted: bool = False) -> Rows:
+        """Bring the rows to the driver if they are few; one Spark action. The files it reads may be ``counted``."""
+        wanted = df.limit(limit + 1)
+        files = files_read(wanted) if counted else 0
+        table = wanted.toArrow()
         if table.num_rows > limit or table.nbytes > limit_bytes:
             return cls(df)
-        return cls.held(df.sparkSession, table)
+        return replace(cls.held(df.sparkSession, table), files=files)
 
     @classmethod
     def of_all(cls, some: Sequence[Rows]) -> Rows:

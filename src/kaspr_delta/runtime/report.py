@@ -42,14 +42,17 @@ class LastBatch:
     """What the last batch of a resource did, and what it cost.
 
     ``steps`` are seconds: ``decide`` (which rows, and what they give; of many rows only the plan), ``commit`` (the
-    append to the log; of many rows also the computation) and ``fold``. The other numbers are those of its MERGEs, where
-    it has such: see ``storage.delta.Merged``.
+    append to the log; of many rows also the computation) and ``fold``. ``read`` and ``pruned`` are files of the tables
+    that look-ups read and left out. The other numbers are those of its MERGEs: see ``storage.delta.Merged``. What a
+    batch does not have, or nobody knows, is None.
     """
 
     rows_in: int
     rows_out: int
     seconds: float
     steps: Mapping[str, float] = field(default_factory=dict)
+    read: int | None = None
+    pruned: int | None = None
     merged: int | None = None
     copied: int | None = None
     rewritten: int | None = None
@@ -59,8 +62,8 @@ class LastBatch:
         """From what stands in a progress row."""
         work = work_of(json.loads(counts or "{}"))
         steps = {step: work[step] / 1_000 for step in STEPS if step in work}
-        merged = [work.get(name) for name in ("rows", "copied", "rewritten")]
-        return cls(rows_in, rows_out, seconds, steps, *merged)
+        numbers = [work.get(name) for name in ("files_read", "files_pruned", "rows", "copied", "rewritten")]
+        return cls(rows_in, rows_out, seconds, steps, *numbers)
 
 
 @dataclass(frozen=True, slots=True)

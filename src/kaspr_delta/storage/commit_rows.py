@@ -10,6 +10,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+# So many commits without a sum are looked through.
+_FAR_BACK = 100
 # What Spark and delta-rs count, by operation. A MERGE also tells its output, rows included that it only copied.
 _METRICS = {
     "WRITE": ("numOutputRows", "num_added_rows"),
@@ -55,6 +57,26 @@ def metrics_of(location: Path, version: int) -> dict[str, int]:
         return {}
     counted = about.get("operationMetrics") or {}
     return {name: int(value) for name, value in counted.items() if str(value).isdigit()}
+
+
+def files_of(location: Path, version: int) -> int | None:
+    """How many files a table consists of at a version; None where its log does not tell.
+
+    Spark's commits leave it beside the log, others do not: what those added and removed is counted.
+    """
+    log, since = location / "_delta_log", 0
+    for number in range(version, max(version - _FAR_BACK, -1), -1):
+        try:
+            summed: dict[str, Any] = json.loads((log / f"{number:020}.crc").read_text())
+            return int(summed["numFiles"]) + since
+        except FileNotFoundError:
+            pass
+        try:
+            actions = list(map(json.loads, (log / f"{number:020}.json").read_text().splitlines()))
+        except FileNotFoundError:
+            return None
+        since += sum(("add" in action) - ("remove" in action) for action in actions)
+    return None
 
 
 def oldest_version(location: Path) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.commit_rows import metrics_of
+from kaspr_delta.storage.commit_rows import files_of, metrics_of
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -173,6 +173,13 @@ class Delta:
             msg = f"{table} has no history"
             raise LookupError(msg)
         return Commit(int(row["version"]), row["timestamp"])
+
+    def files_of(self, table: str, version: int | None = None) -> int | None:
+        """How many files a table consists of at a version (the newest); None where only a query would tell."""
+        location = self.namespace.location(table)
+        if location is None:
+            return None
+        return files_of(location, _newest_in(location).version if version is None else version)
 
     def noted(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
         """The notes of the commits after a version that carry one (see ``append``), and how many rows each added."""

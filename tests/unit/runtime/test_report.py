@@ -13,6 +13,8 @@ COUNTS = {
     work("decide"): 1_240,
     work("commit"): 300,
     work("fold"): 2_900,
+    work("files_read"): 3,
+    work("files_pruned"): 40,
     work("rows"): 2,
     work("copied"): 125_000,
     work("rewritten"): 1,
@@ -23,6 +25,7 @@ COUNTS = {
 def test_the_last_batch_says_what_its_steps_took_and_what_its_merges_did() -> None:
     batch = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
     assert batch.steps == {"decide": 1.24, "commit": 0.3, "fold": 2.9}
+    assert (batch.read, batch.pruned) == (3, 40)
     assert (batch.merged, batch.copied, batch.rewritten) == (2, 125_000, 1)
 
 
@@ -39,6 +42,6 @@ def test_a_wide_status_shows_why_a_batch_was_slow() -> None:
     with console.capture() as shown:
         console.print(last_batches(Status((ran, new), ())))
     heading, row = shown.get().splitlines()
-    names = ("rows merged", "rows copied", "files rewritten", "decide (s)", "fold (s)")
+    names = ("files read", "files pruned", "rows merged", "rows copied", "files rewritten", "decide (s)", "fold (s)")
     assert [name for name in names if name not in heading] == []
-    assert row.split() == ["join/orders-products", "1", "1", "2", "125000", "1", "1.2", "0.3", "2.9", "4.5"]
+    assert row.split() == ["join/orders-products", "1", "1", "3", "40", "2", "125000", "1", "1.2", "0.3", "2.9", "4.5"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.storage.commit_rows import metrics_of, rows_changed_after, rows_of_commit
+from kaspr_delta.storage.commit_rows import files_of, metrics_of, rows_changed_after, rows_of_commit
 
 
 def commit(operation: str, *added: int, data_change: bool = True, **metrics: int) -> list[str]:
@@ -52,3 +52,15 @@ def test_what_a_commit_counted_is_told_by_deltas_names(tmp_path: Path) -> None:
     (log / f"{4:020}.json").write_text("\n".join(lines))
     assert metrics_of(tmp_path, 4) == {"numTargetRowsCopied": 87, "numTargetFilesRemoved": 1}
     assert metrics_of(tmp_path, 5) == {}
+
+
+def test_how_many_files_a_table_has_is_what_spark_summed_up_and_others_changed_since(tmp_path: Path) -> None:
+    assert files_of(tmp_path, 0) is None
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    for version, (added, removed) in enumerate(((9, 0), (5, 0), (2, 1), (0, 3))):
+        actions = [*commit("WRITE", *([1] * added)), *(['{"remove": {}}'] * removed)]
+        (log / f"{version:020}.json").write_text("\n".join(actions))
+    assert files_of(tmp_path, 3) is None
+    (log / f"{1:020}.crc").write_text('{"numFiles": 14}')
+    assert [files_of(tmp_path, version) for version in range(4)] == [None, 14, 15, 12]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.counters import work
 from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
 from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_subscribed, usual_keys
 from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
@@ -106,8 +108,18 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = self._known(subscriptions, keys, touched.sides, pinned.left)
         rows = self._emitted(known, pinned.right).unionByName(refused(keys.df), allowMissingColumns=True)
-        effects = Rows.of(in_order(rows.coalesce(1))) if known.few else Rows(in_order(rows))
-        return Decision(self.with_selected(effects), touched.keys.count())
+        effects = Rows.of(in_order(rows.coalesce(1)), counted=True) if known.few else Rows(in_order(rows))
+        counts = self._files(known.files + effects.files, pinned) if effects.few else {}
+        return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
+
+    def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
+        """How many files the look-ups of a batch read, and how many more the tables have; each is looked up once."""
+        tables = (self.left.plan.delta_name, self.right.plan.delta_name, self.plan.subscriptions)
+        there = list(map(self.delta.files_of, tables, (pinned.left.version, pinned.right.version, None)))
+        known = [files for files in there if files is not None]
+        if not read or len(known) < len(there):
+            return {}
+        return {work("files_read"): read, work("files_pruned"): sum(known) - read}
 
     def _first_load(self, spark: SparkSession, pinned: Pinned) -> Decision | None:
         """All rows of both tables; None where they are few or a key is unusual: then the common way is taken."""
@@ -132,9 +144,11 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
         spark = keys.df.sparkSession
         concerned, wanted = self._concerned(subscriptions, keys, sides)
-        subscribed = self._subscribed(concerned, keys, sides, few=wanted is not None)
+        subscribed = self._subscribed(concerned.df, keys, sides, few=wanted is not None)
         if wanted is not None:
-            return Rows.of(subscribed.join(merged(self._left_rows(spark, left, wanted)), "key", "left"))
+            rows = subscribed.join(merged(self._left_rows(spark, left, wanted)), "key", "left")
+            known = Rows.of(rows, counted=True)
+            return replace(known, files=known.files + concerned.files)
         among = subscribed.select("key")
         if keys.few:  # of few keys many subscribers: those are sent around, the left table is not shuffled for them
             plan_for(spark, few=False)
@@ -153,20 +167,18 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         )
 
     @staticmethod
-    def _concerned(
-        subscriptions: Subscriptions, keys: Rows, sides: Collection[str]
-    ) -> tuple[DataFrame, list[str] | None]:
+    def _concerned(subscriptions: Subscriptions, keys: Rows, sides: Collection[str]) -> tuple[Rows, list[str] | None]:
         """The subscriptions that a batch has to do with, and all left keys to recompute where they are few.
 
         Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
         """
         if not keys.few:
-            return subscriptions.all, None
+            return Rows(subscriptions.all), None
         left, right = (keys.values("key", side=side, reason=None) for side in ("left", "right"))
         if "right" not in sides:
-            return subscriptions.of_keys(left), left
+            return Rows(subscriptions.of_keys(left)), left
         concerned = subscriptions.of_either(left, right)
-        return concerned.df, list(dict.fromkeys([*left, *concerned.values("key")])) if concerned.few else None
+        return concerned, list(dict.fromkeys([*left, *concerned.values("key")])) if concerned.few else None
 
     @staticmethod
     def _subscribed(subscriptions: DataFrame, keys: Rows, sides: Collection[str], *, few: bool) -> DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -49,7 +49,7 @@ class Subscriptions:
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
         """Those of a few left keys, and all that point at a few right keys; one Spark action."""
         either = one_of("key", keys) | one_of("fk", foreign_keys)
-        stored = Rows.of(self.table.where(either))
+        stored = Rows.of(self.table.where(either), counted=True)
         if self.tail is None:
             return stored
         if stored.table is None:
@@ -57,7 +57,8 @@ class Subscriptions:
         old = stored.table.filter(pc.invert(pc.is_in(stored.table["key"], self.tail["key"])))
         mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
         new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-        return Rows.known(self.table.sparkSession, pa.concat_tables([old, new.cast(old.schema)]))
+        found = Rows.known(self.table.sparkSession, pa.concat_tables([old, new.cast(old.schema)]))
+        return replace(found, files=stored.files)
 
     def _held(self, rows: pa.Table) -> DataFrame:
         return Rows.held(self.table.sparkSession, rows).df
