@@ -154,7 +154,7 @@ def pass_on(broker: Broker, folder: Path, prefix: str) -> Path:
 def rows(app: Application, topic: str) -> list[tuple[Any, ...]]:
     """The records of a topic in order, as a client of Kafka shows them."""
     columns = ("partition", "key", "value", "headers", "timestamp")
-    found = app.topic(topic).df.orderBy("offset").selectExpr(*columns[:4], "unix_millis(timestamp) AS timestamp")
+    found = app.topic(topic).stored.orderBy("offset").selectExpr(*columns[:4], "unix_millis(timestamp) AS timestamp")
     return [
         (
             row["partition"],

@@ -89,8 +89,8 @@ class Folding:
             return []
         # The rows belong to the session of their stream, which has settings of its own.
         session = batches[-1].rows.df.sparkSession
-        few = all(one.rows.few for one in batches) and sum(one.rows.count() for one in batches) <= FEW_ROWS
-        plan_for(session, few=few)
+        here = all(one.rows.here for one in batches)
+        plan_for(session, few=here and sum(one.rows.count() for one in batches) <= FEW_ROWS)
         began = time.monotonic()
         reports = self.fold(session, batches)
         self._ended = time.monotonic()

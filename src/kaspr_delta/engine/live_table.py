@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import one_of
+from kaspr_delta.engine.rows import Keys, among
 from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
@@ -111,7 +111,7 @@ class LiveTable:
         self,
         spark: SparkSession,
         version: int | None = None,
-        keys: DataFrame | Collection[str] | None = None,
+        keys: Keys = None,
         *,
         typed: bool = False,
         each_once: bool = False,
@@ -131,10 +131,7 @@ class LiveTable:
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if row_type is None and self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")
-        if isinstance(keys, Collection):
-            rows = rows.where(one_of("key", keys))
-        elif keys is not None:
-            rows = rows.join(keys.select(*self.place), list(self.place), "left_semi")
+        rows = among(rows, keys, self.place)
         if each_once:
             return rows.select(*self.place, "value", "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies"))
         newest = F.max(F.struct("timestamp", "value", *windows[1:]))

@@ -125,7 +125,7 @@ class Log:
         spark = effects.df.sparkSession
         row = spark.createDataFrame([tuple(about.values())], ", ".join(f"{name} STRING" for name in about)).coalesce(1)
         rows = row if effects.empty else effects.df.unionByName(row, allowMissingColumns=True)
-        rows = rows.coalesce(1) if effects.few else rows
+        rows = rows.coalesce(1) if effects.here else rows
         self.delta.append(_marked(rows, batch), self.table, batch.transaction("log"))
         if effects.table is None:  # many rows: not computed a second time, but read back
             return self.batch(spark, batch)

@@ -20,7 +20,7 @@ from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Memo, St
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, folded_batches
 from kaspr_delta.engine.resource import Decision, FoldsTogether, Resource, StreamedResource
-from kaspr_delta.engine.rows import FEW_ROWS, Rows
+from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.source_errors import why_the_feed_ends
 from kaspr_delta.engine.steps import Steps
 from kaspr_delta.errors import RebuildNeededError, SetupError
@@ -147,7 +147,7 @@ class Query:
                 return
             # Steps 1-4: touched, pinned, recompute, difference.
             decision = self._decide(batch)
-            plan_for(spark, few=decision.effects.few and decision.effects.count() <= FEW_ROWS)
+            plan_for(spark, few=decision.effects.few)
             self._commit(spark, decision, batch_id, steps)
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:

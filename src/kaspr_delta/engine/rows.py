@@ -1,8 +1,8 @@
-"""Rows on their way through a batch: held on the driver while they are few, left to Spark when they are many.
+"""Rows on their way through a batch: held on the driver while they are not many, else left to Spark.
 
-Most batches touch little. Their rows are brought to the driver once and sent back as literals, so that every later step
-sees the same rows without computing them again, and Python functions run without starting workers. A large batch stays
-a plan, which Spark runs once, in the commit.
+Most batches touch little. Their rows are brought to the driver once and sent back with statements, a few as literals,
+more as rows that are sent around, so that every later step sees the same rows without computing them again, and Python
+functions run without starting workers. A large batch stays a plan, which Spark runs once, in the commit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -21,10 +21,17 @@ from kaspr_delta.storage.delta import literal
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+Keys: TypeAlias = "DataFrame | Collection[str] | None"
+"""Of which keys rows are looked up: those in a column ``key``, a few texts, or all."""
+
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 FEW_ROWS = 2_000
 FEW_BYTES = 4 << 20
+# What a step may hold on the driver that goes on there with more than a few: to start workers, or to read back what was
+# written, takes longer than their rows do.
+SOME_ROWS = 20_000
+SOME_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +53,6 @@ class Rows:
         return cls(spark.createDataFrame(table, columns).coalesce(1), table)
 
     @classmethod
-    def known(cls, spark: SparkSession, table: pa.Table) -> Rows:
-        """Rows that are on the driver already, and stay there if they are few: later steps go by that."""
-        rows = cls.held(spark, table)
-        return rows if table.num_rows <= FEW_ROWS else cls(rows.df)
-
-    @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> Rows:
         """No rows, with these columns; no Spark action."""
         return cls(spark.createDataFrame([], columns), pa.table({}))
@@ -68,19 +69,24 @@ class Rows:
 
     @classmethod
     def of_all(cls, some: Sequence[Rows]) -> Rows:
-        """The rows of all; on the driver where each of them is, and they are few together. No Spark action."""
+        """The rows of all; on the driver where each of them is. No Spark action."""
         if len(some) == 1:
             return some[0]
         tables = [rows.table for rows in some if rows.table is not None and not rows.empty]
-        if all(rows.few for rows in some) and tables:
-            return cls.known(some[0].df.sparkSession, pa.concat_tables(tables))
+        if all(rows.here for rows in some) and tables:
+            return cls.held(some[0].df.sparkSession, pa.concat_tables(tables))
         frames = [rows.df for rows in some if not rows.empty]
         return cls(reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames))
 
     @property
-    def few(self) -> bool:
+    def here(self) -> bool:
         """Whether the rows are on the driver."""
         return self.table is not None
+
+    @property
+    def few(self) -> bool:
+        """Whether the rows are on the driver, and so few that statements may name them one by one."""
+        return self.table is not None and self.table.num_rows <= FEW_ROWS
 
     @property
     def empty(self) -> bool:
@@ -148,6 +154,24 @@ def one_of(column: str, values: Collection[str]) -> Column:
 
     # As SQL text, for Spark makes a literal that it is given with a call to the JVM.
     return F.expr(f"`{column}` IN ({', '.join(map(literal, values))})") if values else F.lit(False)
+
+
+def keys_of(spark: SparkSession, keys: Collection[str]) -> Keys:
+    """Known keys, to look rows up by: a few stand in the statement, more are sent to where the table is read."""
+    if len(keys) <= FEW_ROWS:
+        return keys
+    from pyspark.sql import functions as F
+
+    return F.broadcast(Rows.held(spark, pa.table({"key": pa.array(keys, pa.string())})).df)
+
+
+def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataFrame:
+    """The rows of these keys; of a DataFrame those at one of its places."""
+    if keys is None:
+        return rows
+    if isinstance(keys, Collection):
+        return rows.where(one_of("key", keys))
+    return rows.join(keys.select(*place), list(place), "left_semi")
 
 
 def merged(few: DataFrame) -> DataFrame:

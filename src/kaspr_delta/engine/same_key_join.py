@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import problem
-from kaspr_delta.engine.foreign_key_join.emit import in_order
+from kaspr_delta.engine.foreign_key_join.emit import as_effects
 from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
 from kaspr_delta.engine.join import RECORDS, Fold
 from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows, merged, one_of
+from kaspr_delta.engine.rows import Keys, Rows, among, keys_of, merged
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
 from kaspr_delta.plan.join_plans import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR
@@ -67,18 +67,18 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         fit = touched.df.where(F.col("reason").isNull()).groupBy("key").agg(F.max("changed_at").alias("changed_at"))
         # Step 2: pinned. Step 3: recompute.
         spark = touched.df.sparkSession
-        wanted = touched.values("key", reason=None) if touched.few else None
+        wanted = keys_of(spark, touched.values("key", reason=None)) if touched.here else None
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")
         emitted = self.delta.read(spark, self.plan.result)
         emitted = emitted.select("key", self._emitted().alias("emitted"))
-        if wanted is not None:
-            left, right, emitted = merged(left), merged(right), merged(emitted.where(one_of("key", wanted)))
+        emitted = among(emitted, wanted)
+        if touched.few:
+            left, right, emitted = merged(left), merged(right), merged(emitted)
         held = fit.join(left, "key", "left").join(right, "key", "left").join(emitted, "key", "left")
         # Step 4: difference.
         rows = _emit(held, _shown(self.plan.type), self.selection.get("select", ""), emit_all=emit_all)
-        rows = rows.unionByName(refused(touched.df), allowMissingColumns=True)
-        effects = Rows.of(in_order(rows.coalesce(1))) if touched.few else Rows(in_order(rows))
+        effects = as_effects(rows, refused(touched), touched)
         return Decision(self.with_selected(effects), keys.count())
 
     def _emitted(self) -> Column:
@@ -91,7 +91,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         return [partial(self.fold_result, rows)] if kinds.intersection(RECORDS) else []
 
 
-def _side(table: LiveTable, spark: SparkSession, version: int, keys: list[str] | None, side: str) -> DataFrame:
+def _side(table: LiveTable, spark: SparkSession, version: int, keys: Keys, side: str) -> DataFrame:
     """Live rows of one side: columns key, {side}, and {side}_ with hash, timestamp and problem.
 
     One that is not JSON is no row.

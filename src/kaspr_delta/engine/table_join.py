@@ -142,14 +142,19 @@ def identity(table: TablePlan) -> str:
     return f"{table.delta_name} ({spelled})"
 
 
-def refused(touched: DataFrame) -> DataFrame:
-    """Touched keys that cannot be joined, as rows of the log that change nothing and carry the problem."""
+def refused(touched: Rows) -> DataFrame | None:
+    """Touched keys that cannot be joined, as rows of the log that change nothing and carry the problem.
+
+    None where it is known that there are none.
+    """
+    if touched.table is not None and touched.table["reason"].null_count == touched.table.num_rows:
+        return None
     hint = F.when(
         F.col("reason") == "null key", F.lit("a row without a key belongs to nothing: give it a key or delete it")
     ).otherwise(
         F.concat(F.lit('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), "side")
     )
-    return touched.where(F.col("reason").isNotNull()).select(
+    return touched.df.where(F.col("reason").isNotNull()).select(
         "key",
         F.lit("state").alias("kind"),
         F.col("changed_at").alias("timestamp"),

@@ -123,7 +123,7 @@ class TableAggregation(Aggregation):
         source = self.plan.source
         folded = self.folded(_changes(grouped.df, source), self.origin.text, few=grouped.few, anew=anew)
         # Step 4: difference. A group that holds what it held is left alone by the fold.
-        parts = [folded.df, _failed(grouped.df, source), _refused(touched.df, source)]
+        parts = [folded.df, _failed(grouped.df, source), *_refused(touched, source)]
         if again:
             parts += [self._emptied(folded.df), _gone(grouped.df)]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
@@ -195,11 +195,11 @@ def _failed(grouped: DataFrame, source: str) -> DataFrame:
     return failed.select(F.lit("failed").alias("kind"), "key", timestamp, F.lit(source).alias("source"), "problem")
 
 
-def _refused(touched: DataFrame, source: str) -> DataFrame:
-    """Touched keys that belong to nothing, as rows of the log."""
-    return refused(touched).select(
-        F.lit("failed").alias("kind"), "key", "timestamp", F.lit(source).alias("source"), "problem"
-    )
+def _refused(touched: Rows, source: str) -> list[DataFrame]:
+    """Touched keys that belong to nothing, as rows of the log, unless it is known that there are none."""
+    columns = (F.lit("failed").alias("kind"), "key", "timestamp", F.lit(source).alias("source"), "problem")
+    found = refused(touched)
+    return [] if found is None else [found.select(*columns)]
 
 
 def _gone(grouped: DataFrame) -> DataFrame:

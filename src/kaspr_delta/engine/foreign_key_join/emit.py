@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.rows import SOME_BYTES, SOME_ROWS, Rows
 from kaspr_delta.engine.sequence import seq_of_rows
 
 if TYPE_CHECKING:
@@ -43,3 +44,13 @@ def emit(responses: DataFrame) -> DataFrame:
 def in_order(rows: DataFrame) -> DataFrame:
     """Rows of the log with ``seq``: by key, as Kafka Streams answers the subscribers of a row."""
     return rows.sortWithinPartitions("key").withColumn("seq", seq_of_rows())
+
+
+def as_effects(rows: DataFrame, refused: DataFrame | None, known: Rows) -> Rows:
+    """Rows of the log, those refused among them, in their order; on the driver where what they are made of is."""
+    rows = rows if refused is None else rows.unionByName(refused, allowMissingColumns=True)
+    if known.few:
+        return Rows.of(in_order(rows.coalesce(1)), counted=True)
+    if known.here and known.count() <= SOME_ROWS:
+        return Rows.of(in_order(rows), SOME_ROWS, SOME_BYTES)
+    return Rows(in_order(rows))

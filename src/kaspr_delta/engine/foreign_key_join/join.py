@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.counters import work
-from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
+from kaspr_delta.engine.foreign_key_join.emit import as_effects, emit, in_order
 from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_subscribed, usual_keys
 from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.foreign_key_join.receive import receive
@@ -25,7 +25,7 @@ from kaspr_delta.engine.join import RECORDS, Fold
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.resource import Decision, Folded
-from kaspr_delta.engine.rows import Rows, merged
+from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, keys_of, merged
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
@@ -107,8 +107,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         keys = checked(touched.keys, self.left.text, self.right.text)
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = self._known(subscriptions, keys, touched.sides, pinned.left)
-        rows = self._emitted(known, pinned.right).unionByName(refused(keys.df), allowMissingColumns=True)
-        effects = Rows.of(in_order(rows.coalesce(1)), counted=True) if known.few else Rows(in_order(rows))
+        effects = as_effects(self._emitted(known, pinned.right), refused(keys), known)
         counts = self._files(known.files + effects.files, pinned) if effects.few else {}
         return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
 
@@ -144,20 +143,23 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
         spark = keys.df.sparkSession
         concerned, wanted = self._concerned(subscriptions, keys, sides)
-        subscribed = self._subscribed(concerned.df, keys, sides, few=wanted is not None)
-        if wanted is not None:
-            rows = subscribed.join(merged(self._left_rows(spark, left, wanted)), "key", "left")
-            known = Rows.of(rows, counted=True)
-            return replace(known, files=known.files + concerned.files)
-        among = subscribed.select("key")
-        if keys.few:  # of few keys many subscribers: those are sent around, the left table is not shuffled for them
+        few = wanted is not None and len(wanted) <= FEW_ROWS
+        if not few:
             plan_for(spark, few=False)
-            among = F.broadcast(among) if concerned.count() <= _SENT_AROUND else among
-        return Rows(subscribed.join(self._left_rows(spark, left, among), "key", "left"))
+        subscribed = self._subscribed(concerned.df, keys, sides, few=few)
+        if wanted is None:
+            among = subscribed.select("key")
+            if keys.here:  # their many subscribers are sent around, and the left table is not shuffled for them
+                among = F.broadcast(among) if concerned.count() <= _SENT_AROUND else among
+            return Rows(subscribed.join(self._left_rows(spark, left, among), "key", "left"))
+        rows = self._left_rows(spark, left, keys_of(spark, wanted))
+        known = subscribed.join(merged(rows) if few else rows, "key", "left")
+        if len(wanted) > SOME_ROWS:
+            return Rows(known)
+        held = Rows.of(known, SOME_ROWS, SOME_BYTES, counted=few)
+        return replace(held, files=held.files + concerned.files)
 
-    def _left_rows(
-        self, spark: SparkSession, left: Commit, among: DataFrame | Collection[str] | None, *, each_once: bool = False
-    ) -> DataFrame:
+    def _left_rows(self, spark: SparkSession, left: Commit, among: Keys, *, each_once: bool = False) -> DataFrame:
         return self.left.live_rows(spark, left.version, among, typed=True, each_once=each_once).select(
             "key",
             F.col("value").alias("left"),
@@ -168,17 +170,17 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     @staticmethod
     def _concerned(subscriptions: Subscriptions, keys: Rows, sides: Collection[str]) -> tuple[Rows, list[str] | None]:
-        """The subscriptions that a batch has to do with, and all left keys to recompute where they are few.
+        """The subscriptions that a batch has to do with, and all left keys to recompute where these are known.
 
         Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
         """
-        if not keys.few:
+        if not keys.here:
             return Rows(subscriptions.all), None
         left, right = (keys.values("key", side=side, reason=None) for side in ("left", "right"))
         if "right" not in sides:
             return Rows(subscriptions.of_keys(left)), left
         concerned = subscriptions.of_either(left, right)
-        return concerned, list(dict.fromkeys([*left, *concerned.values("key")])) if concerned.few else None
+        return concerned, list(dict.fromkeys([*left, *concerned.values("key")])) if concerned.here else None
 
     @staticmethod
     def _subscribed(subscriptions: DataFrame, keys: Rows, sides: Collection[str], *, few: bool) -> DataFrame:
@@ -193,7 +195,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             "key", "fk", F.col("fk").alias("old_fk"), F.col("left_hash").alias("old_hash"), "emitted"
         )
         # Those of touched keys first: Spark joins few rows with a part of the table, not with all of it.
-        theirs = were if keys.few else were.join(left_keys.select("key"), "key", "left_semi")
+        theirs = were if keys.here else were.join(left_keys.select("key"), "key", "left_semi")
         if few:
             theirs, left_keys, right_keys = merged(theirs), merged(left_keys), merged(right_keys)
         subscribed = left_keys.join(theirs.drop("fk"), "key", "left").withColumn("woken", F.lit(False))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import problem
-from kaspr_delta.engine.rows import Rows, merged
+from kaspr_delta.engine.rows import Rows, keys_of, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 def receive(subscriptions: Rows, right: LiveTable, version: int, *, each_once: bool = False) -> DataFrame:
     """Subscriptions with what they point at: columns right, right_hash and right_timestamp are added.
 
-    Few subscriptions look up their keys; many are joined with the whole table. A right row that SQL wrote and nobody
-    can read is no row, and a problem of those who subscribe to it. ``each_once``: no right key has several rows.
+    Subscriptions that are on the driver look up their keys; many are joined with the whole table. A right row that SQL
+    wrote and nobody can read is no row, and a problem of those who subscribe to it. ``each_once``: no right key has
+    several rows.
     """
-    keys = subscriptions.values("fk") if subscriptions.few else None
-    found = right.live_rows(subscriptions.df.sparkSession, version, keys, typed=True, each_once=each_once).select(
+    spark = subscriptions.df.sparkSession
+    keys = keys_of(spark, subscriptions.values("fk")) if subscriptions.here else None
+    found = right.live_rows(spark, version, keys, typed=True, each_once=each_once).select(
         F.col("key").alias("fk"),
         F.col("value").alias("stored"),
         F.col("timestamp").alias("right_timestamp"),

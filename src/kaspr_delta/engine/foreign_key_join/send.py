@@ -115,7 +115,7 @@ def send(known: Rows, join_type: JoinType, extract: Extract, columns: ForeignKey
 
     Of many rows Spark computes a foreign key that consists of ``columns``; few are on the driver, in Python.
     """
-    if columns is not None and not known.few:
+    if columns is not None and not known.here:
         extracted = Rows(columns.added_to(known.df))
     else:
         extracted = known.with_columns(extract, _ADDED)

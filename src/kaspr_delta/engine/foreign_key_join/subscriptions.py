@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import Rows, one_of
+from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows, among, keys_of, one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,27 +39,39 @@ class Subscriptions:
         return rest.unionByName(self._live(self.tail))
 
     def of_keys(self, keys: Collection[str]) -> DataFrame:
-        """Those of a few left keys."""
+        """Those of known left keys."""
         if self.tail is None:
-            return self.table.where(one_of("key", keys))
+            return self._stored(keys)
         here = self.tail.filter(_is_one_of(self.tail["key"], keys))
         changed = set(here["key"].to_pylist())
-        stored = self.table.where(one_of("key", [key for key in keys if key not in changed]))
+        stored = self._stored([key for key in keys if key not in changed])
         return stored.unionByName(self._live(here)) if changed else stored
 
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
-        """Those of a few left keys, and all that point at a few right keys; one Spark action."""
-        either = one_of("key", keys) | one_of("fk", foreign_keys)
-        stored = Rows.of(self.table.where(either), counted=True)
+        """Those of known left keys, and all that point at known right keys; one Spark action."""
+        few = len(keys) + len(foreign_keys) <= FEW_ROWS
+        stored = Rows.of(self._either(self.table, keys, foreign_keys), SOME_ROWS, SOME_BYTES, counted=few)
         if self.tail is None:
             return stored
         if stored.table is None:
-            return Rows(self.all.where(either))
+            return Rows(self._either(self.all, keys, foreign_keys))
         old = stored.table.filter(pc.invert(pc.is_in(stored.table["key"], self.tail["key"])))
         mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
         new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-        found = Rows.known(self.table.sparkSession, pa.concat_tables([old, new.cast(old.schema)]))
+        found = Rows.held(self.table.sparkSession, pa.concat_tables([old, new.cast(old.schema)]))
         return replace(found, files=stored.files)
+
+    def _stored(self, keys: Collection[str]) -> DataFrame:
+        return among(self.table, keys_of(self.table.sparkSession, keys))
+
+    @staticmethod
+    def _either(rows: DataFrame, keys: Collection[str], foreign_keys: Collection[str]) -> DataFrame:
+        if len(keys) + len(foreign_keys) <= FEW_ROWS:
+            return rows.where(one_of("key", keys) | one_of("fk", foreign_keys))
+        for column, values in (("key", keys), ("fk", foreign_keys)):
+            wanted = Rows.held(rows.sparkSession, pa.table({column: pa.array(values, pa.string())})).df
+            rows = rows.join(F.broadcast(wanted.withColumn(f"by_{column}", F.lit(True))), column, "left")
+        return rows.where("by_key OR by_fk").select(*COLUMNS)
 
     def _held(self, rows: pa.Table) -> DataFrame:
         return Rows.held(self.table.sparkSession, rows).df

@@ -45,7 +45,7 @@ def touched_keys(changes: DataFrame) -> Touched:
     once = found.group_by(["side", "key"]).aggregate([("changed_at", "max")])
     once = once.select(["side", "key", "changed_at_max"]).rename_columns(["side", "key", "changed_at"])
     sides = frozenset(once.column("side").unique().to_pylist())
-    return Touched(Rows.known(changes.sparkSession, once), sides)
+    return Touched(Rows.held(changes.sparkSession, once), sides)
 
 
 @dataclass(frozen=True, slots=True)
