@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TABLES = {"left": "orders", "right": "products"}
 JOINS = ("inner", "left")
+_KEYS = 20
 _PATIENCE = 120
 
 
@@ -43,27 +44,26 @@ class History:
         assert isinstance(plan, ForeignKeyJoinPlan)
         return plan
 
-    def step(self, keys: int) -> None:
-        """Change, make and delete some rows of one side."""
-        side, values = self.draw(keys)
+    def step(self, side: str, changes: int) -> None:
+        """Change, make and delete some rows of a side."""
+        values = self.draw(side, changes)
         rows = [(json.loads(key), value if value is None else json.loads(value)) for key, value in values.items()]
         self.app.table(TABLES[side]).put(rows)
 
-    def draw(self, keys: int) -> tuple[str, dict[str, str | None]]:
-        """The changes of a step: a side, and its rows; None deletes."""
-        side = self.drawn.choice(list(TABLES))
-        values = {text(f"{side[0]}{self.drawn.randrange(2 * keys)}"): self._value(side, keys) for _ in range(keys)}
+    def draw(self, side: str, changes: int) -> dict[str, str | None]:
+        """The rows of a step; None deletes."""
+        values = {text(f"{side[0]}{self.drawn.randrange(_KEYS)}"): self._value(side) for _ in range(changes)}
         for key, value in values.items():
             self.sides[side].pop(key, None)
             if value is not None:
                 self.sides[side][key] = value
-        return side, values
+        return values
 
-    def _value(self, side: str, keys: int) -> str | None:
+    def _value(self, side: str) -> str | None:
         if self.drawn.random() < 0.2:
             return None
         n = self.drawn.randrange(3)
-        return text({"fk": f"r{self.drawn.randrange(keys)}", "n": n} if side == "left" else {"n": n})
+        return text({"fk": f"r{self.drawn.randrange(_KEYS)}", "n": n} if side == "left" else {"n": n})
 
     @contextmanager
     def following(self) -> Iterator[None]:

@@ -13,7 +13,7 @@ import pytest
 from kaspr_delta import Application
 from tests.properties.following import History, never_due
 
-STEPS = 4
+STEPS = ("left", "right", "left", "right")
 
 
 def rows_of(seed: int, app: Application) -> History:
@@ -26,8 +26,8 @@ def main(manifests: str, warehouse: str, seed: str) -> None:
     never_due(pytest.MonkeyPatch())
     history = rows_of(int(seed), Application.open(manifests, warehouse=Path(warehouse)))
     with history.following():
-        for _ in range(STEPS):
-            history.step(8)
+        for side in STEPS:
+            history.step(side, 8)
             history.wait()
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Batches whose folds wait for others are decided as if each had been folded at once."""
+"""Batches whose folds wait for others are decided as if each had been folded at once, however many rows they have."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.engine import rows
+from kaspr_delta.engine.foreign_key_join import emit, join, subscriptions, touched
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.resource import Folded
@@ -29,28 +31,47 @@ MANIFESTS = _ROOT / "tests" / "spark" / "applications" / "inner-and-left.yaml"
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
-def test_what_is_decided_over_unfolded_batches_is_what_their_folds_would_give(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+def take_for_many(patched: pytest.MonkeyPatch, *, few: int, some: int, known: int) -> None:
+    """Let rows be few, some or many, and keys be known, where there are far less of them than usual."""
+    for module in (rows, join, subscriptions):
+        patched.setattr(module, "FEW_ROWS", few)
+    for module in (emit, join, subscriptions):
+        patched.setattr(module, "SOME_ROWS", some)
+    patched.setattr(touched, "_KNOWN_CHANGES", known)
+
+
+LIMITS = {"few": 3, "some": 9, "known": 30}
+UNKNOWN = {"few": 0, "some": 0, "known": 0}
+
+
+@pytest.mark.parametrize(
+    ("seed", "limits"),
+    [
+        (1, LIMITS),
+        *(pytest.param(seed, LIMITS, marks=pytest.mark.slow) for seed in range(2, 6)),
+        pytest.param(6, UNKNOWN, marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, limits: dict[str, int]
 ) -> None:
     together: list[int] = []
     fold = ForeignKeyJoin.fold_together
 
-    def counted(join: ForeignKeyJoin, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
+    def counted(self: ForeignKeyJoin, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
         together.append(len(batches))
-        return fold(join, batches)
+        return fold(self, batches)
 
     monkeypatch.setattr(ForeignKeyJoin, "fold_together", counted)
     never_due(monkeypatch)
-    app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
-    history = History(app, random.Random(seed))  # noqa: S311  no secret
-    history.step(8)
-    history.step(8)
+    take_for_many(monkeypatch, **limits)
+    history = History(Application.open(MANIFESTS, warehouse=tmp_path, spark=spark), random.Random(seed))  # noqa: S311
+    history.step("left", 12)
+    history.step("right", 12)
     with history.following():
         history.wait()
-        # Few rows, then a batch of more rows than one holds on the driver, then few over those.
-        for keys in (8, 8, 8, 8, 2_500, 8, 8):
-            history.step(keys)
+        for side, changes in (("left", 2), ("right", 6), ("left", 12), ("right", 1), ("left", 30), ("right", 2)):
+            history.step(side, changes)
             history.wait()
         assert not together
     assert len(together) == len(JOINS)
@@ -60,15 +81,13 @@ def test_what_is_decided_over_unfolded_batches_is_what_their_folds_would_give(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_batches_that_waited_for_their_fold_at_a_kill_are_folded_by_the_next_run(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_tail_that_a_kill_left_is_folded_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.properties.killed_with_tail", str(MANIFESTS), str(tmp_path), "7"]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=500, check=False)  # noqa: S603
     assert done.returncode == -9, done.stdout + done.stderr
     history = rows_of(7, Application.open(MANIFESTS, warehouse=tmp_path, spark=spark))
-    for _ in range(STEPS):
-        history.draw(8)
+    for side in STEPS:
+        history.draw(side, 8)
     assert history.stored("left") != history.sides.joined("left")
     history.app.run()
     history.assert_folded()

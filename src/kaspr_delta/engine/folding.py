@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # A fold waits until so many times as long as the last one took has passed since, but never longer than some seconds:
-# folds of large tables, in which every changed row has a file written anew, take at most a fifth of the time, and
+# folds of large tables, in which every changed row has a file written anew, take at most a seventh of the time, and
 # small tables are up to date at once.
-_REST = 4
+_REST = 6
 _LONGEST_REST = 60.0
 # What is held of batches that wait.
 _MOST_BYTES = 64 << 20
