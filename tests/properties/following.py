@@ -105,6 +105,10 @@ class History:
         assert len(found) == len(rows)
         return found
 
+    def changes(self, join: str) -> int:
+        """How many changes a result has seen."""
+        return self.app.delta.changes(self.app.spark, self.plan(join).result).count()
+
     def subscribed(self, join: str) -> dict[str, str]:
         """What the left keys point at, as the join's state has it."""
         rows = self.app.delta.read(self.app.spark, self.plan(join).subscriptions).where("fk IS NOT NULL").collect()

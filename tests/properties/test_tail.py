@@ -81,13 +81,18 @@ def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_tail_that_a_kill_left_is_folded_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.properties.killed_with_tail", str(MANIFESTS), str(tmp_path), "7"]
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_tail_that_a_kill_left_is_folded_by_the_next_run(spark: SparkSession, tmp_path: Path, moment: str) -> None:
+    command = [sys.executable, "-m", "tests.properties.killed_with_tail", str(MANIFESTS), str(tmp_path), "7", moment]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=500, check=False)  # noqa: S603
     assert done.returncode == -9, done.stdout + done.stderr
     history = rows_of(7, Application.open(MANIFESTS, warehouse=tmp_path, spark=spark))
     for side in STEPS:
         history.draw(side, 8)
-    assert history.stored("left") != history.sides.joined("left")
+    folded = [history.stored(name) == history.sides.joined(name) for name in JOINS]
+    assert any(folded) == (moment == "after")
+    changes = [history.changes(name) for name in JOINS]
     history.app.run()
     history.assert_folded()
+    unchanged = [history.changes(name) == before for name, before in zip(JOINS, changes, strict=True)]
+    assert unchanged == folded  # of what was folded no older row came back for a moment

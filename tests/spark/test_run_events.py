@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
+
+from kaspr_delta.engine import live_table
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, LagSeen, RunEvent
 from tests.conftest import OrderSystem
 
@@ -37,3 +40,17 @@ def test_a_run_tells_its_batches_and_how_far_each_resource_is_behind(order_syste
     patience.cancel()
     assert joined.is_set()
     assert seen == {str(ref): 0 for ref in app.plan.runs}
+
+
+def test_a_backlog_of_a_join_comes_in_pieces(order_system: OrderSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_table, "_BACKLOG", "1b")
+    app, join = order_system(), "join/orders-products-join"
+    app.table("products").put([("P1", {"price": 1})])
+    app.table("orders").put([("O", ORDER)])
+    app.run(only=[join])
+    for number in range(3):
+        app.table("orders").put([(f"O{number}", ORDER)])
+    told: list[RunEvent] = []
+    app.run(only=[join], listener=told.append)
+    assert [event.report.rows_in for event in told if isinstance(event, BatchDone)] == [1, 1, 1]
+    assert set(app.join("orders-products-join").to_dict()) == {"O", "O0", "O1", "O2"}

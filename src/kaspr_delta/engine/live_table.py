@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+# What of a backlog is one batch: files of so many bytes. A single commit may be more.
+_BACKLOG = "1g"
+
+
 @dataclass(frozen=True, slots=True)
 class LiveTable:
     """One table of the application."""
@@ -99,7 +103,7 @@ class LiveTable:
 
         Columns side, key, changed_at.
         """
-        changes = self.delta.stream_after(spark, self.plan.delta_name, after)
+        changes = self.delta.stream_after(spark, self.plan.delta_name, after, _BACKLOG)
         return changes.select(F.lit(side).alias("side"), self.key, F.col("_commit_timestamp").alias("changed_at"))
 
     def keys(self, spark: SparkSession, side: str, commit: Commit) -> DataFrame:

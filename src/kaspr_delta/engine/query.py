@@ -251,8 +251,10 @@ class Query:
         """Fold what is committed but not folded."""
         self.folding.tail.clear()  # the log has all of it
         tail = self.log.tail(spark, folded.get(str(self.resource.ref), {}))
-        for batch, memo in tail.unfolded:
-            self._tell(self.folding.fold(spark, [Committed(batch, self.log.batch(spark, batch), memo)]))
+        # Together: a fold of them may have died half-way, and an older batch must not undo what a newer one did.
+        unfolded = [Committed(batch, self.log.batch(spark, batch), memo) for batch, memo in tail.unfolded]
+        if unfolded:
+            self._tell(self.folding.fold(spark, unfolded))
         return tail
 
     def _tell(self, reports: Iterable[BatchReport]) -> None:

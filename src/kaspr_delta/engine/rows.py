@@ -13,6 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
@@ -28,8 +29,8 @@ ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 FEW_ROWS = 2_000
 FEW_BYTES = 4 << 20
-# What a step may hold on the driver that goes on there with more than a few: to start workers, or to read back what was
-# written, takes longer than their rows do.
+# What a step may hold on the driver that goes on there with more than a few: to shuffle tables for such rows, to start
+# workers, or to read back what was written takes longer than they do. Measured: with 100,000 rows it does not any more.
 SOME_ROWS = 20_000
 SOME_BYTES = 16 << 20
 
@@ -74,7 +75,7 @@ class Rows:
             return some[0]
         tables = [rows.table for rows in some if rows.table is not None and not rows.empty]
         if all(rows.here for rows in some) and tables:
-            return cls.held(some[0].df.sparkSession, pa.concat_tables(tables))
+            return cls.held(some[0].df.sparkSession, pa.concat_tables(tables, promote_options="default"))
         frames = [rows.df for rows in some if not rows.empty]
         return cls(reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames))
 
@@ -105,9 +106,11 @@ class Rows:
         if self.table is None:
             msg = "these rows are not on the driver"
             raise LookupError(msg)
-        rows = self.table.select([column, *those]).to_pylist()
-        found = (row[column] for row in rows if all(row[name] == value for name, value in those.items()))
-        return list(dict.fromkeys(value for value in found if value is not None))
+        found = self.table
+        for name, value in those.items():
+            found = found.filter(pc.is_null(found[name]) if value is None else pc.equal(found[name], value))
+        values: list[str] = found[column].drop_null().unique().to_pylist()
+        return values
 
     def has(self, column: str, value: str) -> bool:
         """Whether rows that are few hold a value."""

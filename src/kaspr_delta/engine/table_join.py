@@ -129,7 +129,7 @@ def newest_by_key(rows: DataFrame, *, several: bool) -> DataFrame:
     """Rows of the log, of ``several`` batches the last of each key."""
     if not several:
         return rows
-    newest = F.max_by(F.struct("*"), "batch").alias("newest")
+    newest = F.max_by(F.struct("*"), F.struct("checkpoint", "batch")).alias("newest")
     return rows.groupBy("key").agg(newest).select("newest.*")
 
 

@@ -221,10 +221,10 @@ class Delta:
             return reader.format("delta").load(table)
         return reader.table(self.namespace.identifier(table))
 
-    def stream_after(self, spark: SparkSession, table: str, version: int) -> DataFrame:
+    def stream_after(self, spark: SparkSession, table: str, version: int, limit: str | None = None) -> DataFrame:
         """The table's change feed as a stream, from the version that follows a given one."""
         # A stream cannot start at a version that is still to come, so it starts at this one, and leaves it out.
-        return self.stream(spark, table, version).where(f"_commit_version > {version}")
+        return self.stream(spark, table, version, limit).where(f"_commit_version > {version}")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

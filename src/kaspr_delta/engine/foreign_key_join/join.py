@@ -96,9 +96,11 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         if rows.empty:
             return _NO_STATE
         if rows.table is not None:
-            return rows.table.filter(pc.is_valid(rows.table["live"])).select(_NO_STATE.column_names)
-        states = rows.df.where(F.col("live").isNotNull()).select(*_NO_STATE.column_names)
-        return Rows.of(states, _MOST_HELD, _MOST_HELD * _BYTES_HELD).table
+            states = rows.table.filter(pc.is_valid(rows.table["live"]))
+            return states.select(_NO_STATE.column_names).cast(_NO_STATE.schema)
+        changed = rows.df.where(F.col("live").isNotNull()).select(*_NO_STATE.column_names)
+        read_back = Rows.of(changed, _MOST_HELD, _MOST_HELD * _BYTES_HELD).table
+        return None if read_back is None else read_back.cast(_NO_STATE.schema)
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """Touched keys and the subscriptions as they are, to rows of the log."""

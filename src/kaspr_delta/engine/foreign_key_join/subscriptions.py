@@ -58,7 +58,7 @@ class Subscriptions:
         old = stored.table.filter(pc.invert(pc.is_in(stored.table["key"], self.tail["key"])))
         mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
         new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-        found = Rows.held(self.table.sparkSession, pa.concat_tables([old, new.cast(old.schema)]))
+        found = Rows.held(self.table.sparkSession, pa.concat_tables([old, new], promote_options="default"))
         return replace(found, files=stored.files)
 
     def _stored(self, keys: Collection[str]) -> DataFrame:
