@@ -110,7 +110,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = self._known(subscriptions, keys, touched.sides, pinned.left)
         effects = as_effects(self._emitted(known, pinned.right), refused(keys), known)
-        counts = self._files(known.files + effects.files, pinned) if effects.few else {}
+        counts = self._files(known.files + effects.files, pinned) if known.few else {}
         return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
 
     def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
