@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.engine.folding import Folding
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
 from kaspr_delta.engine.log import Log
 from kaspr_delta.engine.progress import folded_batches
@@ -20,7 +21,7 @@ from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.resources import query_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MANIFESTS = Path(__file__).parent / "applications" / "joins.yaml"
 CHANNELS = {"inner": "inner-channel", "left": "left-joined"}
@@ -54,7 +55,11 @@ class Joins:
         changes = self.app.spark.createDataFrame(rows, "side STRING, key STRING, changed_at TIMESTAMP").coalesce(1)
         numbers = {join: self.batches[join] for join in joins}
         self.batches |= {join: number + 1 for join, number in numbers.items()}
-        side_by_side([partial(self.queries[join].process, changes, numbers[join]) for join in joins])
+        side_by_side([partial(self._fold_at_once, self.queries[join], changes, numbers[join]) for join in joins])
+
+    def _fold_at_once(self, query: Query, changes: DataFrame, number: int) -> None:
+        query.process(changes, number)
+        query.settle(self.app.spark)
 
     def result(self, join: str) -> list[tuple[Any, Any]]:
         return [(key, pair(row)) for key, row in self.app.join(join).rows()]
@@ -317,7 +322,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "fold", [pytest.param(fold, marks=SLOW) for fold in ("_fold", "_fold_result", "_fold_subscriptions")]
+    "fold", [pytest.param(fold, marks=SLOW) for fold in ("fold", "fold_result", "_fold_subscriptions")]
 )
 def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
     joins: Joins, fold: str, monkeypatch: pytest.MonkeyPatch
@@ -327,7 +332,7 @@ def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
     joins.batch(story.sides(["O1", "O2"]))
     put(joins, story, orders={"O1": order("P2")})
     with monkeypatch.context() as patched:
-        patched.setattr(Query if fold == "_fold" else ForeignKeyJoin, fold, ending)
+        patched.setattr(Folding if fold == "fold" else ForeignKeyJoin, fold, ending)
         with pytest.raises(LostPowerError):
             joins.batch(story.sides(["O1"]))
     story.look(joins)
@@ -361,7 +366,7 @@ def test_an_agent_reads_the_channel_while_the_fold_lags(joins: Joins, monkeypatc
     story = Story("lagging")
     put(joins, story, orders={"O1": {"order_id": "lagging", "product_id": "P1"}})
     with monkeypatch.context() as patched:
-        patched.setattr(Query, "_fold", ending)
+        patched.setattr(Folding, "fold", ending)
         with pytest.raises(LostPowerError):
             joins.batch(story.sides(["O1"]), joins=("left",))
     story.look(joins)
