@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application, ResourceFailedError
+from kaspr_delta.engine import live_table
 from kaspr_delta.engine.query import Query
-from kaspr_delta.storage.delta import Delta
 from tests.spark.channels import folded
 
 if TYPE_CHECKING:
@@ -66,13 +66,7 @@ def rebuilt(app: Application) -> None:
 def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a limit, one commit comes in several batches, its deletions last: they name keys, and erase nothing."""
-
-    def one_file_a_batch(self: Delta, spark: SparkSession, table: str, version: int) -> DataFrame:
-        reader = spark.readStream.option("readChangeFeed", "true").option("startingVersion", str(version))
-        feed = reader.option("maxFilesPerTrigger", 1).table(self.namespace.identifier(table))
-        return feed.where(f"_commit_version > {version}")
-
+    """Of a backlog one commit comes in several batches, its deletions last: they name keys, and erase nothing."""
     seen: list[set[str]] = []
 
     def watched(self: Query, batch: DataFrame, batch_id: int) -> None:
@@ -81,7 +75,7 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
         process(self, batch, batch_id)
 
     process = Query.process
-    monkeypatch.setattr(Delta, "stream_after", one_file_a_batch)
+    monkeypatch.setattr(live_table, "_BACKLOG", "1b")
     monkeypatch.setattr(Query, "process", watched)
     swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
     rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.foreign_key_join import emit as emission
 from kaspr_delta.engine.foreign_key_join import join
 from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
 from kaspr_delta.engine.foreign_key_join.response import respond
@@ -189,5 +190,7 @@ def answers_in_reverse_order(rows: DataFrame) -> DataFrame:
     ids=lambda broken: broken.replacement.__name__,
 )
 def test_a_broken_hop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Broken) -> None:
-    monkeypatch.setattr(join, broken.hop, broken.replacement)
+    for module in (join, emission):
+        if hasattr(module, broken.hop):
+            monkeypatch.setattr(module, broken.hop, broken.replacement)
     assert failed(broken.mode, tmp_path) == broken.failures
