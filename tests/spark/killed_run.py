@@ -15,29 +15,31 @@ from typing import Any
 
 from kaspr_delta import Application
 from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.delta_rs import DeltaRs
 from tests.few_rows import session_for_few_rows
 
 
-def kill_around(method: str, victim_table: str, moment: str) -> None:
-    """Let the process die before or after Delta's method has written to the table."""
-    original = getattr(Delta, method)
+def kill_around(writer: type, method: str, victim_table: str, moment: str) -> None:
+    """Let the process die before or after a method has written to the table, which is one of its two arguments."""
+    original = getattr(writer, method)
 
-    def dying(self: Delta, rows: Any, table: str, *arguments: Any, **named: Any) -> Any:
-        if table == victim_table and moment == "before":
+    def dying(self: Any, *arguments: Any, **named: Any) -> Any:
+        mine = any(isinstance(given, str) and given == victim_table for given in arguments[:2])
+        if mine and moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        done = original(self, rows, table, *arguments, **named)
-        if table == victim_table:
+        done = original(self, *arguments, **named)
+        if mine:
             os.kill(os.getpid(), signal.SIGKILL)
         return done
 
-    setattr(Delta, method, dying)
+    setattr(writer, method, dying)
 
 
 def main(manifests: str, warehouse: str, victim: str, table: str, moment: str) -> None:
     """Run until killed."""
     app = Application.open(manifests, warehouse=warehouse, spark=session_for_few_rows(Path(warehouse, "killed.log")))
-    for method in ("append", "upsert"):
-        kill_around(method, table, moment)
+    for writer, method in ((Delta, "append"), (Delta, "upsert"), (DeltaRs, "append")):
+        kill_around(writer, method, table, moment)
     app.run(only=[victim])
     sys.exit(f"{victim} never wrote to {table}")
 
