@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 from benchmarks import data, peers
 from benchmarks.data import Size
-from benchmarks.harness import Cost, Measurement, compared, cost_of
+from benchmarks.harness import Cost, Measurement, compared, cost_of, median_cost
 from benchmarks.warehouses import Followed, Orders
 
 _TIMES = 5
@@ -38,7 +37,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
         at_large, at_small = _medians(many), _medians(few)
         yield compared("B5", f"{what}, readable on the channel, {grown}", at_large[0], at_small[0], goal, note)
         yield compared("B5", f"{what}, folded, {grown}", at_large[1], at_small[1], None, note)
-    merged = _median(large.merged), _median(small.merged)
+    merged = median_cost(large.merged), median_cost(small.merged)
     yield compared("B5", f"a plain MERGE of {_ORDERS} rows, {grown}", *merged, None, "not ours: to compare with")
 
 
@@ -66,8 +65,4 @@ def _at(folder: Path, size: Size) -> _AtSize:
 
 def _medians(followed: list[Followed]) -> tuple[Cost, Cost]:
     """Until readable, and until folded."""
-    return _median([one.until_readable for one in followed]), _median([one.until_folded for one in followed])
-
-
-def _median(costs: list[Cost]) -> Cost:
-    return Cost(median(cost.seconds for cost in costs), median(cost.cpu for cost in costs))
+    return median_cost([one.until_readable for one in followed]), median_cost([one.until_folded for one in followed])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ def cost_of(work: Callable[[], object]) -> Cost:
 def mean_cost(costs: list[Cost]) -> Cost:
     """The mean of several."""
     return Cost(mean(cost.seconds for cost in costs), mean(cost.cpu for cost in costs))
+
+
+def median_cost(costs: Sequence[Cost]) -> Cost:
+    """The medians of several."""
+    return Cost(median(cost.seconds for cost in costs), median(cost.cpu for cost in costs))
 
 
 def compared(benchmark: str, name: str, ours: Cost, peer: Cost, most: float | None, note: str = "") -> Measurement:  # noqa: PLR0913, PLR0917  one a column

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from benchmarks import peers
-from benchmarks.harness import Cost, Measurement, compared, cost_of
+from benchmarks.harness import Cost, Measurement, compared, cost_of, median_cost
 from kaspr_delta import Application
 from kaspr_delta.cli.example import bundle_folder, data_generator
 
@@ -66,11 +65,7 @@ def _interleaved(
         before()
         costs.append((cost_of(ours), cost_of(peer)))
     mine, theirs = zip(*costs[1:], strict=True)  # the first compiles code
-    return _median(mine), _median(theirs)
-
-
-def _median(costs: tuple[Cost, ...]) -> Cost:
-    return Cost(median(cost.seconds for cost in costs), median(cost.cpu for cost in costs))
+    return median_cost(mine), median_cost(theirs)
 
 
 class _Queries:

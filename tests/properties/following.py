@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta import Application
 from kaspr_delta.engine.folding import Folding
-from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
-from tests.properties.naive_join import Sides, folded, text
+from tests.continuous import running
+from tests.properties.naive_join import Sides, text
+from tests.properties.shown import Shown
 
 if TYPE_CHECKING:
     import pytest
@@ -37,12 +37,6 @@ class History:
     app: Application
     drawn: random.Random
     sides: Sides = field(default_factory=Sides)
-
-    def plan(self, join: str) -> ForeignKeyJoinPlan:
-        """The plan of a join."""
-        plan = self.app.plan.join(join)
-        assert isinstance(plan, ForeignKeyJoinPlan)
-        return plan
 
     def step(self, side: str, changes: int) -> None:
         """Change, make and delete some rows of a side."""
@@ -68,21 +62,8 @@ class History:
     @contextmanager
     def following(self) -> Iterator[None]:
         """Both joins run until this ends."""
-        stop, failures = threading.Event(), list[Exception]()
-
-        def run() -> None:
-            try:
-                self.app.run_continuously(stop, every="100 milliseconds")
-            except Exception as error:  # noqa: BLE001  raised where it is waited for
-                failures.append(error)
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
+        with running(self.app) as failures:
             yield
-        finally:
-            stop.set()
-            thread.join()
         assert not failures, failures
 
     def wait(self) -> None:
@@ -90,32 +71,12 @@ class History:
         deadline = time.monotonic() + _PATIENCE
         for join in JOINS:
             expected = self.sides.joined(join)
-            while (found := self.told(join)) != expected:
+            while (found := Shown(self.app, join).told()) != expected:
                 assert time.monotonic() < deadline, f"{join}: {found} is not {expected}"
-
-    def told(self, join: str) -> dict[str, tuple[str, str | None]]:
-        """What a channel tells, of which every record must change something."""
-        records = self.app.channel(self.plan(join).channel).stored.orderBy("offset").collect()
-        return folded(records)
-
-    def stored(self, join: str) -> dict[str, tuple[str, str | None]]:
-        """What stands in the result, each key once."""
-        rows = self.app.delta.read(self.app.spark, self.plan(join).result).collect()
-        found = {row["key"]: (row["left"], row["right"]) for row in rows}
-        assert len(found) == len(rows)
-        return found
-
-    def changes(self, join: str) -> int:
-        """How many changes a result has seen."""
-        return self.app.delta.changes(self.app.spark, self.plan(join).result).count()
-
-    def subscribed(self, join: str) -> dict[str, str]:
-        """What the left keys point at, as the join's state has it."""
-        rows = self.app.delta.read(self.app.spark, self.plan(join).subscriptions).where("fk IS NOT NULL").collect()
-        return {row["key"]: row["fk"] for row in rows}
 
     def assert_folded(self) -> None:
         """Results and subscriptions are what the tables ask for."""
         for join in JOINS:
-            assert self.stored(join) == self.sides.joined(join) == self.told(join)
-            assert self.subscribed(join) == self.sides.foreign_keys()
+            shown = Shown(self.app, join)
+            assert shown.result() == self.sides.joined(join) == shown.told()
+            assert shown.subscribed() == self.sides.foreign_keys()

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from kaspr_delta import Application
-from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
-from tests.properties.naive_join import Sides, Texts, folded, replayed, text
+from tests.properties.naive_join import Sides, Texts, replayed, text
+from tests.properties.shown import Shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,19 +247,11 @@ class JoinMachine(RuleBasedStateMachine):
                 self._check(join)
 
     def _check(self, join: str) -> None:
-        plan = self.app.plan.join(join)
-        assert isinstance(plan, ForeignKeyJoinPlan)
-        expected = self.sides.joined(join)
-
-        rows = self.app.delta.read(self.spark, plan.result).collect()
-        assert {row["key"]: (row["left"], row["right"]) for row in rows} == expected, join
-        assert len(rows) == len(expected), join
-
-        subscribed = self.app.delta.read(self.spark, plan.subscriptions).where("fk IS NOT NULL").collect()
-        assert {row["key"]: row["fk"] for row in subscribed} == self.sides.foreign_keys(), join
-
-        assert folded(self.app.channel(plan.channel).stored.orderBy("offset").collect()) == expected, join
-        assert replayed(self.app.delta.changes(self.spark, plan.result).collect()) == expected, join
+        shown, expected = Shown(self.app, join), self.sides.joined(join)
+        assert shown.result() == expected, join
+        assert shown.subscribed() == self.sides.foreign_keys(), join
+        assert shown.told() == expected, join
+        assert replayed(shown.feed()) == expected, join
 
     # -- inside -------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
 from tests.properties.following import JOINS, History, never_due
 from tests.properties.killed_with_tail import STEPS, rows_of
+from tests.properties.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,10 +90,11 @@ def test_a_tail_that_a_kill_left_is_folded_by_the_next_run(spark: SparkSession, 
     history = rows_of(7, Application.open(MANIFESTS, warehouse=tmp_path, spark=spark))
     for side in STEPS:
         history.draw(side, 8)
-    folded = [history.stored(name) == history.sides.joined(name) for name in JOINS]
+    shown = [Shown(history.app, name) for name in JOINS]
+    folded = [one.result() == history.sides.joined(one.join) for one in shown]
     assert any(folded) == (moment == "after")
-    changes = [history.changes(name) for name in JOINS]
+    changes = [len(one.feed()) for one in shown]
     history.app.run()
     history.assert_folded()
-    unchanged = [history.changes(name) == before for name, before in zip(JOINS, changes, strict=True)]
+    unchanged = [len(one.feed()) == before for one, before in zip(shown, changes, strict=True)]
     assert unchanged == folded  # of what was folded no older row came back for a moment

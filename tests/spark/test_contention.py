@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from kaspr_delta import AlreadyRunningError, Application
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.namespace import Warehouse
+from tests.continuous import running
 from tests.spark.channels import folded
 
 if TYPE_CHECKING:
@@ -53,26 +53,12 @@ def test_foreign_writers_and_compaction_of_the_sources_do_a_run_no_harm(spark: S
     app = Application.open(manifests, warehouse=tmp_path, spark=spark)
     app.table("products").put({f"P{n}": {"n": 0} for n in range(4)})
     app.table("orders").put({f"O{n}": {"fk": f"P{n % 4}", "n": n} for n in range(40)})
-    stop = threading.Event()
-    failures: list[Exception] = []
-
-    def keep_running() -> None:
-        try:
-            app.run_continuously(stop, every="100 milliseconds", only=["join/left"])
-        except Exception as error:  # noqa: BLE001  told by the test
-            failures.append(error)
-
-    running = threading.Thread(target=keep_running)
-    running.start()
-    try:
+    with running(app, only=["join/left"]) as failures:
         for number in range(1, 4):
             app.sql(f"""UPDATE products SET value = '{{"n":{number}}}' WHERE key = '"P{number}"'""")  # noqa: S608
             app.sql("OPTIMIZE orders")
             app.sql(f"""DELETE FROM orders WHERE key = '"O{number}"'""")  # noqa: S608
             app.sql("OPTIMIZE products")
-    finally:
-        stop.set()
-        running.join()
     assert not failures
     app.run(only=["join/left"])
     products = app.table("products").to_dict()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.errors import SerializationError
+from tests.continuous import running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,18 +172,9 @@ def test_a_task_that_fails_is_a_dead_letter_and_writes_nothing(later: Applicatio
 
 
 def test_a_continuous_run_follows_new_topics_and_runs_tasks_and_takes_by_the_clock(later: Application) -> None:
-    app, stop, failures = later, threading.Event(), []
-
-    def run() -> None:
-        try:
-            only = ["agent/router", "agent/count-regions", "agent/buffer", "task/report", "task/beat"]
-            app.run_continuously(stop, every="500 milliseconds", only=only)
-        except Exception as error:  # noqa: BLE001
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    app = later
+    only = ["agent/router", "agent/count-regions", "agent/buffer", "task/report", "task/beat"]
+    with running(app, every="500 milliseconds", only=only) as failures:
         app.topic("events").produce([{"value": {"topic": "region-late", "n": 7}}])
         app.topic("clicks").produce([{"key": "one", "value": 1}])
         deadline = time.monotonic() + 150
@@ -191,9 +182,6 @@ def test_a_continuous_run_follows_new_topics_and_runs_tasks_and_takes_by_the_clo
             if len(values(app, "batches")) > 3 and app.table("by-region").get("region-late") == 7:
                 break
             time.sleep(1)
-    finally:
-        stop.set()
-        thread.join()
     assert failures == []
     assert values(app, "batches")[3:] == [[[1], ["one"]]]
     assert app.table("by-region").get("region-late") == 7

@@ -45,8 +45,9 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     came from and went to which topic. Only what was committed is counted.
 
     With -o wide it shows as well why the last batch of each resource took as long as it did: rows that were read and
-    emitted; rows that its MERGEs changed, rows they had to copy with them, and how many files that rewrote; and the
-    seconds of each step. Where many rows are copied for few that change, a table is large and its files are too.
+    emitted; files that its look-ups read, and left out; rows that its MERGEs changed, rows they had to copy with them,
+    and how many files that rewrote; and the seconds of each step. Where many rows are copied for few that change, a
+    table is large and its files are too.
 
     With --target it shows how the jobs stand that were deployed to that target of the bundle: what starts them, their
     last runs, and why the newest failed.

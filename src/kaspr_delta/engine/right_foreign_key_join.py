@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.foreign_key_join.touched import NOT_CANONICAL, NULL_KEY
 from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import Rows, union_of
 from kaspr_delta.engine.selector import Selected, Selector, problem, with_selected
 from kaspr_delta.engine.sequence import seq_of_rows
 from kaspr_delta.engine.stream_side import reached
@@ -118,7 +118,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         if not parts:
             return Decision(Rows.none(spark), rows_in, after.plain)
         blank = spark.createDataFrame([], _OF_EITHER)
-        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts, blank)
+        rows = union_of([blank, *parts])
         few = records.few and changed.few
         rows = rows.coalesce(1) if few else rows.repartition("partition")
         rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")

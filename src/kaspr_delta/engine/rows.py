@@ -76,8 +76,7 @@ class Rows:
         tables = [rows.table for rows in some if rows.table is not None and not rows.empty]
         if all(rows.here for rows in some) and tables:
             return cls.held(some[0].df.sparkSession, pa.concat_tables(tables, promote_options="default"))
-        frames = [rows.df for rows in some if not rows.empty]
-        return cls(reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames))
+        return cls(union_of(rows.df for rows in some if not rows.empty))
 
     @property
     def here(self) -> bool:
@@ -112,10 +111,6 @@ class Rows:
         values: list[str] = found[column].drop_null().unique().to_pylist()
         return values
 
-    def has(self, column: str, value: str) -> bool:
-        """Whether rows that are few hold a value."""
-        return self.table is not None and value in self.table.column(column).to_pylist()
-
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
         """How many rows there are of each combination of values; no Spark action when the rows are few.
 
@@ -146,6 +141,11 @@ class Rows:
         if not batches:
             return Rows.held(spark, spark.createDataFrame([], schema).toArrow())
         return Rows.held(spark, pa.Table.from_batches(batches))
+
+
+def union_of(frames: Iterable[DataFrame]) -> DataFrame:
+    """The rows of all, at least one; columns that one of them does not have are NULL in its rows."""
+    return reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames)
 
 
 def one_of(column: str, values: Collection[str]) -> Column:

@@ -50,12 +50,7 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
 
 def metrics_of(location: Path, version: int) -> dict[str, int]:
     """What the commit of a version counted, by Delta's own names; nothing where it is gone from the log."""
-    file = location / "_delta_log" / f"{version:020}.json"
-    try:
-        about = _about(map(json.loads, file.read_text().splitlines()))
-    except FileNotFoundError:
-        return {}
-    counted = about.get("operationMetrics") or {}
+    counted = _about(_actions(location, version) or ()).get("operationMetrics") or {}
     return {name: int(value) for name, value in counted.items() if str(value).isdigit()}
 
 
@@ -64,16 +59,14 @@ def files_of(location: Path, version: int) -> int | None:
 
     Spark's commits leave it beside the log, others do not: what those added and removed is counted.
     """
-    log, since = location / "_delta_log", 0
+    since = 0
     for number in range(version, max(version - _FAR_BACK, -1), -1):
         try:
-            summed: dict[str, Any] = json.loads((log / f"{number:020}.crc").read_text())
+            summed = json.loads((location / "_delta_log" / f"{number:020}.crc").read_text())
             return int(summed["numFiles"]) + since
         except FileNotFoundError:
-            pass
-        try:
-            actions = list(map(json.loads, (log / f"{number:020}.json").read_text().splitlines()))
-        except FileNotFoundError:
+            actions = _actions(location, number)
+        if actions is None:
             return None
         since += sum(("add" in action) - ("remove" in action) for action in actions)
     return None
@@ -115,6 +108,15 @@ def rows_of_commit(lines: Iterable[str]) -> int:
         return sum(map(int, counted))
     added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
     return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+
+
+def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:
+    """What the commit of a version consists of; None where it is gone from the log."""
+    try:
+        lines = (location / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    return list(map(json.loads, lines))
 
 
 def _about(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

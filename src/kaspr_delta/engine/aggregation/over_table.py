@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import Rows, union_of
 from kaspr_delta.engine.selector import Selected, Selector, duplicates, problem, with_selected
 from kaspr_delta.engine.table_join import identity, refused
 from kaspr_delta.errors import SerializationError
@@ -126,7 +126,7 @@ class TableAggregation(Aggregation):
         parts = [folded.df, _failed(grouped.df, source), *_refused(touched, source)]
         if again:
             parts += [self._emptied(folded.df), _gone(grouped.df)]
-        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+        rows = union_of(parts)
         count = keys.count()
         effects = Rows.of(rows) if grouped.few else Rows(rows)
         # A first batch that was given nothing would never be folded again.

@@ -1,0 +1,31 @@
+"""An application that runs without end beside a test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from kaspr_delta import Application
+
+
+@contextmanager
+def running(
+    app: Application, *, every: str = "100 milliseconds", only: Collection[str] = ()
+) -> Iterator[list[Exception]]:
+    """Run resources, all by default, until this ends. What stopped them before stands in the list."""
+    stop, failures = threading.Event(), list[Exception]()
+
+    def run() -> None:
+        try:
+            app.run_continuously(stop, every=every, only=only)
+        except Exception as error:  # noqa: BLE001  the test tells it
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield failures
+    finally:
+        stop.set()
+        thread.join()

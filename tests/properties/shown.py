@@ -1,0 +1,48 @@
+"""What a join of two tables shows of itself, as plain dictionaries to compare with a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaspr_delta import Application
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from tests.properties.naive_join import Pairs, Texts, folded
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A foreign-key join of an application."""
+
+    app: Application
+    join: str
+
+    @property
+    def plan(self) -> ForeignKeyJoinPlan:
+        """The plan of the join."""
+        plan = self.app.plan.join(self.join)
+        assert isinstance(plan, ForeignKeyJoinPlan)
+        return plan
+
+    def result(self) -> Pairs:
+        """The result table, in which each key must stand once."""
+        rows = self.app.delta.read(self.app.spark, self.plan.result).collect()
+        found = {row["key"]: (row["left"], row["right"]) for row in rows}
+        assert len(found) == len(rows), self.join
+        return found
+
+    def subscribed(self) -> Texts:
+        """By left key, the right key that the join's state has for it."""
+        rows = self.app.delta.read(self.app.spark, self.plan.subscriptions).where("fk IS NOT NULL").collect()
+        return {row["key"]: row["fk"] for row in rows}
+
+    def told(self) -> Pairs:
+        """What the channel adds up to, of which every record must change something."""
+        return folded(self.app.channel(self.plan.channel).stored.orderBy("offset").collect())
+
+    def feed(self) -> list[Row]:
+        """All changes of the result table."""
+        return self.app.delta.changes(self.app.spark, self.plan.result).collect()
