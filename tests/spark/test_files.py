@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyarrow.csv import read_csv
 from pyarrow.parquet import read_table
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from kaspr_delta import Application
 from kaspr_delta.engine.binding.connectors import need
 from kaspr_delta.errors import ResourceFailedError, UsageError
+from kaspr_delta.storage.namespace import LocalNamespace
 from tests.spark.killing import killed
 
 if TYPE_CHECKING:
@@ -90,6 +92,39 @@ def records(app: Application, topic: str) -> list[tuple[Any, Any, int]]:
 def lines_in(folder: Path) -> list[dict[str, Any]]:
     files = sorted(folder.glob("batch=*/part-*"))
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def auto_loader(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Spark as it is on Databricks, as far as files go: they are found by a source ``cloudFiles``; which, it returns.
+
+    That source takes the format, and what Spark calls by the same name, with a prefix of its own.
+    """
+    set_format, set_option, formats = DataStreamReader.format, DataStreamReader.option, set[str]()
+
+    def format_(reader: DataStreamReader, source: str) -> DataStreamReader:
+        return reader if source == "cloudFiles" else set_format(reader, source)
+
+    def option(reader: DataStreamReader, name: str, value: Any) -> DataStreamReader:
+        if name == "cloudFiles.format":
+            formats.add(value)
+            return set_format(reader, value)
+        return set_option(reader, name.removeprefix("cloudFiles."), value)
+
+    monkeypatch.setattr(LocalNamespace, "on_databricks", property(lambda _: True))
+    monkeypatch.setattr(DataStreamReader, "format", format_)
+    monkeypatch.setattr(DataStreamReader, "option", option)
+    return formats
+
+
+@pytest.mark.slow
+def test_files_that_auto_loader_finds_are_read_alike(
+    spark: SparkSession, tmp_path: Path, manifests: Path, auto_loader: set[str]
+) -> None:
+    for folder in ("lines", "rows"):  # it makes none
+        (tmp_path / folder).mkdir()
+    test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter(spark, tmp_path, manifests)
+    assert auto_loader == {"text", "csv"}
 
 
 def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter(

@@ -28,7 +28,9 @@ from kaspr_delta.storage.layout import PROBLEM
 
 # What the extractor adds to what is known of a left key (see ``ForeignKeyJoin._known``).
 _ADDED = f"fk STRING, problem {PROBLEM}, stale BOOLEAN"
-_READ = ("key", "left", "left_hash", "woken", "old_fk", "old_hash", "copies")
+_READ = ("key", "left", "woken", "old_fk", "copies")
+_OF_LEFT = ("left", "left_hash")
+_EXTRACTED = pa.schema([("live", pa.bool_()), ("fk", pa.string()), ("problem", ARROW_PROBLEM), ("stale", pa.bool_())])
 
 
 class Extracted(NamedTuple):
@@ -56,35 +58,34 @@ class Extract:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = [batch.column(name).to_pylist() for name in _READ]
-            rows = [self._checked(*row) for row in zip(*columns, strict=True)]
-            read = batch.columns if self.row_type else self._without_unreadable(batch, [row.live for row in rows])
-            added = [
-                pa.array([row.fk for row in rows], pa.string()),
-                pa.array([row.problem for row in rows], ARROW_PROBLEM),
-                pa.array([row.stale for row in rows], pa.bool_()),
-            ]
-            yield pa.RecordBatch.from_arrays([*read, *added], [*batch.schema.names, "fk", "problem", "stale"])
-
-    @staticmethod
-    def _without_unreadable(batch: pa.RecordBatch, live: list[bool]) -> list[pa.Array]:
-        """The columns, in which a row that is none has no left value."""
-        return [
-            pc.if_else(pa.array(live), column, None) if name in {"left", "left_hash"} else column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
+            unchanged = _unchanged(batch)
+            # Very many rows may have been woken by one: of most of them Python sees nothing.
+            seen = pc.or_(pc.invert(unchanged), pc.fill_null(pc.greater(batch["copies"], 1), fill_value=False))
+            columns = [batch[name].filter(seen).to_pylist() for name in _READ]
+            rows = map(self._checked, *columns, unchanged.filter(seen).to_pylist())
+            found = _placed(rows, seen)
+            names, kept = batch.schema.names, batch.columns
+            if self.row_type is None:
+                gone = pc.fill_null(pc.invert(found["live"]), fill_value=False)
+                kept = [
+                    pc.if_else(gone, None, column) if name in _OF_LEFT else column
+                    for name, column in zip(names, kept, strict=True)
+                ]
+            fk = pc.if_else(seen, found["fk"], batch["old_fk"])
+            stale = pc.fill_null(found["stale"], fill_value=False)
+            added = {"fk": fk, "problem": found["problem"], "stale": stale}
+            yield pa.RecordBatch.from_arrays([*kept, *added.values()], [*names, *added])
 
     def _checked(  # noqa: PLR0917, PLR0913  one a column
         self,
         key: str,
         left: Any,
-        left_hash: str | None,
         woken: bool,  # noqa: FBT001
         old_fk: str | None,
-        old_hash: str | None,
         copies: int | None,
+        unchanged: bool,  # noqa: FBT001
     ) -> Extracted:
-        if woken and old_hash == left_hash:
+        if unchanged:
             return Extracted(left is not None, old_fk, self._duplicates(copies, left))
         if left is None:
             return Extracted(live=False, stale=woken)
@@ -108,6 +109,21 @@ class Extract:
 
     def _text(self, left: Any) -> str:
         return str(left) if self.row_type is None else value_text(written(self.row_type, self._value(left), "the row"))
+
+
+def _unchanged(batch: pa.RecordBatch) -> pa.BooleanArray:
+    """Rows that were only woken, and whose left row is still the one that subscribed."""
+    old, new = batch["old_hash"], batch["left_hash"]
+    same = pc.fill_null(pc.equal(old, new), fill_value=False)
+    return pc.and_(batch["woken"], pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new))))
+
+
+def _placed(rows: Iterable[Extracted], seen: pa.BooleanArray) -> pa.RecordBatch:
+    """What was extracted, where it was seen; NULL elsewhere."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(_EXTRACTED)
+    arrays = [pa.array(column, one.type) for column, one in zip(columns, _EXTRACTED, strict=True)]
+    at = pc.if_else(seen, pc.subtract(pc.cumulative_sum(seen.cast(pa.int64())), 1), None)
+    return pa.RecordBatch.from_arrays(arrays, schema=_EXTRACTED).take(at)
 
 
 def send(known: Rows, join_type: JoinType, extract: Extract, columns: ForeignKeyColumns | None = None) -> Rows:
