@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kaspr_delta.errors import SerializationError
@@ -36,6 +36,55 @@ JSON: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=12,
 )
+
+
+# What only some spellings of JSON show: exponents, signs, blanks, escapes, half characters, what is no JSON.
+PIECES = st.sampled_from(
+    [
+        *'{}[]:,"\\-+.eE01 \n\x01',
+        *"123 é \ufeff",
+        "null",
+        "true",
+        "NaN",
+        "Infinity",
+        "\\ud800",
+        "\\ude00",
+        '"a"',
+        "1e400",
+    ]
+)
+
+
+def as_python_reads(text: str) -> Any:
+    def refuse(_: str) -> None:
+        raise ValueError
+
+    try:
+        return repr(json.loads(text, parse_constant=refuse))
+    except ValueError:
+        return SerializationError
+
+
+def as_read_here(text: str | bytes) -> Any:
+    try:
+        return repr(parse(text))
+    except SerializationError:
+        return SerializationError
+
+
+@given(st.lists(PIECES, max_size=12).map("".join) | JSON.map(lambda value: json.dumps(value, indent=1)))
+@example("9" * 400)
+@example("1" + "0" * 5_000)
+@example("-0")
+@example("-0.0")
+@example("1.7976931348623159e308")
+@example("2.2250738585072011e-308")
+@example('"\\ud800"')
+@example('{"a": 1, "a": 2}')
+def test_json_is_read_as_python_reads_it(text: str) -> None:
+    expected = as_python_reads(text)
+    assert as_read_here(text) == expected
+    assert as_read_here(text.encode()) == expected
 
 
 @given(JSON)

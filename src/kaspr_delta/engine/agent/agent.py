@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import is_by_column
+from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import (
     RECORD_COLUMNS,
     SCHEMA,
@@ -20,8 +21,13 @@ from kaspr_delta.engine.agent.effect import (
     to_arrow,
     to_rows,
 )
-from kaspr_delta.engine.agent.input_rows import for_workers, in_partition_order, positions_of, rows_by_source
+from kaspr_delta.engine.agent.input_rows import (
+    ONLY_VALUES,
+    for_workers,
+    in_partition_order,
+)
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
+from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.state import AgentState
@@ -30,9 +36,11 @@ from kaspr_delta.engine.agent.take import ready
 from kaspr_delta.engine.counters import counter
 from kaspr_delta.engine.direct import DirectAppend
 from kaspr_delta.engine.log import Start
+from kaspr_delta.engine.query import checkpoints_of
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.engine.spilled import rows_made
 from kaspr_delta.plan.definition import AgentPlan, sends_of
 
 if TYPE_CHECKING:
@@ -40,8 +48,10 @@ if TYPE_CHECKING:
 
 # Up to this many events are handled where the batch is, without Python workers.
 _FEW_EVENTS = 1_000
-# A backlog of an ordered agent is taken in pieces that fit the driver: what a file holds may be ten times its length.
-_ORDERED_BATCH = "32m"
+# What of a backlog of an ordered agent is one batch: files of so many bytes.
+_ORDERED_BATCH = "64m"
+# Beside the checkpoints of an agent: effects on their way to Spark.
+_SPILLED = "effects"
 
 
 class Agent(Pipeline[AgentPlan]):
@@ -101,8 +111,7 @@ class Agent(Pipeline[AgentPlan]):
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = AgentState.of(state)
         if before.waiting and (ending or self._waited_enough(before)):
-            waiting = self._source.between(spark, before.done, before.read)
-            return self._run(spark, _in_offset_order(waiting), before, rest=True)
+            return self._together(spark, self._waiting(spark, before), before, rest=True)
         clocks = clocks_of(self.application, self.plan, before)
         passed = [effect for name, clock in clocks.items() for effect in passed_windows(name, clock)]
         if not passed:
@@ -127,7 +136,9 @@ class Agent(Pipeline[AgentPlan]):
             # With an empty batch, for a topic may have brought nothing.
             batches = [*run(in_order.to_batches()), to_arrow([])]
             effects = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA))
-            positions, received = positions_of(in_order), rows_by_source(in_order)
+            counted = Received()
+            counted.count(in_order)
+            positions, received = counted.positions, counted.rows
         return Decision(effects, sum(received.values()), before.at(positions).plain, _received(received), direct)
 
     @property
@@ -139,34 +150,63 @@ class Agent(Pipeline[AgentPlan]):
 
     def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
-        records = _in_offset_order(batch)
-        reached = before.reached(positions_of(records))
+        pieces = in_offset_order(self._asked_for(batch, before))
+        if self.plan.take is None and not before.waiting:
+            done = self._run(spark, pieces, before)
+            return done.decision(before.at(done.received.positions))
+        received = Received()
+        records = pa.concat_tables(received.counted(pieces))
         if before.waiting:
-            waiting = _in_offset_order(self._source.between(spark, before.done, before.read))
-            records = pa.concat_tables([waiting, records], promote_options="default")
-        return self._run(spark, records, reached, rest=self._waited_enough(before))
+            records = pa.concat_tables([self._waiting(spark, before), records], promote_options="default")
+        reached = before.reached(received.positions)
+        return self._together(spark, records, reached, rest=self._waited_enough(before))
 
-    def _run(self, spark: SparkSession, records: pa.Table, reached: AgentState, *, rest: bool) -> Decision:
-        """Process records in order; those that have to wait for more are left to a later batch."""
+    def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
+        """The records that were read and are not processed."""
+        return pa.concat_tables(in_offset_order(self._source.between(spark, state.done, state.read)))
+
+    def _asked_for(self, batch: DataFrame, before: AgentState) -> DataFrame:
+        """The columns of records that are needed to process them in order."""
+        clocks = clocks_of(self.application, self.plan, before)
+        executor = self.executor(batch.sparkSession, self._source.decoder(), {}, clocks)
+        return batch.select(*ONLY_VALUES, "offset") if is_by_column(executor) else batch
+
+    def _together(self, spark: SparkSession, records: pa.Table, reached: AgentState, *, rest: bool) -> Decision:
+        """Process records that are one event together; those that have to wait for more are left to a later batch."""
         processed = records.slice(0, ready(records.num_rows, self.plan.take, rest=rest))
-        decoder = self._source.decoder()
-        likely = LikelyKeys(decoder)
-        tables, clocks = opened(spark, self.delta, self.application, self.plan, reached, likely)
-        executor = self.executor(spark, decoder, tables, clocks)
-        effects = pa.Table.from_batches(run_in_order(executor, processed, likely), SCHEMA)
-        counts = {**executor.counts, **_received(rows_by_source(processed))}
+        done = self._run(spark, [processed], reached)
         waits = processed.num_rows < records.num_rows
-        after = reached.processed(positions_of(processed)) if waits else reached.at(reached.read)
-        return Decision(Rows.held(spark, effects), processed.num_rows, after.with_clocks(clocks).plain, counts)
+        return done.decision(reached.processed(done.received.positions) if waits else reached.at(reached.read))
+
+    def _run(self, spark: SparkSession, pieces: Iterable[pa.Table], before: AgentState) -> _Done:
+        """Process records in order."""
+        decoder, received = self._source.decoder(), Received()
+        likely = LikelyKeys(decoder)
+        tables, clocks = opened(spark, self.delta, self.application, self.plan, before, likely)
+        executor = self.executor(spark, decoder, tables, clocks)
+        made = run_in_order(executor, received.counted(pieces), likely)
+        effects = rows_made(spark, made, SCHEMA, checkpoints_of(self.delta, self.ref) / _SPILLED)
+        return _Done(effects, received, executor.counts, clocks)
 
     def _waited_enough(self, state: AgentState) -> bool:
         take = self.plan.take
         return take is not None and state.since is not None and time.time() - state.since >= take.within / 1_000
 
 
+class _Done(NamedTuple):
+    """What became of records that were processed in order."""
+
+    effects: Rows
+    received: Received
+    counts: Mapping[str, int]
+    clocks: Mapping[str, Clock]
+
+    def decision(self, after: AgentState) -> Decision:
+        """The batch, when it leaves the agent at a state."""
+        rows = self.received.rows
+        counts = {**self.counts, **_received(rows)}
+        return Decision(self.effects, sum(rows.values()), after.with_clocks(self.clocks).plain, counts)
+
+
 def _received(by_topic: Mapping[str, int]) -> dict[str, int]:
     return {counter("messages_received_per_topic", topic): rows for topic, rows in by_topic.items()}
-
-
-def _in_offset_order(batch: DataFrame) -> pa.Table:
-    return batch.toArrow().sort_by([("offset", "ascending"), ("source", "ascending")])

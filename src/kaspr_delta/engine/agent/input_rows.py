@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# What is in every Arrow batch of input records; the rest may be left out where no function can ask for it.
-_ALWAYS = ("source", "key", "value", "timestamp")
+ONLY_VALUES = ("source", "key", "value", "timestamp")
+"""What is in every Arrow batch of input records; the rest may be left out where no function can ask for it."""
 
 
 def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
@@ -34,7 +34,7 @@ def for_workers(records: DataFrame, *, only_values: bool) -> DataFrame:
     costs. With ``only_values`` those are left out that nobody will ask for.
     """
     if only_values:
-        return records.select(*_ALWAYS)
+        return records.select(*ONLY_VALUES)
     return records.drop("arrived").withColumn("headers", F.to_json("headers", {"ignoreNullFields": "false"}))
 
 
@@ -70,15 +70,3 @@ def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
 def in_partition_order(records: DataFrame) -> DataFrame:
     """Records brought together by source and partition, each in the order in which it was written."""
     return records.repartition("source", "partition").sortWithinPartitions("offset")
-
-
-def positions_of(records: pa.Table) -> dict[str, int]:
-    """By source the greatest offset."""
-    last = records.group_by("source").aggregate([("offset", "max")])
-    return dict(zip(last["source"].to_pylist(), last["offset_max"].to_pylist(), strict=True))
-
-
-def rows_by_source(records: pa.Table) -> dict[str, int]:
-    """How many records each source has."""
-    counted = records.group_by("source").aggregate([([], "count_all")])
-    return dict(zip(counted["source"].to_pylist(), counted["count_all"].to_pylist(), strict=True))

@@ -163,17 +163,19 @@ class LikelyKeys:
             return ()  # it becomes a dead letter when its turn comes
 
 
-def run_in_order(executor: Executor, records: pa.Table, likely: LikelyKeys) -> Iterator[pa.RecordBatch]:
-    """All effects of a batch: sends and dead letters event by event, then the last write of every key written.
+def run_in_order(executor: Executor, pieces: Iterable[pa.Table], likely: LikelyKeys) -> Iterator[pa.RecordBatch]:
+    """All effects of records in pieces: sends and dead letters event by event, then the last write of each key written.
 
     Where records are one event together (see ``take``), those left over in the end are one as well.
     """
     by_column, most, seq = ByColumn.of(executor), most_of(executor.plan.take), 0
-    for stretch in records.combine_chunks().to_batches(max_chunksize=max(1, _AHEAD // most) * most):
-        likely.events = stretch
-        for effects in _one_by_one(executor, stretch, seq) if by_column is None else by_column.effects(stretch, seq):
-            yield effects
-            seq += effects.num_rows
+    for piece in pieces:
+        for stretch in piece.combine_chunks().to_batches(max_chunksize=max(1, _AHEAD // most) * most):
+            likely.events = stretch
+            found = _one_by_one(executor, stretch, seq) if by_column is None else by_column.effects(stretch, seq)
+            for effects in found:
+                yield effects
+                seq += effects.num_rows
     yield to_arrow(_afterwards(executor), seq)
 
 

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 # So many keys fit the memory of whoever reads a table.
 _SENT_AROUND = 1_000_000
-# So many changed subscriptions of a batch are held while it waits to be folded, at so many bytes each.
-_MOST_HELD = 100_000
+# So many changed subscriptions of a batch are held while it waits to be folded, at so many bytes each. To read back
+# more of them takes longer than what it spares.
+_MOST_HELD = 20_000
 _BYTES_HELD = 300
 _NO_STATE = pa.table({name: pa.array([], pa.string()) for name in COLUMNS} | {"live": pa.array([], pa.bool_())})
 

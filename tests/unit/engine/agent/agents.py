@@ -170,7 +170,7 @@ def arrow(records: Iterable[InputRecord]) -> pa.RecordBatch:
 
 def in_order(agent: Executor, records: Iterable[InputRecord], likely: LikelyKeys) -> list[Effect]:
     """The effects of a batch of an agent with tables."""
-    batches = run_in_order(agent, pa.Table.from_batches([arrow(records)]), likely)
+    batches = run_in_order(agent, [pa.Table.from_batches([arrow(records)])], likely)
     table = pa.Table.from_batches(batches, SCHEMA).sort_by("seq")
     for name in ("timestamp", "window_start"):
         place = SCHEMA.get_field_index(name)

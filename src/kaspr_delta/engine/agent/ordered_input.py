@@ -1,0 +1,85 @@
+"""The records of a batch in the order in which they were written, in pieces that fit the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# So many records are read at once; of more it is asked first how large they are.
+_FEW_RECORDS = 50_000
+# The keys and values of a piece are so large, or it is one record: the JVM holds them several times on their way.
+_PIECE_BYTES = 64 << 20
+
+
+def in_offset_order(records: DataFrame) -> Iterator[pa.Table]:
+    """Rows of InputRecord by offset, those of one offset by source; one table or more.
+
+    While a piece is worked on the next one is read. All at once might be far larger than the files that they come from.
+    """
+    few = records.limit(_FEW_RECORDS + 1).toArrow()
+    if few.num_rows <= _FEW_RECORDS:
+        yield _sorted(few)
+        return
+    del few
+    ranges = list(pairwise((None, *_bounds(records), None)))
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(_between, records, *ranges[0])
+        for following in ranges[1:]:
+            piece = coming.result()
+            coming = reader.submit(_between, records, *following)
+            yield piece
+        yield coming.result()
+
+
+@dataclass
+class Received:
+    """What was received so far: by source the greatest offset, and how many records."""
+
+    positions: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def counted(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The pieces, each counted when it is taken."""
+        for piece in pieces:
+            self.count(piece)
+            yield piece
+
+    def count(self, piece: pa.Table) -> None:
+        """Count records that come after those before."""
+        by_source = piece.group_by("source").aggregate([("offset", "max"), ([], "count_all")])
+        for row in by_source.to_pylist():
+            self.positions[row["source"]] = row["offset_max"]
+            self.rows[row["source"]] = self.rows.get(row["source"], 0) + row["count_all"]
+
+
+def _bounds(records: DataFrame) -> Sequence[int]:
+    """The last offset of each piece but the last one."""
+    length = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
+    sizes = records.select("offset", length.alias("size")).toArrow().combine_chunks().sort_by("offset")
+    upto = pc.cumulative_sum(sizes["size"].cast(pa.int64()))
+    numbered = sizes.append_column("piece", pc.divide(upto, _PIECE_BYTES))
+    last = numbered.group_by("piece").aggregate([("offset", "max")])["offset_max"]
+    return sorted(set(last.to_pylist()))[:-1]
+
+
+def _between(records: DataFrame, after: int | None, upto: int | None) -> pa.Table:
+    if after is not None:
+        records = records.where(F.col("offset") > after)
+    if upto is not None:
+        records = records.where(F.col("offset") <= upto)
+    return _sorted(records.toArrow())
+
+
+def _sorted(records: pa.Table) -> pa.Table:
+    # In chunks it would be sorted many times as slowly.
+    return records.combine_chunks().sort_by([("offset", "ascending"), ("source", "ascending")])

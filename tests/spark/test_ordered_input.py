@@ -1,0 +1,119 @@
+"""Records of a batch are read in order and in pieces, and what is made of them is not held, whatever their sizes."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta import Application
+from kaspr_delta.engine import spilled
+from kaspr_delta.engine.agent import ordered_input
+from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
+from kaspr_delta.engine.spilled import rows_made
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: sums, labels: {kaspr.io/app: sums}}
+spec: {defaultSelector: {python: "def default(): return int"}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: add, labels: {kaspr.io/app: sums}}
+spec:
+  input: {topic: {name: numbers}}
+  output: {topics: [{name: totals}]}
+  processors:
+    pipeline: [add]
+    operations:
+      - name: add
+        tables: [{name: sums, paramName: sums}]
+        map:
+          python: |
+            def add(number, sums):
+                sums["all"] += number
+                return sums["all"]
+"""
+COLUMNS = "source STRING, key BINARY, value BINARY, offset BIGINT"
+
+
+@pytest.mark.parametrize("few", [1_000, 10])
+@pytest.mark.parametrize("piece", [1, 40, 10_000])
+def test_records_come_by_offset_each_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int, piece: int
+) -> None:
+    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", few)
+    monkeypatch.setattr(ordered_input, "_PIECE_BYTES", piece)
+    drawn = random.Random(few + piece)  # noqa: S311  no secret
+    rows = [
+        (source, None if offset % 3 == 0 else b"k", b"x" * drawn.randrange(30) if offset % 5 else None, offset)
+        for offset in range(60)
+        for source in drawn.sample(["a", "b", "c"], k=2)
+    ]
+    mixed = spark.createDataFrame(drawn.sample(rows, len(rows)), COLUMNS).repartition(3)
+    received = Received()
+    found = [
+        piece.select(["source", "key", "value", "offset"]).to_pylist()
+        for piece in received.counted(in_offset_order(mixed))
+    ]
+    assert [tuple(row.values()) for piece in found for row in piece] == sorted(rows, key=lambda row: (row[3], row[0]))
+    assert sum(received.rows.values()) == len(rows)
+    assert received.positions == {source: max(row[3] for row in rows if row[0] == source) for source in "abc"}
+    if few > len(rows) or piece > 3_000:
+        assert len(found) == 1
+    else:
+        # Of one offset all stay together.
+        assert (len(found) > 40) if piece == 1 else (10 < len(found) < 40)
+
+
+def test_a_batch_may_be_empty(spark: SparkSession) -> None:
+    (nothing,) = in_offset_order(spark.createDataFrame([], COLUMNS))
+    assert nothing.num_rows == 0
+
+
+def test_rows_that_are_too_many_to_be_held_are_in_a_file_while_they_are_in_use(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = pa.schema([("n", pa.int64()), ("text", pa.string())])
+
+    def made() -> Iterator[pa.RecordBatch]:
+        for n in range(10):
+            yield pa.RecordBatch.from_pylist([{"n": n, "text": None if n % 2 else str(n)}] * 3, schema)
+
+    expected = [(n, None if n % 2 else str(n)) for n in range(10) for _ in range(3)]
+    assert rows_made(spark, made(), schema, tmp_path / "files").table is not None
+    monkeypatch.setattr(spilled, "SOME_BYTES", 100)
+    (tmp_path / "files" / "of-one-that-was-killed").mkdir(parents=True)
+    rows = rows_made(spark, made(), schema, tmp_path / "files")
+    assert rows.table is None
+    assert sorted(map(tuple, rows.df.collect()), key=str) == sorted(expected, key=str)
+    assert len(list((tmp_path / "files").iterdir())) == 1
+    del rows
+    gc.collect()
+    assert list((tmp_path / "files").iterdir()) == []
+
+
+def test_an_agent_goes_through_a_large_batch_in_order(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", 5)
+    monkeypatch.setattr(ordered_input, "_PIECE_BYTES", 30)
+    monkeypatch.setattr(spilled, "SOME_BYTES", 100)
+    (tmp_path / "sums.yaml").write_text(MANIFESTS)
+    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark)
+    app.topic("numbers").produce([{"value": n} for n in range(40)])
+    app.topic("numbers").produce([{"value": n} for n in range(40, 60)])
+    app.run()
+    assert [record["value"] for record in app.topic("totals").records()] == [sum(range(n + 1)) for n in range(60)]
+    assert app.table("sums").to_dict() == {"all": sum(range(60))}
