@@ -19,6 +19,7 @@ FILES = (
     "test_agents.py",
     "test_lab.py",
     "test_direct.py",
+    "test_ordered_input.py",
     "test_typed.py",
 )
 

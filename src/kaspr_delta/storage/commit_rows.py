@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -38,14 +38,14 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
     """The commit of a version; None where it is gone from the log."""
     file = location / "_delta_log" / f"{version:020}.json"
     try:
-        lines = file.read_text().splitlines()
+        actions = actions_of(file)
         written = file.stat().st_mtime
     except FileNotFoundError:
         return None
-    about = _about(map(json.loads, lines))
+    about = _about(actions)
     at = about["timestamp"] / 1_000 if "timestamp" in about else written
     moment = datetime.fromtimestamp(at, timezone.utc)
-    return CommitInfo(version, moment, str(about.get("operation", "")), rows_of_commit(lines))
+    return CommitInfo(version, moment, str(about.get("operation", "")), rows_of_commit(actions))
 
 
 def metrics_of(location: Path, version: int) -> dict[str, int]:
@@ -94,13 +94,18 @@ def rows_changed_after(location: Path, version: int) -> int | None:
     for commit in commits:
         if int(commit.stem) <= version:
             break
-        rows += rows_of_commit(commit.read_text().splitlines())
+        rows += rows_of_commit(actions_of(commit))
     return rows
 
 
-def rows_of_commit(lines: Iterable[str]) -> int:
-    """The rows that a commit, given as the lines of its file, wrote, changed or deleted."""
-    actions = [json.loads(line) for line in lines]
+def actions_of(commit: Path) -> list[dict[str, Any]]:
+    """What a commit consists of, given its file. Raises FileNotFoundError."""
+    # As bytes: of characters there are more that end a line, and texts of the table may have them.
+    return [json.loads(line) for line in commit.read_bytes().splitlines()]
+
+
+def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
+    """The rows that a commit wrote, changed or deleted."""
     about = _about(actions)
     metrics = about.get("operationMetrics") or {}
     counted = [metrics[name] for name in _METRICS.get(about.get("operation", ""), ()) if name in metrics]
@@ -113,10 +118,9 @@ def rows_of_commit(lines: Iterable[str]) -> int:
 def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:
     """What the commit of a version consists of; None where it is gone from the log."""
     try:
-        lines = (location / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+        return actions_of(location / "_delta_log" / f"{version:020}.json")
     except FileNotFoundError:
         return None
-    return list(map(json.loads, lines))
 
 
 def _about(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
-from kaspr_delta.storage.commit_rows import CommitInfo, commit_of, oldest_version, rows_changed_after
+from kaspr_delta.storage.commit_rows import CommitInfo, actions_of, commit_of, oldest_version, rows_changed_after
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
 
@@ -292,7 +292,7 @@ def _head(log: Path, version: int) -> Head | None:
 
 
 def _tells_all(commit: Path) -> bool:
-    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    actions = actions_of(commit)
     if any("cdc" in action for action in actions):
         return True
     files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.storage.commit_rows import files_of, metrics_of, rows_changed_after, rows_of_commit
+from kaspr_delta.storage.commit_rows import actions_of, files_of, metrics_of, rows_changed_after, rows_of_commit
 
 
 def commit(operation: str, *added: int, data_change: bool = True, **metrics: int) -> list[str]:
@@ -33,7 +33,14 @@ def commit(operation: str, *added: int, data_change: bool = True, **metrics: int
     ],
 )
 def test_rows_of_a_commit_are_what_it_says_it_changed(lines: list[str], rows: int) -> None:
-    assert rows_of_commit(lines) == rows
+    assert rows_of_commit(list(map(json.loads, lines))) == rows
+
+
+def test_texts_of_a_table_may_have_any_character(tmp_path: Path) -> None:
+    stats = json.dumps({"numRecords": 2, "minValues": {"key": "a\u2028\x85\x1cb"}}, ensure_ascii=False)
+    file = tmp_path / "commit.json"
+    file.write_text(f"{json.dumps({'add': {'stats': stats}}, ensure_ascii=False)}\n", encoding="utf-8")
+    assert rows_of_commit(actions_of(file)) == 2
 
 
 def test_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
