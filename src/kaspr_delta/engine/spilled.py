@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,37 +24,37 @@ def rows_made(spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa
 
     The folder is the caller's alone, one such batch at a time; Spark's workers have to see it.
     """
-    held: list[pa.RecordBatch] = []
-    some = iter(batches)
-    for batch in some:
-        held.append(batch)
-        if sum(one.nbytes for one in held) > SOME_BYTES:
-            return Rows(_spilled(spark, chain(held, some), schema, folder))
-    return Rows.held(spark, pa.Table.from_batches(held, schema))
+    groups = _groups(batches, schema)
+    first = next(groups, schema.empty_table())
+    more = next(groups, None)
+    if more is None and first.nbytes <= SOME_BYTES:
+        return Rows.held(spark, first)
+    return Rows(_spilled(spark, chain([first] if more is None else [first, more], groups), schema, folder))
 
 
-def _spilled(spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path) -> DataFrame:
+def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
     place = folder / uuid.uuid4().hex
     place.mkdir(parents=True)
     with ParquetWriter(place / "rows.parquet", schema) as file:
-        for rows in _row_groups(batches, schema):
-            file.write_table(rows)
+        for group in groups:
+            file.write_table(group)
     rows = spark.read.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True)).parquet(str(place))
     weakref.finalize(rows, shutil.rmtree, place, ignore_errors=True)
     return rows
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterable[pa.Table]:
+def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Batches by as many as are no more than ``SOME_BYTES``, or by one."""
     group: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        group.append(batch)
-        size += batch.nbytes
-        if size > SOME_BYTES:
+        if group and size + batch.nbytes > SOME_BYTES:
             yield pa.Table.from_batches(group, schema)
             group, size = [], 0
+        group.append(batch)
+        size += batch.nbytes
     if group:
         yield pa.Table.from_batches(group, schema)

@@ -20,7 +20,6 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
-from msgspec import MsgspecError
 
 from kaspr_delta.errors import SerializationError
 
@@ -55,7 +54,7 @@ def parse(text: str | bytes) -> Any:
     """The object that a JSON text stands for. Raises SerializationError for text that is not JSON."""
     try:
         return _read(text)
-    except (MsgspecError, ValueError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return _parse_as_python_does(text)
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import is_by_column
-from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import (
     RECORD_COLUMNS,
     SCHEMA,
@@ -21,11 +20,8 @@ from kaspr_delta.engine.agent.effect import (
     to_arrow,
     to_rows,
 )
-from kaspr_delta.engine.agent.input_rows import (
-    ONLY_VALUES,
-    for_workers,
-    in_partition_order,
-)
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.input_rows import ONLY_VALUES, for_workers, in_partition_order
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
@@ -111,7 +107,7 @@ class Agent(Pipeline[AgentPlan]):
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = AgentState.of(state)
         if before.waiting and (ending or self._waited_enough(before)):
-            return self._together(spark, self._waiting(spark, before), before, rest=True)
+            return self._together(self._worker(spark, before), self._waiting(spark, before), before, rest=True)
         clocks = clocks_of(self.application, self.plan, before)
         passed = [effect for name, clock in clocks.items() for effect in passed_windows(name, clock)]
         if not passed:
@@ -150,62 +146,68 @@ class Agent(Pipeline[AgentPlan]):
 
     def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
-        pieces = in_offset_order(self._asked_for(batch, before))
+        worker = self._worker(spark, before)
+        pieces = in_offset_order(batch.select(*ONLY_VALUES, "offset") if is_by_column(worker.executor) else batch)
         if self.plan.take is None and not before.waiting:
-            done = self._run(spark, pieces, before)
+            done = self._run(worker, pieces)
             return done.decision(before.at(done.received.positions))
         received = Received()
         records = pa.concat_tables(received.counted(pieces))
         if before.waiting:
             records = pa.concat_tables([self._waiting(spark, before), records], promote_options="default")
         reached = before.reached(received.positions)
-        return self._together(spark, records, reached, rest=self._waited_enough(before))
+        return self._together(worker, records, reached, rest=self._waited_enough(before))
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
         """The records that were read and are not processed."""
         return pa.concat_tables(in_offset_order(self._source.between(spark, state.done, state.read)))
 
-    def _asked_for(self, batch: DataFrame, before: AgentState) -> DataFrame:
-        """The columns of records that are needed to process them in order."""
-        clocks = clocks_of(self.application, self.plan, before)
-        executor = self.executor(batch.sparkSession, self._source.decoder(), {}, clocks)
-        return batch.select(*ONLY_VALUES, "offset") if is_by_column(executor) else batch
+    def _worker(self, spark: SparkSession, before: AgentState) -> _Worker:
+        """What processes a batch in order, on the tables as they are."""
+        decoder = self._source.decoder()
+        likely = LikelyKeys(decoder)
+        tables, clocks = opened(spark, self.delta, self.application, self.plan, before, likely)
+        return _Worker(spark, self.executor(spark, decoder, tables, clocks), likely)
 
-    def _together(self, spark: SparkSession, records: pa.Table, reached: AgentState, *, rest: bool) -> Decision:
-        """Process records that are one event together; those that have to wait for more are left to a later batch."""
+    def _together(self, worker: _Worker, records: pa.Table, reached: AgentState, *, rest: bool) -> Decision:
+        """Process all records but those that have to wait for more, which are left to a later batch."""
         processed = records.slice(0, ready(records.num_rows, self.plan.take, rest=rest))
-        done = self._run(spark, [processed], reached)
+        done = self._run(worker, [processed])
         waits = processed.num_rows < records.num_rows
         return done.decision(reached.processed(done.received.positions) if waits else reached.at(reached.read))
 
-    def _run(self, spark: SparkSession, pieces: Iterable[pa.Table], before: AgentState) -> _Done:
+    def _run(self, worker: _Worker, pieces: Iterable[pa.Table]) -> _Done:
         """Process records in order."""
-        decoder, received = self._source.decoder(), Received()
-        likely = LikelyKeys(decoder)
-        tables, clocks = opened(spark, self.delta, self.application, self.plan, before, likely)
-        executor = self.executor(spark, decoder, tables, clocks)
-        made = run_in_order(executor, received.counted(pieces), likely)
-        effects = rows_made(spark, made, SCHEMA, checkpoints_of(self.delta, self.ref) / _SPILLED)
-        return _Done(effects, received, executor.counts, clocks)
+        received = Received()
+        made = run_in_order(worker.executor, received.counted(pieces), worker.likely)
+        effects = rows_made(worker.spark, made, SCHEMA, checkpoints_of(self.delta, self.ref) / _SPILLED)
+        return _Done(effects, received, worker.executor)
 
     def _waited_enough(self, state: AgentState) -> bool:
         take = self.plan.take
         return take is not None and state.since is not None and time.time() - state.since >= take.within / 1_000
 
 
+class _Worker(NamedTuple):
+    """An executor on open tables, with what guesses the keys that it will ask them for."""
+
+    spark: SparkSession
+    executor: Executor
+    likely: LikelyKeys
+
+
 class _Done(NamedTuple):
-    """What became of records that were processed in order."""
+    """What became of records that an executor processed in order."""
 
     effects: Rows
     received: Received
-    counts: Mapping[str, int]
-    clocks: Mapping[str, Clock]
+    executor: Executor
 
     def decision(self, after: AgentState) -> Decision:
         """The batch, when it leaves the agent at a state."""
         rows = self.received.rows
-        counts = {**self.counts, **_received(rows)}
-        return Decision(self.effects, sum(rows.values()), after.with_clocks(self.clocks).plain, counts)
+        counts = {**self.executor.counts, **_received(rows)}
+        return Decision(self.effects, sum(rows.values()), after.with_clocks(self.executor.clocks).plain, counts)
 
 
 def _received(by_topic: Mapping[str, int]) -> dict[str, int]:
