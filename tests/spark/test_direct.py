@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.engine.agent import agent as agent_module
+from kaspr_delta.engine.agent import stateless
 from tests.spark.killing import killed
 
 if TYPE_CHECKING:
@@ -41,9 +43,9 @@ def manifests(folder: Path) -> Path:
     return path
 
 
-def logged(app: Application) -> list[str]:
+def logged(app: Application, log: str = LOG) -> list[str]:
     """What the log holds beside memos."""
-    rows = app.delta.read(app.spark, LOG).where("memo IS NULL").select("kind").collect()
+    rows = app.delta.read(app.spark, log).where("memo IS NULL").select("kind").collect()
     return [row["kind"] for row in rows]
 
 
@@ -79,6 +81,38 @@ def test_where_an_event_fails_the_log_has_the_batch(spark: SparkSession, tmp_pat
     again.run()
     assert len(sent(again)) == 2 * (MANY - 1)
     assert len(again.dead_letters()) == 1
+
+
+PLAIN = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: double, labels: {kaspr.io/app: direct}}
+spec:
+  input: {topic: {name: plain}}
+  output: {topics: [{name: doubled, keySelector: {python: "def key(value): return value % 3"}}]}
+  processors:
+    pipeline: [large, double]
+    operations:
+      - {name: large, filter: {python: "def large(value): return value >= 10"}}
+      - {name: double, map: {python: "def double(value): return value * 2"}}
+"""
+
+
+def test_records_are_in_the_order_of_the_topic_though_nobody_brought_them_in_order(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "direct.yaml").write_text(PLAIN)
+    app = Application.open(tmp_path / "direct.yaml", warehouse=tmp_path / "wh", spark=spark)
+    # Of different sizes: Spark takes the largest file first.
+    bounds = [0, 100, 101, 400, 450, MANY]
+    for first, end in pairwise(bounds):
+        app.topic("plain").produce([{"value": n} for n in range(first, end)])
+    monkeypatch.setattr(
+        stateless, "in_partition_order", lambda records: records.where("raise_error('shuffled') IS NULL")
+    )
+    app.run()
+    assert not logged(app, "log__double")
+    assert [record["value"] for record in app.topic("doubled").records()] == [2 * n for n in range(10, MANY)]
 
 
 @pytest.mark.slow

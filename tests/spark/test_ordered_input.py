@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions as F
 
 from kaspr_delta import Application
 from kaspr_delta.engine import spilled
 from kaspr_delta.engine.agent import ordered_input
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
+from kaspr_delta.engine.sequence import end_of
 from kaspr_delta.engine.spilled import rows_made
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -50,22 +52,28 @@ COLUMNS = "source STRING, key BINARY, value BINARY, offset BIGINT"
 
 @pytest.mark.parametrize("few", [1_000, 10])
 @pytest.mark.parametrize("piece", [1, 40, 10_000])
+@pytest.mark.parametrize("commits", [1, 12])
 def test_records_come_by_offset_each_once(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int, piece: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int, piece: int, commits: int
 ) -> None:
     monkeypatch.setattr(ordered_input, "_FEW_RECORDS", few)
     monkeypatch.setattr(ordered_input, "_PIECE_BYTES", piece)
     drawn = random.Random(few + piece)  # noqa: S311  no secret
     rows = [
-        (source, None if offset % 3 == 0 else b"k", b"x" * drawn.randrange(30) if offset % 5 else None, offset)
-        for offset in range(60)
+        (source, None if n % 3 == 0 else b"k", b"x" * drawn.randrange(30) if n % 5 else None, n + end_of(n % commits))
+        for n in range(1, 61)
         for source in drawn.sample(["a", "b", "c"], k=2)
     ]
     mixed = spark.createDataFrame(drawn.sample(rows, len(rows)), COLUMNS).repartition(3)
+
+    def reread(after: int, upto: Mapping[str, int]) -> DataFrame:
+        last = F.create_map(*(F.lit(part) for pair in upto.items() for part in pair))
+        return mixed.where(F.col("offset").between(after + 1, last[F.col("source")]))
+
     received = Received()
     found = [
         piece.select(["source", "key", "value", "offset"]).to_pylist()
-        for piece in received.counted(in_offset_order(mixed))
+        for piece in received.counted(in_offset_order(mixed, reread))
     ]
     assert [tuple(row.values()) for piece in found for row in piece] == sorted(rows, key=lambda row: (row[3], row[0]))
     assert sum(received.rows.values()) == len(rows)
@@ -78,7 +86,8 @@ def test_records_come_by_offset_each_once(
 
 
 def test_a_batch_may_be_empty(spark: SparkSession) -> None:
-    (nothing,) = in_offset_order(spark.createDataFrame([], COLUMNS))
+    empty = spark.createDataFrame([], COLUMNS)
+    (nothing,) = in_offset_order(empty, lambda _, __: empty)
     assert nothing.num_rows == 0
 
 

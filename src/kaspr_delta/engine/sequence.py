@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 # A commit holds up to 2^34 rows, written by up to 1,024 tasks of up to 2^24 rows; 2^29 commits fit beside that.
-_SEQ_BITS = 34
+SEQ_BITS = 34
+"""How many bits of an offset are the ``seq``; the version is above them."""
+SEQ_MASK = (1 << SEQ_BITS) - 1
 _TASK_BITS = 24
 _ROW_MASK = (1 << 33) - 1  # the row's number inside its task, in Spark's monotonically_increasing_id
 
@@ -32,14 +34,19 @@ def seq_of_rows() -> Column:
 
 def version_of(offset: int) -> int:
     """The version of the commit that wrote the record of an offset."""
-    return max(offset, 0) >> _SEQ_BITS
+    return max(offset, 0) >> SEQ_BITS
+
+
+def seq_of(offset: int) -> int:
+    """The place of a record in its commit."""
+    return offset & SEQ_MASK
 
 
 def end_of(version: int) -> int:
     """The offset that no record of that version, or of one before it, exceeds."""
-    return ((version + 1) << _SEQ_BITS) - 1
+    return ((version + 1) << SEQ_BITS) - 1
 
 
 def offset() -> Column:
     """The offset of a row of a topic's or channel's change feed."""
-    return (F.shiftleft(F.col("_commit_version"), _SEQ_BITS) + F.col("seq")).alias("offset")
+    return (F.shiftleft(F.col("_commit_version"), SEQ_BITS) + F.col("seq")).alias("offset")

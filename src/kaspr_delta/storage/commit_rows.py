@@ -54,6 +54,13 @@ def metrics_of(location: Path, version: int) -> dict[str, int]:
     return {name: int(value) for name, value in counted.items() if str(value).isdigit()}
 
 
+def notes_in(location: Path, versions: Iterable[int]) -> dict[str, int]:
+    """The notes of commits that carry one (``userMetadata``), and how many rows each wrote; some may be gone."""
+    found = (_actions(location, version) or () for version in versions)
+    notes = ((_about(actions).get("userMetadata"), actions) for actions in found)
+    return {note: rows_of_commit(actions) for note, actions in notes if note is not None}
+
+
 def files_of(location: Path, version: int) -> int | None:
     """How many files a table consists of at a version; None where its log does not tell.
 

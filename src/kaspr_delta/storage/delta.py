@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.commit_rows import files_of, metrics_of
+from kaspr_delta.storage.commit_rows import files_of, metrics_of, notes_in
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
@@ -186,6 +186,9 @@ class Delta:
         many = self.newest(spark, table).version - after
         if many <= 0:
             return {}
+        location = self.namespace.location(table)
+        if location is not None:
+            return notes_in(location, range(after + 1, after + 1 + many))
         history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT {many}")
         rows = history.where("userMetadata IS NOT NULL").select(
             "userMetadata", history["operationMetrics"]["numOutputRows"].cast("bigint").alias("rows")

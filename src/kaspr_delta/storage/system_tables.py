@@ -121,7 +121,7 @@ def note(spark: SparkSession, delta: Delta, table: str, row: tuple[Any, ...]) ->
     Now and then Spark appends there too: in its append such a table is compacted (``Layout.compacts``).
     """
     tables = system_tables(spark, delta)
-    if isinstance(tables, LocalSystemTables) and (tables.version(table) or 0) % _COMPACTED_EVERY == 0:
+    if isinstance(tables, LocalSystemTables) and (tables.version(table) or 1) % _COMPACTED_EVERY == 0:
         tables = SparkSystemTables(spark, delta)
     tables.append(table, [row])
 

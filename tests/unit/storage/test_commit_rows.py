@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.storage.commit_rows import actions_of, files_of, metrics_of, rows_changed_after, rows_of_commit
+from kaspr_delta.storage.commit_rows import (
+    actions_of,
+    files_of,
+    metrics_of,
+    notes_in,
+    rows_changed_after,
+    rows_of_commit,
+)
 
 
 def commit(operation: str, *added: int, data_change: bool = True, **metrics: int) -> list[str]:
@@ -59,6 +66,16 @@ def test_what_a_commit_counted_is_told_by_deltas_names(tmp_path: Path) -> None:
     (log / f"{4:020}.json").write_text("\n".join(lines))
     assert metrics_of(tmp_path, 4) == {"numTargetRowsCopied": 87, "numTargetFilesRemoved": 1}
     assert metrics_of(tmp_path, 5) == {}
+
+
+def test_notes_of_commits_are_told_with_how_many_rows_each_wrote(tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    for version, note in enumerate(("before", None, "a batch", "another")):
+        about, *files = commit("WRITE", 7, numOutputRows=version)
+        noted = {"commitInfo": {**json.loads(about)["commitInfo"], **({"userMetadata": note} if note else {})}}
+        (log / f"{version:020}.json").write_text("\n".join([json.dumps(noted), *files]))
+    assert notes_in(tmp_path, range(1, 6)) == {"a batch": 2, "another": 3}
 
 
 def test_how_many_files_a_table_has_is_what_spark_summed_up_and_others_changed_since(tmp_path: Path) -> None:

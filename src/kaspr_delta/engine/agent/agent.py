@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import is_by_column
-from kaspr_delta.engine.agent.effect import (
-    RECORD_COLUMNS,
-    SCHEMA,
-    WORKERS_COLUMNS,
-    from_workers,
-    records_from_workers,
-    to_arrow,
-    to_rows,
-)
+from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.input_rows import ONLY_VALUES, for_workers, in_partition_order
+from kaspr_delta.engine.agent.extent import begin_of, extents_of, positions_of, rows_of
+from kaspr_delta.engine.agent.input_rows import ONLY_VALUES
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
@@ -116,26 +108,26 @@ class Agent(Pipeline[AgentPlan]):
 
     def _in_parallel(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
-        records = Rows.of(batch, _FEW_EVENTS)
-        run, direct = RunAgent(self.executor(spark, self._source.decoder(), {}, {})), None
-        if records.table is None:
-            given = for_workers(in_partition_order(batch), only_values=is_by_column(run.executor))
-            effects = Rows(from_workers(given.mapInArrow(run.in_workers, WORKERS_COLUMNS)))
-            if (topic := self._only_topic) is not None:
-                sent = records_from_workers(given.mapInArrow(run.records_in_workers, RECORD_COLUMNS))
-                direct = DirectAppend(topic, sent)
-            read = batch.groupBy("source").agg(F.max("offset").alias("offset"), F.count("*").alias("rows")).collect()
-            positions = {row["source"]: row["offset"] for row in read}
-            received = {row["source"]: row["rows"] for row in read}
-        else:
-            in_order = records.table.sort_by("offset")
-            # With an empty batch, for a topic may have brought nothing.
-            batches = [*run(in_order.to_batches()), to_arrow([])]
-            effects = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA))
-            counted = Received()
-            counted.count(in_order)
-            positions, received = counted.positions, counted.rows
-        return Decision(effects, sum(received.values()), before.at(positions).plain, _received(received), direct)
+        run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
+        records = Rows.of(batch, _FEW_EVENTS).table
+        if records is None:
+            return self._in_workers(run, batch, before)
+        in_order = records.sort_by("offset")
+        # With an empty batch, for a topic may have brought nothing.
+        batches = [*run(in_order.to_batches()), to_arrow([])]
+        received = Received()
+        received.count(in_order)
+        effects, rows = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA)), received.rows
+        return Decision(effects, sum(rows.values()), before.at(received.positions).plain, _received(rows))
+
+    def _in_workers(self, run: RunAgent, batch: DataFrame, before: AgentState) -> Decision:
+        extents = extents_of(batch)
+        positions, rows = positions_of(extents), rows_of(extents)
+        records = self._source.between(batch.sparkSession, begin_of(extents), positions)
+        topic = self._only_topic
+        direct = None if topic is None else DirectAppend(topic, run.sends(records, extents))
+        effects = Rows(run.effects(records))
+        return Decision(effects, sum(rows.values()), before.at(positions).plain, _received(rows), direct)
 
     @property
     def _only_topic(self) -> str | None:
@@ -147,7 +139,7 @@ class Agent(Pipeline[AgentPlan]):
     def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
         worker = self._worker(spark, before)
-        pieces = in_offset_order(batch.select(*ONLY_VALUES, "offset") if is_by_column(worker.executor) else batch)
+        pieces = self._pieces(batch, before.read, worker)
         if self.plan.take is None and not before.waiting:
             done = self._run(worker, pieces)
             return done.decision(before.at(done.received.positions))
@@ -160,7 +152,21 @@ class Agent(Pipeline[AgentPlan]):
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
         """The records that were read and are not processed."""
-        return pa.concat_tables(in_offset_order(self._source.between(spark, state.done, state.read)))
+        return pa.concat_tables(self._pieces(self._source.between(spark, state.done, state.read), state.done))
+
+    def _pieces(
+        self, records: DataFrame, begun: Mapping[str, int], worker: _Worker | None = None
+    ) -> Iterator[pa.Table]:
+        """The records, those of the input after some positions, in order and with the columns that a worker needs."""
+        spark, narrow = records.sparkSession, worker is not None and is_by_column(worker.executor)
+
+        def needed(rows: DataFrame) -> DataFrame:
+            return rows.select(*ONLY_VALUES, "offset") if narrow else rows
+
+        def reread(after: int, upto: Mapping[str, int]) -> DataFrame:
+            return needed(self._source.between(spark, {name: max(after, begun[name]) for name in upto}, upto))
+
+        return in_offset_order(needed(records), reread)
 
     def _worker(self, spark: SparkSession, before: AgentState) -> _Worker:
         """What processes a batch in order, on the tables as they are."""

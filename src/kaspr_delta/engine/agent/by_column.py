@@ -14,8 +14,9 @@ from types import CoroutineType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kaspr_delta.engine.agent.effect import Effect, columns_to_arrow, numbered
+from kaspr_delta.engine.agent.effect import Effect, EventFailedError, columns_to_arrow, numbered
 from kaspr_delta.engine.agent.event import TopicDecoder
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.input_rows import records_of
@@ -76,7 +77,7 @@ class ByColumn:
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``."""
         values: list[bytes | None] = batch.column("value").to_pylist()
-        times: list[int | None] = batch.column("timestamp").cast(pa.int64()).to_pylist() if self._tables else []
+        times = self._times(batch)
         stops = [*self._unreadable(batch.column("key")), len(values)]
         # Numbers of the first record of each event that was sent, and of what the executor did with the others.
         sent: list[int] = []
@@ -97,9 +98,22 @@ class ByColumn:
             seq += len(effects)
             event += 1
         self._number(sent, seq)
-        yield from self._rows(batch, sent)
+        yield from self._rows(batch, pa.array(sent, pa.int64()))
         if others:
             yield numbered(others, numbers)
+
+    def sends(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:
+        """The sends of a batch of ordinary events, numbered from the number of each. Raises EventFailedError."""
+        values, times, event, ordinary = batch.column("value").to_pylist(), self._times(batch), 0, True
+        while ordinary and event < len(values):
+            event, ordinary = self._run(event, len(values), values, times)
+        if not ordinary or self._unreadable(batch.column("key")):
+            raise EventFailedError
+        yield from self._rows(batch, numbers.take(pa.array(self._sent, pa.int64())))
+
+    def _times(self, batch: pa.RecordBatch) -> list[int | None]:
+        """The times of events, where they are asked for."""
+        return batch.column("timestamp").cast(pa.int64()).to_pylist() if self._tables else []
 
     def _number(self, numbers: list[int], seq: int) -> int:
         """Number, from ``seq`` on, the events that were sent since; the next number."""
@@ -127,32 +141,31 @@ class ByColumn:
 
         The next event, and whether it is an ordinary one as far as is known.
         """
-        event, limit, tables = first, self._limit, self._tables
+        event, ended, tables = first, first - 1, self._tables
         enough = monotonic() + self._executor.timeout / 2
         try:
-            with limit:
+            with self._limit:
                 process = self._process(values)
-                if not tables:
-                    for event in range(first, stop):
-                        if monotonic() > enough:
-                            return event, True
-                        process(event)
-            if tables:
                 for event in range(first, stop):
-                    with limit:
-                        process(event)
-                    # Out of reach of the limit: an event's writes stand together, or not at all.
+                    if monotonic() > enough:
+                        return event, True
+                    process(event)
+                    ended = event
                     for table in tables:
                         table.keep(times[event])
         except AUTHORS_CODE_FAILED as error:
-            self._undo(event, error)
-            return event, False
+            if ended != event:
+                self._undo(event, error)
+                return event, False
+            # The time was over when the event had ended: its writes stand together, or not at all.
+            for table in tables:
+                table.keep(times[event])
+            return event + 1, True
         return stop, True
 
     def _undo(self, event: int, error: BaseException) -> None:
         """Nothing of an event stands; it failed for good, unless it is left to the executor."""
-        left = _LEFT_TO_EXECUTOR if self._tables else (*_LEFT_TO_EXECUTOR, EventTimeoutError)
-        if not isinstance(error, left):
+        if not isinstance(error, _LEFT_TO_EXECUTOR):
             self._account = account_of_failure(frames=4)
         del self._sent[bisect_left(self._sent, event) :]
         for output in self._outputs:
@@ -198,7 +211,7 @@ class ByColumn:
         tables = {of.parameter: self._executor.table(of.table) for of in plan.tables}
         return bind(plan.function.function({**self._executor.scope(), "context": {}}), tables)
 
-    def _rows(self, batch: pa.RecordBatch, numbers: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:
         """What was sent, output by output."""
         count, partition = len(self._sent), self._executor.topics.partition
         times = batch.column("timestamp")
@@ -215,7 +228,7 @@ class ByColumn:
             if output.key_of is not None:
                 columns["key"] = output.keys
                 columns["partition"] = [partition(output.topic, key) for key in output.keys]
-            yield columns_to_arrow(columns, [number + place for number in numbers] if place else numbers)
+            yield columns_to_arrow(columns, pc.add(numbers, place) if place else numbers)
             output.cut(0)
         self._sent.clear()
 
@@ -228,7 +241,7 @@ class _MoreThanAValueError(Exception):
     """A function returned what is awaited, or fans out."""
 
 
-_LEFT_TO_EXECUTOR = (_UnreadableError, _MoreThanAValueError)
+_LEFT_TO_EXECUTOR = (_UnreadableError, _MoreThanAValueError, EventTimeoutError)
 
 
 def _more_than_a_value(result: Any) -> _MoreThanAValueError:

@@ -81,7 +81,7 @@ def numbered(effects: Sequence[Effect], seq: Sequence[int]) -> pa.RecordBatch:
     return columns_to_arrow(columns, seq)
 
 
-def columns_to_arrow(columns: Mapping[str, Any], seq: Sequence[int]) -> pa.RecordBatch:
+def columns_to_arrow(columns: Mapping[str, Any], seq: Sequence[int] | pa.Array) -> pa.RecordBatch:
     """Effects with these numbers as rows of SCHEMA, column by column; those that are not given are empty."""
     given = {**columns, "seq": seq}
 

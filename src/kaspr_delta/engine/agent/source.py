@@ -70,9 +70,8 @@ class Source:
         """The records after some positions, up to and with others."""
 
         def read(name: str) -> DataFrame:
-            return self.delta.changes(
-                spark, self._table(name), version_of(after.get(name, NOTHING)), version_of(upto[name])
-            )
+            first = version_of(after.get(name, NOTHING) + 1)
+            return self.delta.changes(spark, self._table(name), first, version_of(upto[name]))
 
         behind = {name: after.get(name, NOTHING) for name in upto if after.get(name, NOTHING) < upto[name]}
         records = self._records(read, behind)

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
 
-from kaspr_delta.engine.agent.by_column import ByColumn
-from kaspr_delta.engine.agent.effect import for_spark, records_for_spark, to_arrow
+from kaspr_delta.engine.agent.by_column import ByColumn, is_by_column
+from kaspr_delta.engine.agent.effect import (
+    RECORD_COLUMNS,
+    WORKERS_COLUMNS,
+    for_spark,
+    from_workers,
+    records_for_spark,
+    records_from_workers,
+    to_arrow,
+)
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.input_rows import records_of
+from kaspr_delta.engine.agent.extent import Extent, Numbering
+from kaspr_delta.engine.agent.input_rows import ONLY_VALUES, for_workers, in_partition_order, records_of
 from kaspr_delta.engine.sequence import first_seq
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +46,39 @@ class RunAgent:
                 yield effects
                 seq += effects.num_rows
 
-    def in_workers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same as Spark's workers hand it on."""
+    def effects(self, records: DataFrame) -> DataFrame:
+        """The effects of rows of InputRecord, made by Spark's workers."""
+        return from_workers(self._in_order(records).mapInArrow(self._effects, WORKERS_COLUMNS))
+
+    def sends(self, records: DataFrame, extents: Collection[Extent]) -> DataFrame:
+        """The same for an agent that sends to one topic: records of it. To compute it fails where an event fails.
+
+        ``extents`` are all that the rows consist of.
+        """
+        quick = is_by_column(self.executor)
+        numbering = Numbering.of(extents, len(self.executor.plan.outputs)) if quick else None
+        if numbering is None:
+            return records_from_workers(self._in_order(records).mapInArrow(self._sends, RECORD_COLUMNS))
+        # What is numbered need not be brought in order.
+        given = records.select(*ONLY_VALUES, "offset")
+        return records_from_workers(given.mapInArrow(partial(self._numbered_sends, numbering), RECORD_COLUMNS))
+
+    def _in_order(self, records: DataFrame) -> DataFrame:
+        return for_workers(in_partition_order(records), only_values=is_by_column(self.executor))
+
+    def _effects(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return map(for_spark, self(batches))
 
-    def records_in_workers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same for records of one topic, without anything else: an event that fails ends it."""
+    def _sends(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return map(records_for_spark, self(batches))
+
+    def _numbered_sends(self, numbering: Numbering, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        by_column = ByColumn.of(self.executor)
+        if by_column is None:
+            msg = "only the quick way numbers sends by the places of their records"
+            raise TypeError(msg)
+        for batch in batches:
+            yield from map(records_for_spark, by_column.sends(batch, numbering.numbers(batch.column("offset"))))
 
     def _one_by_one(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         yield to_arrow((effect for record in records_of(batch) for effect in self.executor.process(record)), seq)

@@ -11,13 +11,16 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.agent.by_column import ByColumn
-from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow
+from kaspr_delta.engine.agent.effect import SCHEMA, EventFailedError, to_arrow
 from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.agent.table_state import TableState
+from kaspr_delta.functions.time_limit import EventTimeoutError
 from kaspr_delta.plan.definition import OperationPlan, TakePlan
 from tests.unit.engine.agent.agents import (
     NOON,
+    FakeReader,
     arrow,
     executor,
     filtered,
@@ -26,6 +29,7 @@ from tests.unit.engine.agent.agents import (
     send_to,
     sending,
     table_plan,
+    table_state,
 )
 
 DOUBLE = mapped("def f(v): return v * 2")
@@ -147,6 +151,34 @@ def test_many_slow_events_are_no_event_that_takes_too_long() -> None:
     ]
 
 
+def test_with_tables_too() -> None:
+    count = mapped("def f(v, counts):\n  while v == 2: pass\n  counts['all'] = v\n  return v", ["counts"])
+    state = table_state()
+    agent = replace(executor(count, tables=[state]), timeout=0.3)
+    assert [row["kind"] for row in quickly(agent, numbered(1, 2, 3))] == ["send", "dead-letter", "send"]
+    assert {key: written.value for key, written in state.written.items()} == {'"all"': "3"}
+
+
+class KeptLate(TableState[str]):
+    """The time of the first event is over while its writes are kept."""
+
+    late = True
+
+    def keep(self, timestamp: int | None, stream: str | None = None) -> None:
+        if self.late:
+            self.late = False
+            raise EventTimeoutError
+        super().keep(timestamp, stream)
+
+
+def test_an_event_that_has_ended_stands_though_its_time_is_over() -> None:
+    kept, late = TableState(table_plan("kept"), FakeReader()), KeptLate(table_plan("late"), FakeReader())
+    both = mapped("def f(v, kept, late):\n  kept[v] = late[v] = v\n  return v", ["kept", "late"])
+    agent = executor(both, tables=[kept, late])
+    assert [row["kind"] for row in quickly(agent, numbered(1, 2))] == ["send", "send"]
+    assert [list(state.written) for state in (kept, late)] == [["1", "2"], ["1", "2"]]
+
+
 @pytest.mark.parametrize(
     "agent",
     [
@@ -164,3 +196,23 @@ def test_many_slow_events_are_no_event_that_takes_too_long() -> None:
 )
 def test_agents_that_ask_for_more_than_the_value_go_event_by_event(agent: Executor) -> None:
     assert ByColumn.of(agent) is None
+
+
+def test_ordinary_events_are_sent_with_numbers_of_their_own() -> None:
+    agent = executor(filtered("def f(v): return v % 2"), DOUBLE, outputs=[send_to("a"), send_to("b")])
+    quick = ByColumn.of(agent)
+    assert quick is not None
+    sends = quick.sends(arrow(numbered(*range(6))), pa.array([70, 60, 50, 40, 30, 20], pa.int64()))
+    found = [(row["target"], row["value"], row["seq"]) for batch in sends for row in batch.to_pylist()]
+    expected = [("a", b"2", 60), ("a", b"6", 40), ("a", b"10", 20), ("b", b"2", 61), ("b", b"6", 41), ("b", b"10", 21)]
+    assert found == expected
+
+
+@pytest.mark.parametrize("bad", [record("no number"), record(b"{"), record(1)._replace(key=b"{")])
+def test_what_is_not_ordinary_is_told(bad: InputRecord) -> None:
+    agent = executor(mapped("def f(v): return v + 1"))
+    for records in ([bad], [record(1), bad], [bad, record(1)]):
+        quick = ByColumn.of(agent)
+        assert quick is not None
+        with pytest.raises(EventFailedError):
+            list(quick.sends(arrow(records), pa.array(range(len(records)), pa.int64())))

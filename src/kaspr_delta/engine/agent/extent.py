@@ -1,0 +1,98 @@
+"""What a large batch consists of, commit by commit, and what that is good for.
+
+Every look at a batch of a stream computes all columns of all its rows. So it is looked at once, and read again from the
+tables that it came from, by offsets: there Spark reads the files and columns that are wanted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.sequence import SEQ_BITS, SEQ_MASK, end_of, seq_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+class Extent(NamedTuple):
+    """The records of a batch that one commit to a topic or channel brought; ``size`` is that of keys and values."""
+
+    source: str
+    version: int
+    last_offset: int
+    rows: int
+    size: int
+
+
+def extents_of(records: DataFrame) -> list[Extent]:
+    """What rows of InputRecord consist of; one Spark action."""
+    commits = records.groupBy("source", F.shiftright("offset", SEQ_BITS))
+    return [Extent(*row) for row in commits.agg(F.max("offset"), F.count("*"), F.sum(size())).collect()]
+
+
+def size() -> Column:
+    """The bytes of a record's key and value."""
+    return F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
+
+
+def begin_of(extents: Iterable[Extent]) -> dict[str, int]:
+    """The last offset of each source before the commits that are in the batch."""
+    first: dict[str, int] = {}
+    for extent in extents:
+        first[extent.source] = min(end_of(extent.version - 1), first.get(extent.source, extent.last_offset))
+    return first
+
+
+def positions_of(extents: Iterable[Extent]) -> dict[str, int]:
+    """The last offset of each source."""
+    last: dict[str, int] = {}
+    for extent in extents:
+        last[extent.source] = max(extent.last_offset, last.get(extent.source, extent.last_offset))
+    return last
+
+
+def rows_of(extents: Iterable[Extent]) -> dict[str, int]:
+    """How many records each source has brought."""
+    rows: Counter[str] = Counter()
+    for extent in extents:
+        rows[extent.source] += extent.rows
+    return dict(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """Numbers for what records become: in the order of the records, whichever task works on which.
+
+    Each of the commits, in their order, has the numbers from its first one on.
+    """
+
+    commits: tuple[int, ...]
+    firsts: tuple[int, ...]
+    each: int
+
+    @classmethod
+    def of(cls, extents: Collection[Extent], each: int) -> Numbering | None:
+        """Of the records of one source, so many numbers for each; None where one commit cannot hold as many."""
+        if len({extent.source for extent in extents}) != 1:
+            return None
+        firsts, after = [], 0
+        in_order = sorted(extents, key=lambda extent: extent.version)
+        for extent in in_order:
+            firsts.append(after)
+            after += seq_of(extent.last_offset) + 1
+        if after * each > SEQ_MASK:
+            return None
+        return cls(tuple(extent.version for extent in in_order), tuple(firsts), each)
+
+    def numbers(self, offsets: pa.Array) -> pa.Array:
+        """The first number of each record, told by its offset."""
+        commits = pc.index_in(pc.shift_right(offsets, SEQ_BITS), value_set=pa.array(self.commits, pa.int64()))
+        firsts = pa.array(self.firsts, pa.int64()).take(commits)
+        return pc.multiply(pc.add(firsts, pc.bit_wise_and(offsets, SEQ_MASK)), self.each)
