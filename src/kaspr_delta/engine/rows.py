@@ -51,7 +51,9 @@ class Rows:
 
         # Told, for Spark Connect asks for the columns of no rows, and times without a zone would be given one.
         columns = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-        return cls(spark.createDataFrame(table, columns).coalesce(1), table)
+        # In one piece: where one of several is empty, Spark reads nothing of what is behind it.
+        rows = spark.createDataFrame(table.combine_chunks() if table.num_rows else [], columns)
+        return cls(rows.coalesce(1), table)
 
     @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> Rows:
