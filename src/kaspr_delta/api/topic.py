@@ -29,6 +29,7 @@ from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.decoded import decoded
 from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,11 +55,11 @@ class TopicHandle:
         effects = to_arrow(to_effect(record, self.plan.name, self.plan.serializers, topics) for record in records)
         count = int(effects.num_rows)
         if count:
-            rows = self.spark.createDataFrame(pa.Table.from_batches([effects], SCHEMA)).coalesce(1)
+            rows = pa.Table.from_batches([effects], SCHEMA)
             if elsewhere is None:
-                self.delta.append(rows.select(*RECORD), self.plan.delta_name)
+                self.delta.append_held(self.spark, rows.select(RECORD), self.plan.delta_name)
             else:
-                elsewhere.write(rows, "")
+                elsewhere.write(frame_of(self.spark, rows), "")
         return count
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:

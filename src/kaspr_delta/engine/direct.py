@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.topics import append_to_topic
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.delta import Delta
@@ -41,7 +42,7 @@ class DirectAppend:
 
     def commit(self, delta: Delta, batch: BatchId) -> None:
         """Append the records. Raises whatever Spark raises; then the batch may be committed or not (``appended``)."""
-        append_to_topic(delta, self.records, self.topic, batch, note=_note(batch, _RECORDS))
+        append_to_topic(delta, Rows(self.records), self.topic, batch, note=_note(batch, _RECORDS))
 
 
 def appended(delta: Delta, spark: SparkSession, announced: Announcement, batch: BatchId) -> int | None:
@@ -53,7 +54,7 @@ def appended(delta: Delta, spark: SparkSession, announced: Announcement, batch: 
     records, nothing = _note(batch, _RECORDS), _note(batch, _NOTHING)
     noted = delta.noted(spark, table, announced.version)
     if not noted.keys() & {records, nothing}:
-        append_to_topic(delta, delta.read(spark, table).limit(0), announced.topic, batch, note=nothing)
+        append_to_topic(delta, Rows(delta.read(spark, table).limit(0)), announced.topic, batch, note=nothing)
         noted = delta.noted(spark, table, announced.version)
     # A history that tells neither is short, and the append was made long ago.
     return None if nothing in noted else noted.get(records, 0)

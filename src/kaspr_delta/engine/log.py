@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.direct import Announcement, appended
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.storage.delta import Delta, Transaction
+from kaspr_delta.storage.commit_rows import Transaction
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.system_tables import system_tables
 
 if TYPE_CHECKING:
@@ -123,16 +125,16 @@ class Log:
 
     def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
         spark = effects.df.sparkSession
-        row = spark.createDataFrame([tuple(about.values())], ", ".join(f"{name} STRING" for name in about)).coalesce(1)
-        rows = row if effects.empty else effects.df.unionByName(row, allowMissingColumns=True)
-        rows = rows.coalesce(1) if effects.here else rows
-        self.delta.append(_marked(rows, batch), self.table, batch.transaction("log"))
+        memo = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
         if effects.table is None:  # many rows: not computed a second time, but read back
+            rows = effects.df.unionByName(frame_of(spark, memo), allowMissingColumns=True)
+            self.delta.append(_marked(rows, batch), self.table, batch.transaction("log"))
             return self.batch(spark, batch)
-        count = effects.table.num_rows
-        table = effects.table.append_column("checkpoint", pa.array([batch.checkpoint] * count, pa.string()))
-        table = table.append_column("batch", pa.array([batch.number] * count, pa.int64()))
-        return Rows(_marked(effects.df, batch), table)
+        mine = _marked_here(effects.table, batch)
+        told = _marked_here(memo, batch)
+        everything = told if effects.empty else pa.concat_tables([mine, told], promote_options="default")
+        self.delta.append_held(spark, everything, self.table, batch.transaction("log"))
+        return Rows(_marked(effects.df, batch), mine)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""
@@ -168,6 +170,11 @@ class Log:
 def _is_unfolded(batch: BatchId, memo: Memo, folded: Mapping[str, int]) -> bool:
     began_with_nothing = batch.number == FIRST and not memo.rows_in
     return batch.number > folded.get(batch.checkpoint, FIRST - 1) and not began_with_nothing
+
+
+def _marked_here(rows: pa.Table, batch: BatchId) -> pa.Table:
+    rows = rows.append_column("checkpoint", pa.repeat(batch.checkpoint, rows.num_rows))
+    return rows.append_column("batch", pa.repeat(pa.scalar(batch.number, pa.int64()), rows.num_rows))
 
 
 def _marked(rows: DataFrame, batch: BatchId) -> DataFrame:

@@ -7,7 +7,7 @@ functions run without starting workers. A large batch stays a plan, which Spark 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
 from kaspr_delta.storage.delta import literal
+from kaspr_delta.storage.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -47,13 +48,7 @@ class Rows:
     @classmethod
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
         """Rows that are on the driver already."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        # Told, for Spark Connect asks for the columns of no rows, and times without a zone would be given one.
-        columns = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-        # In one piece: where one of several is empty, Spark reads nothing of what is behind it.
-        rows = spark.createDataFrame(table.combine_chunks() if table.num_rows else [], columns)
-        return cls(rows.coalesce(1), table)
+        return cls(frame_of(spark, table), table)
 
     @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> Rows:
@@ -107,11 +102,21 @@ class Rows:
         if self.table is None:
             msg = "these rows are not on the driver"
             raise LookupError(msg)
-        found = self.table
-        for name, value in those.items():
-            found = found.filter(pc.is_null(found[name]) if value is None else pc.equal(found[name], value))
-        values: list[str] = found[column].drop_null().unique().to_pylist()
+        values: list[str] = _with(self.table, those)[column].drop_null().unique().to_pylist()
         return values
+
+    def where(self, **those: str) -> Rows:
+        """The rows that have these values."""
+        from pyspark.sql import functions as F
+
+        rows = self.df
+        for name, value in those.items():
+            rows = rows.where(F.col(name) == value)
+        return Rows(rows, None if self.table is None else _with(self.table, those))
+
+    def select(self, *columns: str) -> Rows:
+        """These columns of the rows."""
+        return Rows(self.df.select(*columns), None if self.table is None else self.table.select(columns))
 
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
         """How many rows there are of each combination of values; no Spark action when the rows are few.
@@ -143,6 +148,12 @@ class Rows:
         if not batches:
             return Rows.held(spark, spark.createDataFrame([], schema).toArrow())
         return Rows.held(spark, pa.Table.from_batches(batches))
+
+
+def _with(rows: pa.Table, those: Mapping[str, str | None]) -> pa.Table:
+    for name, value in those.items():
+        rows = rows.filter(pc.is_null(rows[name]) if value is None else pc.equal(rows[name], value))
+    return rows
 
 
 def union_of(frames: Iterable[DataFrame]) -> DataFrame:

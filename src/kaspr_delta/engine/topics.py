@@ -9,9 +9,10 @@ from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from kaspr_delta.engine.log import BatchId
+    from kaspr_delta.engine.rows import Rows
 
 
 def known_topics(delta: Delta, spark: SparkSession) -> set[str]:
@@ -28,6 +29,10 @@ def make_topic(delta: Delta, spark: SparkSession, name: str) -> None:
     delta.ensure(spark, table, TOPIC)
 
 
-def append_to_topic(delta: Delta, records: DataFrame, topic: str, batch: BatchId, *, note: str | None = None) -> None:
+def append_to_topic(delta: Delta, records: Rows, topic: str, batch: BatchId, *, note: str | None = None) -> None:
     """Append what a batch sends to a topic, once, however often it is tried. The note stands in the table's history."""
-    delta.append(records, topic_table(topic), batch.transaction(f"topic:{topic}"), note=note)
+    table, transaction = topic_table(topic), batch.transaction(f"topic:{topic}")
+    if records.table is None or note is not None:
+        delta.append(records.df, table, transaction, note=note)
+    else:
+        delta.append_held(records.df.sparkSession, records.table, table, transaction)

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.commit_rows import files_of, metrics_of, notes_in
+from kaspr_delta.storage.commit_rows import Transaction, files_of, metrics_of, notes_in
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-
-    from kaspr_delta.storage.layout import Layout
 
 Result = TypeVar("Result")
 
@@ -34,14 +36,6 @@ _CONFLICTS = (
     "ConcurrentAppendException",
     "ConcurrentDelete",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """Delta's transaction identifier: an append with one that the table already has is skipped."""
-
-    app_id: str
-    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +234,19 @@ class Delta:
         """
         with self.namespace.commit_lock(table):
             self._append(rows, table, transaction, note)
+
+    def append_held(
+        self, spark: SparkSession, rows: pa.Table, table: str, transaction: Transaction | None = None
+    ) -> None:
+        """The same for rows of this process: on this machine's disk they are appended without Spark.
+
+        Now and then Spark appends there too: it compacts tables that are compacted (``Layout.compacts``).
+        """
+        newest = self._newest_here(table)
+        if newest is not None and (newest + 1) % CHECKPOINT_INTERVAL:
+            DeltaRs(self.namespace).append(table, rows, transaction)
+        else:
+            self.append(frame_of(spark, rows), table, transaction)
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: str | datetime) -> None:
         """Delete the rows for which a SQL condition holds; ``{name}`` in it stands for one of the values."""

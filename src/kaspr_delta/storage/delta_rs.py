@@ -18,7 +18,14 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
-from kaspr_delta.storage.commit_rows import CommitInfo, actions_of, commit_of, oldest_version, rows_changed_after
+from kaspr_delta.storage.commit_rows import (
+    CommitInfo,
+    Transaction,
+    actions_of,
+    commit_of,
+    oldest_version,
+    rows_changed_after,
+)
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
 
@@ -192,9 +199,25 @@ class DeltaRs:
                     str(self._location(table)), schema=schema, mode="ignore", configuration=layout.properties
                 )
 
-    def append(self, table: str, rows: pa.Table) -> int:
-        """Append rows in one commit; its version."""
-        return self._write(table, rows, "append")
+    def append(self, table: str, rows: pa.Table, transaction: Transaction | None = None) -> None:
+        """Append rows in one commit. Columns are matched by name; those that are not given are null.
+
+        Skipped when the transaction is already there.
+        """
+        deltalake = _deltalake()
+        with self.namespace.commit_lock(table):
+            opened = deltalake.DeltaTable(str(self._location(table)))
+            properties = None
+            if transaction is not None:
+                last = opened.transaction_version(transaction.app_id)
+                if last is not None and last >= transaction.version:
+                    return
+                mark = deltalake.Transaction(transaction.app_id, transaction.version)
+                properties = deltalake.CommitProperties(app_transactions=[mark])
+            fitting = _fitting(rows, pa.schema(opened.schema().to_arrow()))
+            deltalake.write_deltalake(
+                opened, fitting, mode="append", commit_properties=properties, post_commithook_properties=_hooks()
+            )
 
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows by the transactions they belong to, in one commit; how many rows were appended.
@@ -227,13 +250,10 @@ class DeltaRs:
 
     def replace(self, table: str, rows: pa.Table) -> int:
         """Put these rows in the place of all, in one commit; its version."""
-        return self._write(table, rows, "overwrite")
-
-    def _write(self, table: str, rows: pa.Table, mode: Any) -> int:
         deltalake = _deltalake()
         with self.namespace.commit_lock(table):
             opened = deltalake.DeltaTable(str(self._location(table)))
-            deltalake.write_deltalake(opened, rows, mode=mode, post_commithook_properties=_hooks())
+            deltalake.write_deltalake(opened, rows, mode="overwrite", post_commithook_properties=_hooks())
             return int(opened.version())
 
     def _open(self, table: str, version: int | None) -> DeltaTable | None:
@@ -248,6 +268,17 @@ class DeltaRs:
             msg = f"the tables of {self.namespace.schema} are not on this machine"
             raise SetupError(msg)
         return location
+
+
+def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    if unknown := set(rows.column_names) - set(schema.names):
+        msg = f"the table has no columns {', '.join(sorted(unknown))}"
+        raise ValueError(msg)
+    given = {
+        field.name: rows[field.name].cast(field.type) if field.name in rows.column_names else None for field in schema
+    }
+    columns = [pa.nulls(rows.num_rows, schema.field(name).type) if one is None else one for name, one in given.items()]
+    return pa.table(columns, schema)
 
 
 def arrow_schema(columns: str) -> pa.Schema:

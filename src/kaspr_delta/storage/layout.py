@@ -29,6 +29,10 @@ TOPICS = "_kaspr_topics"
 EVENTS = "_kaspr_events"
 
 
+CHECKPOINT_INTERVAL = 50
+"""So many commits to a table are read one by one, at most: then all of it is summed up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How a table is created. ``change_feed`` tables can be followed by anybody."""
@@ -48,7 +52,7 @@ class Layout:
     @property
     def properties(self) -> dict[str, str]:
         """Delta table properties."""
-        properties = {"delta.checkpointInterval": "50"}
+        properties = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
         if self.change_feed:
             properties["delta.enableChangeDataFeed"] = "true"
         if self.keeps_log:

@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from kaspr_delta.storage.delta import Delta
 
 
-# So many small files Delta puts together.
-_COMPACTED_EVERY = 50
-
-
 class SystemTables(Protocol):
     """The tables whose names start with ``_kaspr``."""
 
@@ -116,14 +112,8 @@ def system_tables(spark: SparkSession, delta: Delta) -> SparkSystemTables | Loca
 
 
 def note(spark: SparkSession, delta: Delta, table: str, row: tuple[Any, ...]) -> None:
-    """Append one row to a table of many small appends; without a Spark job where it lies on this machine's disk.
-
-    Now and then Spark appends there too: in its append such a table is compacted (``Layout.compacts``).
-    """
-    tables = system_tables(spark, delta)
-    if isinstance(tables, LocalSystemTables) and (tables.version(table) or 1) % _COMPACTED_EVERY == 0:
-        tables = SparkSystemTables(spark, delta)
-    tables.append(table, [row])
+    """Append one row to a table, which must be there."""
+    delta.append_held(spark, _arrow(table, [row]), table)
 
 
 def _in_utc(value: Any) -> Any:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.errors import SetupError
+from kaspr_delta.storage.commit_rows import Transaction
 from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema, literal
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
@@ -71,12 +72,39 @@ def test_appends_from_many_threads_are_all_there(delta: DeltaRs) -> None:
     assert delta.count("t") == 12
 
 
+def test_rows_are_appended_by_the_names_of_their_columns(delta: DeltaRs) -> None:
+    delta.ensure("t", TOPIC)
+    header = {"key": "h", "value": b"1"}
+    element = pa.struct([("key", pa.large_string()), ("value", pa.binary())])
+    rows = {"seq": pa.array([1, 2], pa.int32()), "headers": pa.array([[header], None], pa.large_list(element))}
+    delta.append("t", pa.table(rows))
+    found = sorted(delta.rows("t"), key=lambda row: row["seq"])
+    nothing = dict.fromkeys(("key", "value", "timestamp", "partition"))
+    assert found == [{**nothing, "seq": 1, "headers": [header]}, {**nothing, "seq": 2, "headers": None}]
+    with pytest.raises(ValueError, match="no columns another, other"):
+        delta.append("t", pa.table({"seq": [3], "other": [1], "another": [1]}))
+
+
+def test_a_transaction_is_appended_once(delta: DeltaRs) -> None:
+    delta.ensure("t", SYSTEM[TOPICS])
+    for name, transaction in (
+        ("a", Transaction("one", 0)),
+        ("again", Transaction("one", 0)),
+        ("b", Transaction("other", 0)),
+        ("c", Transaction("one", 2)),
+        ("late", Transaction("one", 1)),
+        ("d", None),
+    ):
+        delta.append("t", names(name), transaction)
+    assert {row["name"] for row in delta.rows("t")} == {"a", "b", "c", "d"}
+
+
 def test_the_newest_commit_is_known_again_until_there_is_another(delta: DeltaRs) -> None:
     delta.ensure("t", SYSTEM[TOPICS])
     first = delta.head("t")
     assert first is not None
     assert delta.head("t", first) is first
-    assert delta.append("t", names("a")) == 1
+    delta.append("t", names("a"))
     second = delta.head("t", first)
     assert second is not None
     assert second.version == 1

@@ -41,11 +41,11 @@ class EffectFold:
         folds: list[Callable[[], None]] = []
         windows = {target for kind, target in counts if kind in PASSED}
         for kind, target in counts:
-            mine = rows.df.where((F.col("kind") == kind) & (F.col("target") == target))
+            mine = rows.where(kind=kind, target=target)
             if kind == "send":
                 folds.append(partial(self._append_to_topic, spark, mine, target, batch))
             elif kind == "write":
-                folds.append(partial(self._write_table, mine, target))
+                folds.append(partial(self._write_table, mine.df, target))
         letters = sum(count for (kind, _), count in counts.items() if kind == "dead-letter")
         if letters:
             folds.append(partial(fold_dead_letters, self.delta, _letters(rows.df), str(self.resource), batch))
@@ -56,7 +56,7 @@ class EffectFold:
         sent = {counter("topic_messages_sent", to): count for (kind, to), count in counts.items() if kind == "send"}
         return Folded(done, letters, counts=sent)
 
-    def _append_to_topic(self, spark: SparkSession, rows: DataFrame, topic: str, batch: BatchId) -> None:
+    def _append_to_topic(self, spark: SparkSession, rows: Rows, topic: str, batch: BatchId) -> None:
         if self.application.topic(topic) is None:  # a name that only a nameSelector knew
             make_topic(self.delta, spark, topic)
         append_to_topic(self.delta, rows.select(*RECORD), topic, batch)

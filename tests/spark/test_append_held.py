@@ -1,0 +1,63 @@
+"""Rows of this process are appended without Spark, and now and then by it: whoever reads sees each once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kaspr_delta.storage import delta as delta_module
+from kaspr_delta.storage.commit_rows import Transaction
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.layout import TOPIC
+from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    import pytest
+    from pyspark.sql import SparkSession
+
+
+def record(seq: int) -> pa.Table:
+    return pa.table({"seq": pa.array([seq], pa.int64())})
+
+
+def made(spark: SparkSession, folder: Path) -> Delta:
+    delta = Delta(Warehouse(str(folder)).namespace("held"))
+    delta.create_schema(spark)
+    delta.ensure(spark, "t", TOPIC)
+    return delta
+
+
+def seqs(spark: SparkSession, delta: Delta) -> list[int]:
+    stored = [row["seq"] for row in delta.read(spark, "t").select("seq").collect()]
+    told = [row["seq"] for row in delta.changes(spark, "t").where("_change_type = 'insert'").select("seq").collect()]
+    assert sorted(stored) == sorted(told)
+    return sorted(told)
+
+
+def test_spark_appends_every_so_often_and_sums_up_the_log(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delta = made(spark, tmp_path)
+    spark.sql(f"ALTER TABLE {delta.namespace.identifier('t')} SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
+    monkeypatch.setattr(delta_module, "CHECKPOINT_INTERVAL", 4)
+    for seq in range(10):
+        delta.append_held(spark, record(seq), "t", Transaction(f"batch {seq}", 0))
+    assert seqs(spark, delta) == list(range(10))
+    log = tmp_path / "held" / "t" / "_delta_log"
+    assert {int(file.name[:20]) for file in log.glob("0*.checkpoint*")} >= {4, 8}
+    by_spark = {int(file.stem) for file in log.glob("0*.json") if "Apache-Spark" in file.read_text()}
+    assert by_spark == {0, 1, 4, 8}
+
+
+def test_a_transaction_is_the_same_whoever_appends_it(spark: SparkSession, tmp_path: Path) -> None:
+    delta = made(spark, tmp_path)
+    one, other = Transaction("one", 0), Transaction("other", 0)
+    delta.append_held(spark, record(1), "t", one)
+    delta.append(frame_of(spark, record(2)), "t", one)
+    delta.append(frame_of(spark, record(3)), "t", other)
+    delta.append_held(spark, record(4), "t", other)
+    delta.append_held(spark, record(5), "t", Transaction("one", 1))
+    assert seqs(spark, delta) == [1, 3, 5]
