@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from kaspr_delta import Application
 from kaspr_delta.engine import spilled
 from kaspr_delta.engine.agent import ordered, ordered_input
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
+from kaspr_delta.engine.rows import union_of
 from kaspr_delta.engine.sequence import end_of
 from kaspr_delta.engine.spilled import rows_made
 
@@ -50,11 +52,36 @@ spec:
 COLUMNS = "source STRING, key BINARY, value BINARY, offset BIGINT"
 
 
+@dataclass
+class Topics:
+    """Where the records of a batch came from, and how often they were read there."""
+
+    records: DataFrame
+    read: int = 0
+
+    def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:  # noqa: ARG002
+        self.read += 1
+        pieces = [
+            self.records.where((F.col("source") == source) & F.col("offset").between(after[source] + 1, last))
+            for source, last in upto.items()
+        ]
+        return union_of(pieces)
+
+
 @pytest.mark.parametrize(
-    ("few", "piece", "commits"), [(1_000, 40, 1), (10, 40, 1), (10, 40, 12), (10, 1, 12), (10, 10_000, 12)]
+    ("few", "piece", "commits", "whole"),
+    [
+        (1_000, 40, 1, True),
+        (10, 40, 1, True),
+        (10, 40, 12, True),
+        (10, 40, 12, False),
+        (10, 1, 12, True),
+        (10, 10_000, 12, True),
+        (10, 10_000, 1, False),
+    ],
 )
 def test_records_come_by_offset_each_once(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int, piece: int, commits: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *, few: int, piece: int, commits: int, whole: bool
 ) -> None:
     monkeypatch.setattr(ordered_input, "_FEW_RECORDS", few)
     monkeypatch.setattr(ordered_input, "_PIECE_BYTES", piece)
@@ -65,16 +92,15 @@ def test_records_come_by_offset_each_once(
         for source in drawn.sample(["a", "b", "c"], k=2)
     ]
     mixed = spark.createDataFrame(drawn.sample(rows, len(rows)), COLUMNS).repartition(3)
-
-    def reread(after: int, upto: Mapping[str, int]) -> DataFrame:
-        last = F.create_map(*(F.lit(part) for pair in upto.items() for part in pair))
-        return mixed.where(F.col("offset").between(after + 1, last[F.col("source")]))
-
+    # A stream may bring some files of a commit only: records of others are before and between those of the batch.
+    of_other_batches = [] if whole else [("a", None, None, end_of(n % commits) + 100 - n) for n in range(1, 13)]
+    feed = Topics(mixed.union(spark.createDataFrame(of_other_batches, COLUMNS)))
     received = Received()
     found = [
         piece.select(["source", "key", "value", "offset"]).to_pylist()
-        for piece in received.counted(in_offset_order(mixed, reread))
+        for piece in received.counted(in_offset_order(mixed, feed))
     ]
+    assert bool(feed.read) == (few < len(rows))
     assert [tuple(row.values()) for piece in found for row in piece] == sorted(rows, key=lambda row: (row[3], row[0]))
     assert sum(received.rows.values()) == len(rows)
     assert received.positions == {source: max(row[3] for row in rows if row[0] == source) for source in "abc"}
@@ -87,7 +113,7 @@ def test_records_come_by_offset_each_once(
 
 def test_a_batch_may_be_empty(spark: SparkSession) -> None:
     empty = spark.createDataFrame([], COLUMNS)
-    (nothing,) = in_offset_order(empty, lambda _, __: empty)
+    (nothing,) = in_offset_order(empty, Topics(empty))
     assert nothing.num_rows == 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from kaspr_delta.engine.agent.by_column import is_by_column
 from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.extent import begin_of, extents_of, positions_of, rows_of
+from kaspr_delta.engine.agent.extent import LargeBatch, positions_of, rows_of
 from kaspr_delta.engine.agent.input_rows import ONLY_VALUES
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
@@ -121,9 +121,9 @@ class Agent(Pipeline[AgentPlan]):
         return Decision(effects, sum(rows.values()), before.at(received.positions).plain, _received(rows))
 
     def _in_workers(self, run: RunAgent, batch: DataFrame, before: AgentState) -> Decision:
-        extents = extents_of(batch)
+        large = LargeBatch.of(batch, self._source)
+        extents, records = large.extents, large.all()
         positions, rows = positions_of(extents), rows_of(extents)
-        records = self._source.between(batch.sparkSession, begin_of(extents), positions)
         topic = self._only_topic
         direct = None if topic is None else DirectAppend(topic, run.sends(records, extents))
         effects = Rows(run.effects(records))
@@ -139,7 +139,8 @@ class Agent(Pipeline[AgentPlan]):
     def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
         spark = batch.sparkSession
         worker = self._worker(spark, before)
-        pieces = self._pieces(batch, before.read, worker)
+        needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(worker.executor) else batch
+        pieces = in_offset_order(needed, self._source)
         if self.plan.take is None and not before.waiting:
             done = self._run(worker, pieces)
             return done.decision(before.at(done.received.positions))
@@ -152,21 +153,7 @@ class Agent(Pipeline[AgentPlan]):
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
         """The records that were read and are not processed."""
-        return pa.concat_tables(self._pieces(self._source.between(spark, state.done, state.read), state.done))
-
-    def _pieces(
-        self, records: DataFrame, begun: Mapping[str, int], worker: _Worker | None = None
-    ) -> Iterator[pa.Table]:
-        """The records, those of the input after some positions, in order and with the columns that a worker needs."""
-        spark, narrow = records.sparkSession, worker is not None and is_by_column(worker.executor)
-
-        def needed(rows: DataFrame) -> DataFrame:
-            return rows.select(*ONLY_VALUES, "offset") if narrow else rows
-
-        def reread(after: int, upto: Mapping[str, int]) -> DataFrame:
-            return needed(self._source.between(spark, {name: max(after, begun[name]) for name in upto}, upto))
-
-        return in_offset_order(needed(records), reread)
+        return pa.concat_tables(in_offset_order(self._source.between(spark, state.done, state.read), self._source))
 
     def _worker(self, spark: SparkSession, before: AgentState) -> _Worker:
         """What processes a batch in order, on the tables as they are."""

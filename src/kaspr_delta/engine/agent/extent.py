@@ -1,4 +1,4 @@
-"""What a large batch consists of, commit by commit, and what that is good for.
+"""Batches with too many records to be held: what they consist of, commit by commit, and what that is good for.
 
 Every look at a batch of a stream computes all columns of all its rows. So it is looked at once, and read again from the
 tables that it came from, by offsets: there Spark reads the files and columns that are wanted.
@@ -7,9 +7,9 @@ tables that it came from, by offsets: there Spark reads the files and columns th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.sequence import SEQ_BITS, SEQ_MASK, end_of, seq_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 class Extent(NamedTuple):
@@ -42,14 +42,6 @@ def size() -> Column:
     return F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
 
 
-def begin_of(extents: Iterable[Extent]) -> dict[str, int]:
-    """The last offset of each source before the commits that are in the batch."""
-    first: dict[str, int] = {}
-    for extent in extents:
-        first[extent.source] = min(end_of(extent.version - 1), first.get(extent.source, extent.last_offset))
-    return first
-
-
 def positions_of(extents: Iterable[Extent]) -> dict[str, int]:
     """The last offset of each source."""
     last: dict[str, int] = {}
@@ -64,6 +56,56 @@ def rows_of(extents: Iterable[Extent]) -> dict[str, int]:
     for extent in extents:
         rows[extent.source] += extent.rows
     return dict(rows)
+
+
+class Feed(Protocol):
+    """Where the records of a batch came from."""
+
+    def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
+        """The records after some positions, up to and with others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBatch:
+    """A batch that is looked at again. Whether its commits are ``whole`` in it was asked."""
+
+    records: DataFrame
+    feed: Feed
+    extents: Sequence[Extent]
+    whole: bool
+
+    @classmethod
+    def of(cls, records: DataFrame, feed: Feed) -> LargeBatch:
+        """Rows of InputRecord that the feed has too; two Spark actions."""
+        extents = extents_of(records)
+        return cls(records, feed, extents, _are_whole(extents, feed, records.sparkSession))
+
+    def all(self) -> DataFrame:
+        """All its records."""
+        versions = [extent.version for extent in self.extents]
+        return self.between(end_of(min(versions) - 1), end_of(max(versions)))
+
+    def between(self, after: int, upto: int) -> DataFrame:
+        """The records after an offset, up to and with another."""
+        if not self.whole:
+            return self.records.where(F.col("offset").between(after + 1, upto))
+        last = {source: min(upto, last) for source, last in positions_of(self.extents).items() if after < last}
+        return self.feed.between(self.records.sparkSession, dict.fromkeys(last, after), last)
+
+
+def _are_whole(extents: Sequence[Extent], feed: Feed, spark: SparkSession) -> bool:
+    """Whether a batch has all records of its commits: a stream may bring the files of a large one in several batches.
+
+    That can be so of the first and the last commit of each source.
+    """
+    rows = {(extent.source, extent.version): extent.rows for extent in extents}
+    ends = {source: [version for name, version in rows if name == source] for source, _ in rows}
+    at_ends = {(source, version) for source, found in ends.items() for version in (min(found), max(found))}
+    return all(
+        feed.between(spark, {source: end_of(version - 1)}, {source: end_of(version)}).count() == rows[source, version]
+        for source, version in at_ends
+    )
 
 
 @dataclass(frozen=True, slots=True)

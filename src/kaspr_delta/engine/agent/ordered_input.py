@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.agent.extent import Extent, extents_of, positions_of, size
+from kaspr_delta.engine.agent.extent import Feed, LargeBatch, size
 from kaspr_delta.engine.sequence import end_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-Reread: TypeAlias = "Callable[[int, Mapping[str, int]], DataFrame]"
-"""Reads some of a batch's records where they came from: those after an offset, up to one of each source."""
 
 # So many records are read at once; of more it is asked first how large they are.
 _FEW_RECORDS = 50_000
@@ -27,8 +24,8 @@ _FEW_RECORDS = 50_000
 _PIECE_BYTES = 64 << 20
 
 
-def in_offset_order(records: DataFrame, reread: Reread) -> Iterator[pa.Table]:
-    """Rows of InputRecord by offset, those of one offset by source; one table or more.
+def in_offset_order(records: DataFrame, feed: Feed) -> Iterator[pa.Table]:
+    """Rows of InputRecord, which the feed has too, by offset, those of one offset by source; one table or more.
 
     While a piece is worked on the next one is read. All at once might be far larger than the files that they come from.
     """
@@ -37,13 +34,17 @@ def in_offset_order(records: DataFrame, reread: Reread) -> Iterator[pa.Table]:
         yield _sorted(few)
         return
     del few
-    backlog = _Backlog(extents_of(records), reread)
-    ranges = list(pairwise(backlog.bounds()))
+    batch = LargeBatch.of(records, feed)
+
+    def read(after: int, upto: int) -> pa.Table:
+        return _sorted(batch.between(after, upto).select(*records.columns).toArrow())
+
+    ranges = list(pairwise(_bounds(batch)))
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(backlog.piece, *ranges[0])
+        coming = reader.submit(read, *ranges[0])
         for following in ranges[1:]:
             piece = coming.result()
-            coming = reader.submit(backlog.piece, *following)
+            coming = reader.submit(read, *following)
             yield piece
         yield coming.result()
 
@@ -69,44 +70,30 @@ class Received:
             self.rows[row["source"]] = self.rows.get(row["source"], 0) + row["count_all"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Backlog:
-    """Records that are too many to be read at once."""
+def _bounds(batch: LargeBatch) -> list[int]:
+    """The offsets after which pieces begin, and the one with which the last ends: between commits if possible."""
+    sizes: Counter[int] = Counter()
+    for extent in batch.extents:
+        sizes[extent.version] += extent.size
+    bounds, held = [end_of(min(sizes) - 1)], 0
+    for version in sorted(sizes):
+        if held and held + sizes[version] > _PIECE_BYTES:
+            bounds.append(end_of(version - 1))
+            held = 0
+        held += sizes[version]
+        if held > _PIECE_BYTES:
+            bounds += _inside(batch, version)
+    return [*bounds, end_of(max(sizes))]
 
-    extents: Sequence[Extent]
-    reread: Reread
 
-    def bounds(self) -> list[int]:
-        """The offsets after which pieces begin, and the one with which the last ends: between commits if possible."""
-        sizes: Counter[int] = Counter()
-        for extent in self.extents:
-            sizes[extent.version] += extent.size
-        bounds, size = [end_of(min(sizes) - 1)], 0
-        for version in sorted(sizes):
-            if size and size + sizes[version] > _PIECE_BYTES:
-                bounds.append(end_of(version - 1))
-                size = 0
-            size += sizes[version]
-            if size > _PIECE_BYTES:
-                bounds += self._inside(version)
-        return [*bounds, end_of(max(sizes))]
-
-    def piece(self, after: int, upto: int) -> pa.Table:
-        """The records after an offset, up to and with another."""
-        return _sorted(self._between(after, upto).toArrow())
-
-    def _inside(self, version: int) -> list[int]:
-        """Where pieces of a commit end, all but the last."""
-        records = self._between(end_of(version - 1), end_of(version))
-        sizes = records.select("offset", size().alias("size")).toArrow().combine_chunks().sort_by("offset")
-        upto = pc.cumulative_sum(sizes["size"].cast(pa.int64()))
-        numbered = sizes.append_column("piece", pc.divide(upto, _PIECE_BYTES))
-        last = numbered.group_by("piece").aggregate([("offset", "max")])["offset_max"]
-        return sorted(set(last.to_pylist()))[:-1]
-
-    def _between(self, after: int, upto: int) -> DataFrame:
-        reached = positions_of(self.extents)
-        return self.reread(after, {source: min(upto, last) for source, last in reached.items() if after < last})
+def _inside(batch: LargeBatch, version: int) -> list[int]:
+    """Where pieces of a commit end, all but the last."""
+    records = batch.between(end_of(version - 1), end_of(version))
+    sizes = records.select("offset", size().alias("size")).toArrow().combine_chunks().sort_by("offset")
+    upto = pc.cumulative_sum(sizes["size"].cast(pa.int64()))
+    numbered = sizes.append_column("piece", pc.divide(upto, _PIECE_BYTES))
+    last = numbered.group_by("piece").aggregate([("offset", "max")])["offset_max"]
+    return sorted(set(last.to_pylist()))[:-1]
 
 
 def _sorted(records: pa.Table) -> pa.Table:

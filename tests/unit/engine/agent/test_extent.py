@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaspr_delta.engine.agent.extent import Extent, Numbering, begin_of, positions_of, rows_of
+from kaspr_delta.engine.agent.extent import Extent, Numbering, positions_of, rows_of
 from kaspr_delta.engine.sequence import SEQ_BITS, SEQ_MASK, first_seq
 
 offsets = st.sets(
@@ -48,6 +48,5 @@ def test_not_all_can_be_numbered() -> None:
 def test_what_a_batch_consists_of() -> None:
     one, other = {5, (1 << SEQ_BITS) + 3, (1 << SEQ_BITS) + 9}, {(4 << SEQ_BITS) + 7}
     found = [*extents("a", one), *extents("b", other)]
-    assert begin_of(found) == {"a": -1, "b": (4 << SEQ_BITS) - 1}
     assert positions_of(found) == {"a": max(one), "b": max(other)}
     assert rows_of(found) == {"a": 3, "b": 1}
