@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta import Application
 from kaspr_delta.engine import spilled
-from kaspr_delta.engine.agent import ordered, ordered_input
+from kaspr_delta.engine.agent import agent, ordered, ordered_input
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
 from kaspr_delta.engine.rows import union_of
 from kaspr_delta.engine.sequence import end_of
@@ -165,3 +165,27 @@ def test_an_agent_that_only_writes_goes_through_many_stretches(
     app.topic("numbers").produce([{"key": f"k{n % 3}", "value": n} for n in range(60)])
     app.run()
     assert app.table("sums").to_dict() == {f"k{first}": sum(range(first, 60, 3)) for first in range(3)}
+
+
+def test_a_commit_that_comes_in_several_batches_is_counted_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "_ORDERED_BATCH", "1b")  # a file at least
+    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", 5)
+    (tmp_path / "sums.yaml").write_text(MANIFESTS)
+    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark)
+    records = spark.range(60).select(
+        F.encode(F.col("id").cast("string"), "UTF-8").alias("value"),
+        F.col("id").alias("seq"),
+        F.lit(0).alias("partition"),
+        F.current_timestamp().alias("timestamp"),
+        F.lit(None).cast("binary").alias("key"),
+        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
+    )
+    app.delta.append(records.repartition(4), "topic__numbers")
+    app.run()
+    assert app.table("sums").to_dict() == {"all": sum(range(60))}
+    batches = app.sql("SELECT count(*) AS n FROM log__add WHERE memo IS NOT NULL AND start IS NULL").first()
+    assert batches is not None
+    assert batches["n"] > 1
+    assert len(app.topic("totals").records()) == 60
