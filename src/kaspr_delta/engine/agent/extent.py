@@ -42,6 +42,14 @@ def size() -> Column:
     return F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
 
 
+def _begin_of(extents: Iterable[Extent]) -> dict[str, int]:
+    """The last possible offset of each source before the commits of the batch."""
+    first: dict[str, int] = {}
+    for extent in extents:
+        first[extent.source] = min(end_of(extent.version - 1), first.get(extent.source, extent.last_offset))
+    return first
+
+
 def positions_of(extents: Iterable[Extent]) -> dict[str, int]:
     """The last offset of each source."""
     last: dict[str, int] = {}
@@ -90,8 +98,10 @@ class LargeBatch:
         """The records after an offset, up to and with another."""
         if not self.whole:
             return self.records.where(F.col("offset").between(after + 1, upto))
-        last = {source: min(upto, last) for source, last in positions_of(self.extents).items() if after < last}
-        return self.feed.between(self.records.sparkSession, dict.fromkeys(last, after), last)
+        first = {source: max(after, begun) for source, begun in _begin_of(self.extents).items()}
+        last = {source: min(upto, last) for source, last in positions_of(self.extents).items()}
+        some = {source: last[source] for source in first if first[source] < last[source]}
+        return self.feed.between(self.records.sparkSession, {source: first[source] for source in some}, some)
 
 
 def _are_whole(extents: Sequence[Extent], feed: Feed, spark: SparkSession) -> bool:
