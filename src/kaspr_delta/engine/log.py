@@ -132,7 +132,7 @@ class Log:
             return self.batch(spark, batch)
         mine = _marked_here(effects.table, batch)
         told = _marked_here(memo, batch)
-        everything = told if effects.empty else pa.concat_tables([mine, told], promote_options="default")
+        everything = told if effects.empty else pa.concat_tables([_optional(mine), told], promote_options="default")
         self.delta.append_held(spark, everything, self.table, batch.transaction("log"))
         return Rows(_marked(effects.df, batch), mine)
 
@@ -170,6 +170,11 @@ class Log:
 def _is_unfolded(batch: BatchId, memo: Memo, folded: Mapping[str, int]) -> bool:
     began_with_nothing = batch.number == FIRST and not memo.rows_in
     return batch.number > folded.get(batch.checkpoint, FIRST - 1) and not began_with_nothing
+
+
+def _optional(rows: pa.Table) -> pa.Table:
+    """The rows with columns that may be null, as they are in a memo's row."""
+    return rows.cast(pa.schema([field.with_nullable(nullable=True) for field in rows.schema]))
 
 
 def _marked_here(rows: pa.Table, batch: BatchId) -> pa.Table:
