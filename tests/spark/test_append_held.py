@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kaspr_delta.storage import delta as delta_module
-from kaspr_delta.storage.commit_rows import Transaction
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     import pytest

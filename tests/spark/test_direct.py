@@ -37,9 +37,9 @@ LOG = "log__stamp"
 MANY = agent_module._FEW_EVENTS + 200
 
 
-def manifests(folder: Path) -> Path:
+def manifests(folder: Path, text: str = MANIFEST) -> Path:
     path = folder / "direct.yaml"
-    path.write_text(MANIFEST)
+    path.write_text(text)
     return path
 
 
@@ -101,8 +101,7 @@ spec:
 def test_records_are_in_the_order_of_the_topic_though_nobody_brought_them_in_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "direct.yaml").write_text(PLAIN)
-    app = Application.open(tmp_path / "direct.yaml", warehouse=tmp_path / "wh", spark=spark)
+    app = Application.open(manifests(tmp_path, PLAIN), warehouse=tmp_path / "wh", spark=spark)
     # Of different sizes: Spark takes the largest file first.
     bounds = [0, 100, 101, 400, 450, MANY]
     for first, end in pairwise(bounds):

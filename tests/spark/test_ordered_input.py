@@ -69,19 +69,27 @@ class Topics:
 
 
 @pytest.mark.parametrize(
-    ("few", "piece", "commits", "whole"),
+    ("few", "piece", "commits", "whole", "pieces"),
     [
-        (1_000, 40, 1, True),
-        (10, 40, 1, True),
-        (10, 40, 12, True),
-        (10, 40, 12, False),
-        pytest.param(10, 1, 12, True, marks=pytest.mark.slow),
-        (10, 10_000, 12, True),
-        pytest.param(10, 10_000, 1, False, marks=pytest.mark.slow),
+        (1_000, 40, 1, True, 1),
+        (10, 40, 1, True, 38),
+        (10, 40, 12, True, 46),
+        (10, 40, 12, False, 46),
+        # Of one offset all stay together.
+        pytest.param(10, 1, 12, True, 96, marks=pytest.mark.slow),
+        (10, 10_000, 12, True, 1),
+        pytest.param(10, 10_000, 1, False, 1, marks=pytest.mark.slow),
     ],
 )
 def test_records_come_by_offset_each_once(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, *, few: int, piece: int, commits: int, whole: bool
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    few: int,
+    piece: int,
+    commits: int,
+    whole: bool,
+    pieces: int,
 ) -> None:
     monkeypatch.setattr(ordered_input, "_FEW_RECORDS", few)
     monkeypatch.setattr(ordered_input, "_PIECE_BYTES", piece)
@@ -94,7 +102,7 @@ def test_records_come_by_offset_each_once(
             b"x" * drawn.randrange(30) if n % 5 else None,
             n + end_of(n % commits + later[source]),
         )
-        for n in range(1, 31)
+        for n in range(1, 61)
         for source in drawn.sample(["a", "b", "c"], k=2)
     ]
     mixed = spark.createDataFrame(drawn.sample(rows, len(rows)), COLUMNS).repartition(3)
@@ -112,11 +120,7 @@ def test_records_come_by_offset_each_once(
     assert [tuple(row.values()) for piece in found for row in piece] == sorted(rows, key=lambda row: (row[3], row[0]))
     assert sum(received.rows.values()) == len(rows)
     assert received.positions == {source: max(row[3] for row in rows if row[0] == source) for source in "abc"}
-    if few > len(rows) or piece > 3_000:
-        assert len(found) == 1
-    else:
-        # Of one offset all stay together.
-        assert (len(found) > 20) if piece == 1 else (3 < len(found) < 45)
+    assert len(found) == pieces
 
 
 def test_a_batch_may_be_empty(spark: SparkSession) -> None:

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.direct import Announcement, appended
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.storage.commit_rows import Transaction
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.system_tables import system_tables
+from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -25,14 +25,6 @@ _METRICS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
-    """Delta's transaction identifier: an append with one that the table already has is skipped."""
-
-    app_id: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
 class CommitInfo:
     """A commit: its version, when and by which operation it was made, and how many rows it changed."""
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.commit_rows import Transaction, files_of, metrics_of, notes_in
+from kaspr_delta.storage.commit_rows import files_of, metrics_of, notes_in
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,16 +18,10 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
-from kaspr_delta.storage.commit_rows import (
-    CommitInfo,
-    Transaction,
-    actions_of,
-    commit_of,
-    oldest_version,
-    rows_changed_after,
-)
+from kaspr_delta.storage.commit_rows import CommitInfo, actions_of, commit_of, oldest_version, rows_changed_after
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -204,20 +198,11 @@ class DeltaRs:
 
         Skipped when the transaction is already there.
         """
-        deltalake = _deltalake()
         with self.namespace.commit_lock(table):
-            opened = deltalake.DeltaTable(str(self._location(table)))
-            properties = None
-            if transaction is not None:
-                last = opened.transaction_version(transaction.app_id)
-                if last is not None and last >= transaction.version:
-                    return
-                mark = deltalake.Transaction(transaction.app_id, transaction.version)
-                properties = deltalake.CommitProperties(app_transactions=[mark])
-            fitting = _fitting(rows, pa.schema(opened.schema().to_arrow()))
-            deltalake.write_deltalake(
-                opened, fitting, mode="append", commit_properties=properties, post_commithook_properties=_hooks()
-            )
+            opened = _deltalake().DeltaTable(str(self._location(table)))
+            transactions = [] if transaction is None else [transaction]
+            if not any(_has(opened, one) for one in transactions):
+                _write(opened, _fitting(rows, _schema_of(opened)), "append", transactions)
 
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows by the transactions they belong to, in one commit; how many rows were appended.
@@ -225,20 +210,15 @@ class DeltaRs:
         ``rows`` is asked while nobody else commits to the table. Those of a transaction that the table already has are
         left out; columns that a row does not name are null. To a table that is not there nothing is appended.
         """
-        deltalake = _deltalake()
         with self.namespace.commit_lock(table):
             opened = self._open(table, None)
             if opened is None:
                 return 0
-            new = {name: part for name, part in rows().items() if opened.transaction_version(name) is None}
+            parts = {Transaction(name, 1): part for name, part in rows().items()}
+            new = {one: part for one, part in parts.items() if not _has(opened, one)}
             everything = [row for part in new.values() for row in part]
             if new:
-                transactions = [deltalake.Transaction(name, 1) for name in new]
-                properties = deltalake.CommitProperties(app_transactions=transactions)
-                given = pa.Table.from_pylist(everything, pa.schema(opened.schema().to_arrow()))
-                deltalake.write_deltalake(
-                    opened, given, mode="append", commit_properties=properties, post_commithook_properties=_hooks()
-                )
+                _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new)
         return len(everything)
 
     def delete(self, table: str, condition: str) -> None:
@@ -250,10 +230,9 @@ class DeltaRs:
 
     def replace(self, table: str, rows: pa.Table) -> int:
         """Put these rows in the place of all, in one commit; its version."""
-        deltalake = _deltalake()
         with self.namespace.commit_lock(table):
-            opened = deltalake.DeltaTable(str(self._location(table)))
-            deltalake.write_deltalake(opened, rows, mode="overwrite", post_commithook_properties=_hooks())
+            opened = _deltalake().DeltaTable(str(self._location(table)))
+            _write(opened, rows, "overwrite")
             return int(opened.version())
 
     def _open(self, table: str, version: int | None) -> DeltaTable | None:
@@ -268,6 +247,24 @@ class DeltaRs:
             msg = f"the tables of {self.namespace.schema} are not on this machine"
             raise SetupError(msg)
         return location
+
+
+def _has(opened: DeltaTable, transaction: Transaction) -> bool:
+    last = opened.transaction_version(transaction.app_id)
+    return last is not None and last >= transaction.version
+
+
+def _write(opened: DeltaTable, rows: pa.Table, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
+    deltalake = _deltalake()
+    marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
+    properties = deltalake.CommitProperties(app_transactions=marks)
+    deltalake.write_deltalake(
+        opened, rows, mode=mode, commit_properties=properties, post_commithook_properties=_hooks()
+    )
+
+
+def _schema_of(opened: DeltaTable) -> pa.Schema:
+    return pa.schema(opened.schema().to_arrow())
 
 
 def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.storage.commit_rows import Transaction
 from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema, literal
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.transaction import Transaction
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ tables that it came from, by offsets: there Spark reads the files and columns th
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -42,28 +43,19 @@ def size() -> Column:
     return F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
 
 
-def _begin_of(extents: Iterable[Extent]) -> dict[str, int]:
-    """The last possible offset of each source before the commits of the batch."""
-    first: dict[str, int] = {}
-    for extent in extents:
-        first[extent.source] = min(end_of(extent.version - 1), first.get(extent.source, extent.last_offset))
-    return first
+def by_source(extents: Iterable[Extent]) -> dict[str, list[Extent]]:
+    """Those of each source, in the order of its commits."""
+    return {source: list(found) for source, found in groupby(sorted(extents), key=attrgetter("source"))}
 
 
 def positions_of(extents: Iterable[Extent]) -> dict[str, int]:
     """The last offset of each source."""
-    last: dict[str, int] = {}
-    for extent in extents:
-        last[extent.source] = max(extent.last_offset, last.get(extent.source, extent.last_offset))
-    return last
+    return {source: found[-1].last_offset for source, found in by_source(extents).items()}
 
 
 def rows_of(extents: Iterable[Extent]) -> dict[str, int]:
     """How many records each source has brought."""
-    rows: Counter[str] = Counter()
-    for extent in extents:
-        rows[extent.source] += extent.rows
-    return dict(rows)
+    return {source: sum(extent.rows for extent in found) for source, found in by_source(extents).items()}
 
 
 class Feed(Protocol):
@@ -98,9 +90,10 @@ class LargeBatch:
         """The records after an offset, up to and with another."""
         if not self.whole:
             return self.records.where(F.col("offset").between(after + 1, upto))
-        first = {source: max(after, begun) for source, begun in _begin_of(self.extents).items()}
-        last = {source: min(upto, last) for source, last in positions_of(self.extents).items()}
-        some = {source: last[source] for source in first if first[source] < last[source]}
+        found = by_source(self.extents)
+        first = {source: max(after, end_of(those[0].version - 1)) for source, those in found.items()}
+        last = {source: min(upto, those[-1].last_offset) for source, those in found.items()}
+        some = {source: last[source] for source in found if first[source] < last[source]}
         return self.feed.between(self.records.sparkSession, {source: first[source] for source in some}, some)
 
 
@@ -109,13 +102,12 @@ def _are_whole(extents: Sequence[Extent], feed: Feed, spark: SparkSession) -> bo
 
     That can be so of the first and the last commit of each source.
     """
-    rows = {(extent.source, extent.version): extent.rows for extent in extents}
-    ends = {source: [version for name, version in rows if name == source] for source, _ in rows}
-    at_ends = {(source, version) for source, found in ends.items() for version in (min(found), max(found))}
-    return all(
-        feed.between(spark, {source: end_of(version - 1)}, {source: end_of(version)}).count() == rows[source, version]
-        for source, version in at_ends
-    )
+
+    def is_whole(one: Extent) -> bool:
+        commit = feed.between(spark, {one.source: end_of(one.version - 1)}, {one.source: end_of(one.version)})
+        return commit.count() == one.rows
+
+    return all(is_whole(one) for found in by_source(extents).values() for one in {found[0], found[-1]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +124,11 @@ class Numbering:
     @classmethod
     def of(cls, extents: Collection[Extent], each: int) -> Numbering | None:
         """Of the records of one source, so many numbers for each; None where one commit cannot hold as many."""
-        if len({extent.source for extent in extents}) != 1:
+        sources = by_source(extents)
+        if len(sources) != 1:
             return None
         firsts, after = [], 0
-        in_order = sorted(extents, key=lambda extent: extent.version)
+        (in_order,) = sources.values()
         for extent in in_order:
             firsts.append(after)
             after += seq_of(extent.last_offset) + 1

@@ -1,0 +1,13 @@
+"""What makes an append happen once, however often and by whomever it is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Delta's transaction identifier: an append with one that the table already has is skipped."""
+
+    app_id: str
+    version: int
