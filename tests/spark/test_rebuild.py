@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.engine import progress
-from kaspr_delta.engine.query import Query
+from kaspr_delta.engine.folding import Folding
 from kaspr_delta.errors import SetupError
 from tests.spark.channels import folded
 
@@ -120,7 +120,7 @@ def test_a_rebuild_ended_after_its_commit_is_finished_by_the_next_run(
     app.run(only=[INNER])
     changed = warehouse.open(extractor=BY_SPARE)
     with monkeypatch.context() as patched:
-        patched.setattr(Query, "_fold", lost_power)
+        patched.setattr(Folding, "fold", lost_power)
         with pytest.raises(InterruptedError):
             changed.rebuild(INNER)
     assert names(changed) == {"same": "Widget", "moves": "Widget", "vanishes": "Widget"}

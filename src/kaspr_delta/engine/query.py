@@ -26,6 +26,7 @@ from kaspr_delta.engine.steps import Steps
 from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.stream_checkpoint import positions_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,13 +127,15 @@ class Query:
         if self._shipped:
             with self.delta.namespace.turn(self.resource.turn):
                 self._learn(spark)
-        self._running = self._streamed().newest(spark, self._start.positions)
+        self._running = {
+            source: 0 if table is None else self.delta.newest(spark, table).version
+            for source, table in self._tables_read.items()
+        }
         if not self._running or (every is None and self._running == self._processed):
             return None
         stream = self._streamed().source(spark, self._start)
-        location = checkpoints_of(self.delta, self.resource.ref) / self._last.checkpoint
         writer = stream.writeStream.foreachBatch(self._process)
-        writer = writer.option("checkpointLocation", str(location)).queryName(str(self.resource.ref))
+        writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(self.resource.ref))
         writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
         return writer.start()
 
@@ -166,6 +169,27 @@ class Query:
         error = self.failure or error
         reason = why_the_feed_ends(error) if self.resource.definition else None
         return error if reason is None else RebuildNeededError(str(self.resource.ref), reason)
+
+    @property
+    def _tables_read(self) -> Mapping[str, str | None]:
+        """By source the Delta table that it is."""
+        return {} if self._start is None else {one: self._streamed().table_of(one) for one in self._start.positions}
+
+    def _read_whole(self, spark: SparkSession, tables: Mapping[str, str | None]) -> Mapping[str, int]:
+        """The version of each source up to which its stream has read all: only Spark's checkpoint can tell.
+
+        A batch that changes nothing leaves no trace in the log, and a large commit comes in several batches.
+        """
+        ids = {source: self.delta.table_id(spark, table) for source, table in tables.items() if table is not None}
+        read: dict[str | None, int] = {}
+        for position in positions_in(self._checkpoint) if ids else ():
+            if position is not None:
+                read[position.table_id] = min(position.version - 1, read.get(position.table_id, position.version))
+        return {source: read[table_id] for source, table_id in ids.items() if table_id in read}
+
+    @property
+    def _checkpoint(self) -> Path:
+        return checkpoints_of(self.delta, self.resource.ref) / self._last.checkpoint
 
     def _streamed(self) -> StreamedResource:
         if not isinstance(self.resource, StreamedResource):
@@ -232,7 +256,7 @@ class Query:
         else:
             self._start, self._last, self._memo = tail.start, tail.last, tail.memo
         if isinstance(self.resource, StreamedResource):
-            self._processed = self.resource.processed(self._memo.state)
+            self._processed = self._read_whole(spark, self._tables_read)
 
     def _begin(self, spark: SparkSession, tail: LogTail) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over everything."""

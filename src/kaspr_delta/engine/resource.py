@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -106,12 +106,8 @@ class StreamedResource(Resource, Protocol):
         """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
         ...
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        """The newest version of the table behind each of these sources."""
-        ...
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        """As far as the last batch tells: the version of each source up to which everything was processed."""
+    def table_of(self, source: str) -> str | None:
+        """The Delta table behind a source; None for a place elsewhere: what is new there only the stream can tell."""
         ...
 
 

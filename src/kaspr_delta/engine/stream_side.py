@@ -149,8 +149,13 @@ class StreamSide:
         """Where a new checkpoint goes on: where the one before had come to, else at the beginning."""
         return done.get(self.plan.name, self.source.first_position(spark, self.plan.name))
 
+    @property
+    def table(self) -> str:
+        """The table that holds the records."""
+        return self.source.table(self.plan.name)
+
     def newest(self, spark: SparkSession) -> int:
-        """The newest version of the table that holds the records."""
+        """The newest version of that table."""
         return self.source.newest(spark, self.plan.name)
 
     def waits(self, spark: SparkSession, position: int) -> bool:

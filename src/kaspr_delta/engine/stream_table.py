@@ -6,7 +6,7 @@ time of a record is one that the record sees, however old the record says it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,6 @@ from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
-from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.engine.stream_side import StreamSide
 from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan
@@ -75,16 +74,8 @@ class StreamTable(Join[StreamTablePlanT]):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return ("stream", "table") if self.follows_table else ("stream",)
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        return {
-            source: self.left.newest(spark) if source == "stream" else self.right.newest(spark).version
-            for source in sources
-        }
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        done = StreamTableState.of(state)
-        versions = {"stream": version_of(done.read.get(self.plan.left.name, -1)), "table": done.table}
-        return versions if self.follows_table else {"stream": versions["stream"]}
+    def table_of(self, source: str) -> str:
+        return self.left.table if source == "stream" else self.right.plan.delta_name
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of the stream, and rows without a source for changes of the table."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyspark.sql import functions as F
 
@@ -15,7 +15,7 @@ from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.query import side_by_side
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import Rows, union_of
 from kaspr_delta.engine.select import SELECTED, SelectRow, picked_column, selected_columns
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan
@@ -54,20 +54,20 @@ class TableJoin(Join[TableJoinPlanT]):
         """The table that they are joined with."""
         return LiveTable(self.delta, self.application.rows_of(self.plan.right))
 
+    @property
+    def sides(self) -> Mapping[str, LiveTable]:
+        """Both tables. Their order is part of the checkpoint."""
+        return {"left": self.left, "right": self.right}
+
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """Both change feeds in one query, so that one checkpoint covers both. Their order is part of the checkpoint."""
-        left = self.left.feed(spark, "left", start.positions["left"])
-        return left.unionByName(self.right.feed(spark, "right", start.positions["right"]))
+        """Both change feeds in one query, so that one checkpoint covers both."""
+        return union_of([table.feed(spark, side, start.positions[side]) for side, table in self.sides.items()])
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        sides = {"left": self.left, "right": self.right}
-        return {source: sides[source].newest(spark).version for source in sources}
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {}  # a batch that changes nothing leaves no trace: only the checkpoint knows
+    def table_of(self, source: str) -> str:
+        return self.sides[source].plan.delta_name
 
     def sources(self, spark: SparkSession) -> Collection[str]:
-        return ("left", "right")
+        return tuple(self.sides)
 
     @staticmethod
     def touched(batch: DataFrame) -> Touched:

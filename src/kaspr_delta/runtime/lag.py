@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.stream_checkpoint import positions_in
 
 
 class _Read(NamedTuple):
@@ -35,9 +35,10 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
         label: source for label, source in _read_by(plan, ref) if delta.namespace.location(source.table) is not None
     }
     newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
-    positions = {} if newest is None else _positions(newest)
+    positions = () if newest is None else positions_in(newest)
     if positions:
-        first = {label: positions.get(delta.table_id(source.table) or "") for label, source in sources.items()}
+        unread = {position.table_id: position.unread for position in positions if position is not None}
+        first = {label: unread.get(delta.table_id(source.table) or "") for label, source in sources.items()}
         return {
             label: 0 if version is None else delta.rows_changed(sources[label].table, version)
             for label, version in first.items()
@@ -50,14 +51,6 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
         else delta.rows_changed(table, delta.first_after(table, began))
         for label, (table, as_stream) in sources.items()
     }
-
-
-def first_unread(offset: Mapping[str, Any]) -> int:
-    """The first version that a stream has yet to read, by its offset in a Delta table.
-
-    An index says that files of the version were read; a negative one stands before its first file.
-    """
-    return int(offset["reservoirVersion"]) + (int(offset["index"]) >= 0)
 
 
 def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
@@ -95,17 +88,3 @@ def _newest_checkpoint(folder: Path) -> Path | None:
     """The checkpoint in use; their names sort by age. None where no batch was ever finished."""
     used = [checkpoint for checkpoint in folder.glob("*") if any((checkpoint / "commits").glob("[0-9]*"))]
     return max(used, default=None, key=lambda checkpoint: checkpoint.name)
-
-
-def _positions(checkpoint: Path) -> dict[str, int]:
-    """By table id the first version that is not read."""
-    batches = [int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*") if commit.name.isdigit()]
-    try:
-        lines = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[2:]
-    except FileNotFoundError:  # Spark removes old ones, and may have written newer ones meanwhile
-        return {}
-    positions: dict[str, int] = {}
-    for offset in map(json.loads, lines):
-        if offset is not None:
-            positions[offset["reservoirId"]] = first_unread(offset)
-    return positions

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from kaspr_delta.runtime.lag import first_unread
+from kaspr_delta.storage.stream_checkpoint import Position
 
 
 def lag_of(progress: Mapping[str, Any], changed_after: Callable[[Path, int], int | None]) -> int | None:
@@ -26,7 +26,7 @@ def _behind(source: Mapping[str, Any], changed_after: Callable[[Path, int], int 
     folder, offset = _folder(source["description"]), _object(source["endOffset"])
     if folder is None or "reservoirVersion" not in offset:
         return None
-    return changed_after(folder, first_unread(offset) - 1)
+    return changed_after(folder, Position.of(offset).unread - 1)
 
 
 def _folder(description: str) -> Path | None:

@@ -27,7 +27,6 @@ from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.query import checkpoints_of
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.engine.spilled import rows_made
 from kaspr_delta.plan.definition import AgentPlan, sends_of
 
@@ -63,11 +62,8 @@ class Agent(Pipeline[AgentPlan]):
     def _source(self) -> Source:
         return Source(self.delta, self.plan.input, self.application)
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        return {name: self._source.newest(spark, name) for name in sources}
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {name: version_of(position) for name, position in AgentState.of(state).read.items()}
+    def table_of(self, source: str) -> str:
+        return self._source.table(source)
 
     def sources(self, spark: SparkSession) -> Collection[str]:
         return self._source.names(spark)

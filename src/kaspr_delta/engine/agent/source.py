@@ -54,15 +54,22 @@ class Source:
             return NOTHING
         return end_of(self.newest(spark, name))
 
+    def table(self, name: str) -> str:
+        """The Delta table that holds a topic or channel."""
+        if isinstance(self.read, ChannelInput):
+            return channel_table(name)
+        table = self.application.changelog(name)
+        return topic_table(name) if table is None else table.delta_name
+
     def newest(self, spark: SparkSession, name: str) -> int:
         """The newest version of the table that holds a topic or channel."""
-        return self.delta.newest(spark, self._table(name)).version
+        return self.delta.newest(spark, self.table(name)).version
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None) -> DataFrame:
         """The records after these positions, as a stream of rows of InputRecord."""
 
         def read(name: str) -> DataFrame:
-            return self.delta.stream(spark, self._table(name), version_of(positions[name]), limit)
+            return self.delta.stream(spark, self.table(name), version_of(positions[name]), limit)
 
         return self._records(read, positions)
 
@@ -71,7 +78,7 @@ class Source:
 
         def read(name: str) -> DataFrame:
             first = version_of(after.get(name, NOTHING) + 1)
-            return self.delta.changes(spark, self._table(name), first, version_of(upto[name]))
+            return self.delta.changes(spark, self.table(name), first, version_of(upto[name]))
 
         behind = {name: after.get(name, NOTHING) for name in upto if after.get(name, NOTHING) < upto[name]}
         records = self._records(read, behind)
@@ -112,12 +119,6 @@ class Source:
             return channel_records(feed, self.read, self.application.default_partitions, types)
         table = self.application.changelog(name)
         return topic_records(feed, name) if table is None else changelog_records(feed, LiveTable(self.delta, table))
-
-    def _table(self, name: str) -> str:
-        if isinstance(self.read, ChannelInput):
-            return channel_table(name)
-        table = self.application.changelog(name)
-        return topic_table(name) if table is None else table.delta_name
 
 
 def topic_records(feed: DataFrame, topic: str) -> DataFrame:

@@ -6,7 +6,7 @@ as there; where a function groups, the records are spread over partitions by the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import place_in
 from kaspr_delta.plan.join_plans import StreamPlan
@@ -68,11 +67,8 @@ class StreamAggregation(Aggregation):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return (self.stream.plan.name,)
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        return dict.fromkeys(sources, self.stream.newest(spark))
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {name: version_of(offset) for name, offset in state.get("read", {}).items()}
+    def table_of(self, source: str) -> str:
+        return self.stream.table
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.stream.stream(spark, start.positions)

@@ -83,11 +83,8 @@ class TableAggregation(Aggregation):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return ("table",)
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        return dict.fromkeys(sources, self.origin.newest(spark).version)
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {}  # a batch that changes nothing leaves no trace: only the checkpoint knows
+    def table_of(self, source: str) -> str:
+        return self.origin.plan.delta_name
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.origin.feed(spark, str(self.plan.origin), start.positions["table"])

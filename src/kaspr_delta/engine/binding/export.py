@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.source import NOTHING, Source
+from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.binding.place import place_of
 from kaspr_delta.engine.log import BatchId, Start
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.plan.binding_plans import KafkaPlan
 from kaspr_delta.plan.definition import TopicInput, TopicPlan
 
@@ -47,11 +46,8 @@ class Export(Planned[TopicPlan]):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return (self.plan.name,)
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        return {name: self._source.newest(spark, name) for name in sources}
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {self.plan.name: version_of(state.get("done", NOTHING))}
+    def table_of(self, source: str) -> str:
+        return self._source.table(source)
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +42,8 @@ class Ingest(Planned[TopicPlan]):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return (self.plan.bound.place.label,)
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        # What is there only its stream can tell: it is started once in a run, and ends when it has read that.
-        return dict.fromkeys(sources, 0)
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {}
+    def table_of(self, source: str) -> None:
+        return None
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.engine.stream_side import SCHEMA, StreamSide
 from kaspr_delta.engine.stream_stream_join.batch import SIDES, Arrived, StreamStreamBatch
 from kaspr_delta.engine.stream_stream_join.buffered import Buffered, JoinWindow, Side
@@ -73,12 +72,8 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return SIDES
 
-    def newest(self, spark: SparkSession, sources: Iterable[str]) -> Mapping[str, int]:
-        return {side: of.newest(spark) for side, of in self.sides.items() if side in set(sources)}
-
-    def processed(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        read = StreamStreamState.of(state).read
-        return {side: version_of(offset) for side, offsets in read.items() for offset in offsets.values()}
+    def table_of(self, source: str) -> str:
+        return self.sides["left" if source == "left" else "right"].table
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of both sides in one query, so that one checkpoint covers both.

@@ -1,0 +1,133 @@
+"""A run starts the streams that have something to read, and no others; Spark's checkpoints tell which those are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaspr_delta import Application, ResourceFailedError
+from kaspr_delta.engine.agent import agent
+from kaspr_delta.engine.query import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: orders, labels: {kaspr.io/app: shop}}
+spec: {}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: products, labels: {kaspr.io/app: shop}}
+spec: {}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: ingest, labels: {kaspr.io/app: shop}}
+spec:
+  input: {topic: {name: incoming}}
+  processors:
+    pipeline: [put]
+    operations:
+      - name: put
+        tables: [{name: orders, paramName: orders}]
+        map:
+          python: |
+            def put(order, orders):
+                orders[context["event"].key] = order
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: joined, labels: {kaspr.io/app: shop}}
+spec:
+  leftTable: orders
+  rightTable: products
+  type: inner
+  extractor: {python: "def fk(order): return order['product']"}
+  outputChannel: joined-channel
+"""
+COUNT = 60
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    (tmp_path / "shop.yaml").write_text(MANIFESTS)
+    return tmp_path / "shop.yaml"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The resources whose streams were started."""
+    names: list[str] = []
+
+    def noting(query: Query, spark: SparkSession, every: str | None) -> StreamingQuery | None:
+        stream = start(query, spark, every)
+        if stream is not None:
+            names.append(str(query.resource.ref))
+        return stream
+
+    start = Query.start
+    monkeypatch.setattr(Query, "start", noting)
+    return names
+
+
+def test_a_stream_that_has_read_all_is_not_started(
+    spark: SparkSession, tmp_path: Path, manifests: Path, started: list[str]
+) -> None:
+    def run() -> list[str]:
+        started.clear()
+        Application.open(manifests, warehouse=tmp_path / "wh", spark=spark).run()
+        return started
+
+    with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
+        app.table("products").put({"P1": {"name": "Widget"}})
+        app.topic("incoming").produce([{"key": "a", "value": {"product": "P1"}}])
+    assert run() == ["agent/ingest", "join/joined"]
+    assert run() == []
+    app.table("products").put({"P2": {"name": "Gadget"}})
+    assert run() == ["join/joined"]  # a change that changes no result
+    assert run() == []
+    app.topic("incoming").produce([{"key": "b", "value": {"product": "P2"}}])
+    assert run() == ["agent/ingest", "join/joined"]
+    assert set(app.join("joined").to_dict()) == {"a", "b"}
+    assert run() == []
+
+
+def test_the_rest_of_a_commit_is_read_by_the_next_run(
+    spark: SparkSession, tmp_path: Path, manifests: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large commit a stream reads some files, then the others: a run may end between."""
+
+    def once(self: Query, batch: DataFrame, batch_id: int) -> None:
+        if done:
+            msg = "the machine is switched off"
+            raise RuntimeError(msg)
+        done.extend(batch.collect())
+        process(self, batch, batch_id)
+
+    done: list[Row] = []
+    process = Query.process
+    monkeypatch.setattr(agent, "_ORDERED_BATCH", "1b")  # a file at least
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    records = spark.range(COUNT).selectExpr(
+        "encode(CAST(id AS STRING), 'UTF-8') AS key",
+        "encode('{}', 'UTF-8') AS value",
+        "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
+        "current_timestamp() AS timestamp",
+        "0 AS partition",
+        "id AS seq",
+    )
+    app.delta.append(records.repartition(4), "topic__incoming")
+    with monkeypatch.context() as patched:
+        patched.setattr(Query, "process", once)
+        with pytest.raises(ResourceFailedError, match="switched off"):
+            app.run(only=["agent/ingest"])
+    some = len(app.table("orders").to_dict())
+    assert 0 < some < COUNT
+    Application.open(manifests, warehouse=tmp_path / "wh", spark=spark).run(only=["agent/ingest"])
+    assert len(app.table("orders").to_dict()) == COUNT

@@ -1,0 +1,51 @@
+"""Where a stream stands, by checkpoints as Spark leaves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kaspr_delta.storage.stream_checkpoint import Position, positions_in
+
+
+def batch(checkpoint: Path, number: int, *offsets: str, ended: bool = True) -> None:
+    for part in ("offsets", "commits"):
+        (checkpoint / part).mkdir(exist_ok=True)
+    (checkpoint / "offsets" / str(number)).write_text("\n".join(["v1", '{"batchWatermarkMs":0}', *offsets]))
+    if ended:
+        (checkpoint / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def offset(table: str, version: int, index: int) -> str:
+    return json.dumps(
+        {
+            "sourceVersion": 1,
+            "reservoirId": table,
+            "reservoirVersion": version,
+            "index": index,
+            "isStartingVersion": False,
+        }
+    )
+
+
+def test_the_last_batch_that_has_ended_counts(tmp_path: Path) -> None:
+    assert positions_in(tmp_path) == ()
+    for number in (8, 9, 10):
+        batch(tmp_path, number, offset("orders", number, -1), offset("products", 3, 5), ended=number < 10)
+    assert positions_in(tmp_path) == (Position("orders", 9, some_read=False), Position("products", 3, some_read=True))
+
+
+def test_a_version_that_is_partly_read_is_not_unread(tmp_path: Path) -> None:
+    batch(tmp_path, 0, offset("a", 7, -1), offset("b", 7, 0))
+    assert [None if position is None else position.unread for position in positions_in(tmp_path)] == [7, 8]
+
+
+def test_a_source_of_which_nothing_was_read_has_no_position(tmp_path: Path) -> None:
+    batch(tmp_path, 0, offset("a", 7, -1), "-")
+    assert positions_in(tmp_path) == (Position("a", 7, some_read=False), None)
+
+
+def test_of_offsets_that_spark_has_removed_nothing_is_told(tmp_path: Path) -> None:
+    batch(tmp_path, 0, offset("a", 7, -1))
+    (tmp_path / "offsets" / "0").unlink()
+    assert positions_in(tmp_path) == ()
