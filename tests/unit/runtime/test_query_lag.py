@@ -11,13 +11,16 @@ from kaspr_delta.runtime.query_lag import lag_of
 NEWEST = {Path("/wh/shop/orders"): 7, Path("/wh/shop/a b"): 3}
 
 
+OFFSET = {"reservoirId": "f9874cb4", "reservoirVersion": 6, "index": 0}
+
+
 def changed_after(folder: Path, version: int) -> int | None:
     """Ten rows a commit."""
     return None if folder not in NEWEST else 10 * max(NEWEST[folder] - version, 0)
 
 
 def source(folder: str, version: int, index: int) -> dict[str, Any]:
-    offset = {"reservoirVersion": version, "index": index}
+    offset = {"reservoirId": "f9874cb4", "reservoirVersion": version, "index": index}
     return {"description": f"DeltaSource[file:{folder}]", "endOffset": json.dumps(offset)}
 
 
@@ -28,7 +31,7 @@ def source(folder: str, version: int, index: int) -> dict[str, Any]:
         ([source("/wh/shop/orders", 8, -1)], 0),  # it waits for the version to come
         ([source("/wh/shop/orders", 5, -100)], 30),
         ([source("/wh/shop/orders", 6, 0), source("/wh/shop/a%20b", 1, 0)], 30),
-        ([{**source("/wh/shop/orders", 6, 0), "endOffset": {"reservoirVersion": 6, "index": 0}}], 10),
+        ([{**source("/wh/shop/orders", 6, 0), "endOffset": OFFSET}], 10),
         ([source("/elsewhere/orders", 6, 0)], None),
         ([{"description": "DeltaSource[s3://bucket/orders]", "endOffset": "{}"}], None),
         ([source("/wh/shop/orders", 6, 0) | {"endOffset": None}], None),
