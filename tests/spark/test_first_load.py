@@ -13,7 +13,7 @@ from benchmarks.data import Size
 from benchmarks.warehouses import JOIN, Orders
 from kaspr_delta.engine.foreign_key_join import first_load
 from kaspr_delta.engine.foreign_key_join import join as join_module
-from kaspr_delta.engine.foreign_key_join.first_load import usual_keys
+from kaspr_delta.engine.foreign_key_join.first_load import UsualKeys, usual_keys
 from kaspr_delta.engine.live_table import LiveTable
 
 if TYPE_CHECKING:
@@ -54,20 +54,24 @@ def outcome(orders: Orders) -> dict[str, DataFrame]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sent_whole", [True, False])
 def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sent_whole: bool
 ) -> None:
-    taken: list[int | None] = []
+    taken: list[UsualKeys | None] = []
 
-    def usual(*arguments: Any) -> int | None:
-        taken.append(usual_keys(*arguments))
+    def usual(*arguments: Any, **named: Any) -> UsualKeys | None:
+        taken.append(usual_keys(*arguments, **named))
         return taken[-1]
 
     monkeypatch.setattr(first_load, "FEW_ROWS", MANY.orders - 1)
+    monkeypatch.setattr(first_load, "_SENT_WHOLE", 64 << 20 if sent_whole else 100)
     monkeypatch.setattr(join_module, "usual_keys", usual)
     quick = filled(spark, tmp_path / "quick")
     quick_run = quick.app.run(only=[JOIN]).resources[JOIN]
-    assert taken == [60, 6]
+    assert [found.rows for found in taken if found] == [60, 6]
+    assert taken[1] is not None
+    assert taken[1].small is sent_whole
     monkeypatch.setattr(first_load, "FEW_ROWS", MANY.orders)
     common = filled(spark, tmp_path / "common")
     common_run = common.app.run(only=[JOIN]).resources[JOIN]
@@ -91,7 +95,10 @@ def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
     plan = orders.app.plan.table("orders")
     assert plan is not None
     table = LiveTable(orders.app.delta, plan)
-    assert usual_keys(table, spark, table.newest(spark)) == 30
+    assert usual_keys(table, spark, table.newest(spark)) == UsualKeys(30)
+    sized = usual_keys(table, spark, table.newest(spark), sized=True)
+    assert sized is not None
+    assert 30 * 200 < (sized.size or 0) < 30 * 300
     rows = spark.createDataFrame([(key, "{}", None)], "key STRING, value STRING, timestamp TIMESTAMP")
     orders.app.delta.append(rows, "orders")
     assert usual_keys(table, spark, table.newest(spark)) is None

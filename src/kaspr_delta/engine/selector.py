@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
-from kaspr_delta.functions.positional import call_with
+from kaspr_delta.functions.positional import asked_for, call_with
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.serde.table_text import TableText
@@ -49,12 +50,31 @@ class Selector:
         try:
             with at_most(self.timeout):
                 selected = call_with(in_empty_scope(self.function), value, key)
-            spelled = self.table.foreign_key if self.looks_up else self.table.key
-            return Selected(None if selected is None else spelled(selected))
+            return Selected(None if selected is None else self._spelled(selected))
         except SerializationError as error:
             return Selected(None, problem(f"{self.what} cannot be used", str(error), stored))
         except AUTHORS_CODE_FAILED:
             return Selected(None, problem(f"{self.name} failed", account_of_failure(frames=3), stored))
+
+    def keys_of(self, values: Iterable[Any], keys: Iterable[Any]) -> list[str | None] | None:
+        """The keys of many values, which are read meanwhile, under one time limit, at a fraction of what a call takes.
+
+        None where it goes wrong with any of them: only calls one by one tell with which. ``keys`` are read where the
+        function asks for them.
+        """
+        function = in_empty_scope(self.function)
+        if inspect.iscoroutinefunction(function):
+            return None
+        arguments = (values, keys)[: asked_for(function, 2)]
+        try:
+            with at_most(self.timeout):
+                selected = list(map(function, *arguments)) if arguments else [function() for _ in values]
+                return [None if one is None else self._spelled(one) for one in selected]
+        except (SerializationError, *AUTHORS_CODE_FAILED):
+            return None
+
+    def _spelled(self, key: Any) -> str | None:
+        return self.table.foreign_key(key) if self.looks_up else self.table.key(key)
 
 
 def problem(reason: str, detail: str, value: str | None) -> Problem:

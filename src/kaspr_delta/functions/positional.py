@@ -15,11 +15,12 @@ def call_with(function: Callable[..., Any], *arguments: Any) -> Any:
 
     A parameter with a default does not ask, unless it is called ``key``.
     """
-    return awaited(function(*arguments[: _places(function, len(arguments))]))
+    return awaited(function(*arguments[: asked_for(function, len(arguments))]))
 
 
 @lru_cache(maxsize=1024)
-def _places(function: Callable[..., Any], most: int) -> int:
+def asked_for(function: Callable[..., Any], most: int) -> int:
+    """How many arguments of so many a function asks for."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some that are written in C do not tell

@@ -23,6 +23,8 @@ SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
+    # A table of some files is read in more tasks than there are cores, or the last one would keep the others waiting.
+    "spark.sql.files.minPartitionNum": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.pollingDelay": "100ms",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.counters import work
-from kaspr_delta.engine.foreign_key_join.emit import as_effects, emit, in_order
+from kaspr_delta.engine.foreign_key_join.emit import as_effects, emit
 from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_subscribed, usual_keys
 from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.foreign_key_join.receive import receive
@@ -27,6 +27,7 @@ from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, keys_of, merged
 from kaspr_delta.engine.selector import Selector
+from kaspr_delta.engine.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types
@@ -127,19 +128,21 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """All rows of both tables; None where they are few or a key is unusual: then the common way is taken."""
         if not is_large(self.left, spark, pinned.left):
             return None
-        keys = [usual_keys(table, spark, at) for table, at in zip((self.left, self.right), pinned, strict=True)]
-        if None in keys:
+        left, right = usual_keys(self.left, spark, pinned.left), usual_keys(self.right, spark, pinned.right, sized=True)
+        if left is None or right is None:
             return None
-        rows = self._left_rows(spark, pinned.left, None, each_once=True)
-        emitted = self._emitted(Rows(never_subscribed(rows, pinned.left)), pinned.right, each_once=True)
-        return Decision(self.with_selected(Rows(in_order(emitted))), sum(count or 0 for count in keys))
+        rows = Rows(never_subscribed(self._left_rows(spark, pinned.left, None, each_once=True), pinned.left))
+        emitted = self._emitted(rows, pinned.right, each_once=True, small=right.small)
+        # No row was there before another one: any order will do, also that of the files.
+        numbered = emitted.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
+        return Decision(self.with_selected(Rows(numbered)), left.rows + right.rows)
 
-    def _emitted(self, known: Rows, right: Commit, *, each_once: bool = False) -> DataFrame:
+    def _emitted(self, known: Rows, right: Commit, *, each_once: bool = False, small: bool = False) -> DataFrame:
         """Hops 1, 2, 4 and 5: what is known of left keys to rows of the log."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
         extract = Extract(extractor, self.left.text, self.left.plan.row_type)
         sent = send(known, self.plan.type, extract, self._columns(extractor))
-        answered = receive(sent, self.right, right.version, each_once=each_once)
+        answered = receive(sent, self.right, right.version, each_once=each_once, small=small)
         return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
 
     def _known(self, subscriptions: Subscriptions, keys: Rows, sides: Collection[str], left: Commit) -> Rows:

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from kaspr_delta.engine.live_table import LiveTable
 
 
-def receive(subscriptions: Rows, right: LiveTable, version: int, *, each_once: bool = False) -> DataFrame:
+def receive(
+    subscriptions: Rows, right: LiveTable, version: int, *, each_once: bool = False, small: bool = False
+) -> DataFrame:
     """Subscriptions with what they point at: columns right, right_hash and right_timestamp are added.
 
     Subscriptions that are on the driver look up their keys; many are joined with the whole table. A right row that SQL
     wrote and nobody can read is no row, and a problem of those who subscribe to it. ``each_once``: no right key has
-    several rows.
+    several rows; ``small``: all right rows can be sent to every task.
     """
     spark = subscriptions.df.sparkSession
     keys = keys_of(spark, subscriptions.values("fk")) if subscriptions.here else None
@@ -35,7 +37,8 @@ def receive(subscriptions: Rows, right: LiveTable, version: int, *, each_once: b
     )
     found = found.withColumn("right", F.when(right.is_readable(F.col("stored")), F.col("stored")))
     found = found.withColumn("right_hash", right.fingerprint(F.col("right")))
-    answered = subscriptions.df.join(merged(found) if subscriptions.few else found, "fk", "left")
+    found = merged(found) if subscriptions.few else F.broadcast(found) if small else found
+    answered = subscriptions.df.join(found, "fk", "left")
     stored = right.as_text(F.col("stored"))
     return answered.withColumn("problem", F.coalesce("problem", _duplicates(stored), _unreadable(stored)))
 

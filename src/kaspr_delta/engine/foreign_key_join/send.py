@@ -59,11 +59,14 @@ class Extract:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             unchanged = _unchanged(batch)
+            doubled = pc.fill_null(pc.greater(batch["copies"], 1), fill_value=False)
             # Very many rows may have been woken by one: of most of them Python sees nothing.
-            seen = pc.or_(pc.invert(unchanged), pc.fill_null(pc.greater(batch["copies"], 1), fill_value=False))
-            columns = [batch[name].filter(seen).to_pylist() for name in _READ]
-            rows = map(self._checked, *columns, unchanged.filter(seen).to_pylist())
-            found = _placed(rows, seen)
+            seen = pc.or_(pc.invert(unchanged), doubled)
+            read = [batch[name].filter(seen) for name in _READ]
+            found = None if pc.any(doubled).as_py() else self._together(*read[:3])
+            if found is None:
+                found = self._one_by_one(*read, unchanged.filter(seen))
+            found = found.take(_places_among(seen))
             names, kept = batch.schema.names, batch.columns
             if self.row_type is None:
                 gone = pc.fill_null(pc.invert(found["live"]), fill_value=False)
@@ -75,6 +78,23 @@ class Extract:
             stale = pc.fill_null(found["stale"], fill_value=False)
             added = {"fk": fk, "problem": found["problem"], "stale": stale}
             yield pa.RecordBatch.from_arrays([*kept, *added.values()], [*names, *added])
+
+    def _together(self, key: pa.Array, left: pa.Array, woken: pa.Array) -> pa.RecordBatch | None:
+        """What ``_checked`` makes of rows that are other ones than before; None if it goes wrong with any of them."""
+        live = left.is_valid()
+        rows, keys = (column.filter(live).to_pylist() for column in (left, key))
+        fks = self.extractor.keys_of(map(self._value, rows), map(self.left.event_key, keys))
+        if fks is None:
+            return None
+        placed = pa.array(fks, pa.string()).take(_places_among(live))
+        found = [live, placed, pa.nulls(len(left), ARROW_PROBLEM), woken]
+        return pa.RecordBatch.from_arrays(found, schema=_EXTRACTED)
+
+    def _one_by_one(self, *columns: pa.Array) -> pa.RecordBatch:
+        rows = map(self._checked, *(column.to_pylist() for column in columns))
+        found = list(zip(*rows, strict=True)) or [()] * len(_EXTRACTED)
+        arrays = [pa.array(column, one.type) for column, one in zip(found, _EXTRACTED, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_EXTRACTED)
 
     def _checked(  # noqa: PLR0917, PLR0913  one a column
         self,
@@ -118,12 +138,9 @@ def _unchanged(batch: pa.RecordBatch) -> pa.BooleanArray:
     return pc.and_(batch["woken"], pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new))))
 
 
-def _placed(rows: Iterable[Extracted], seen: pa.BooleanArray) -> pa.RecordBatch:
-    """What was extracted, where it was seen; NULL elsewhere."""
-    columns = list(zip(*rows, strict=True)) or [()] * len(_EXTRACTED)
-    arrays = [pa.array(column, one.type) for column, one in zip(columns, _EXTRACTED, strict=True)]
-    at = pc.if_else(seen, pc.subtract(pc.cumulative_sum(seen.cast(pa.int64())), 1), None)
-    return pa.RecordBatch.from_arrays(arrays, schema=_EXTRACTED).take(at)
+def _places_among(those: pa.BooleanArray) -> pa.Array:
+    """Of each row its number among those that are taken; NULL for the others."""
+    return pc.if_else(those, pc.subtract(pc.cumulative_sum(those.cast(pa.int64())), 1), None)
 
 
 def send(known: Rows, join_type: JoinType, extract: Extract, columns: ForeignKeyColumns | None = None) -> Rows:
