@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -55,6 +55,10 @@ class LiveTable:
                 "key"
             )
         return _as_text("key", self.plan.serializers.key)
+
+    @property
+    def _keeps_keys_as_text(self) -> bool:
+        return self.plan.typed is None and (self.plan.joined is not None or self.plan.serializers.key != "raw")
 
     @property
     def value(self) -> Column:
@@ -131,7 +135,11 @@ class LiveTable:
         windows = ("window_start", "window_end") if self.plan.window else ()
         row_type = self.plan.row_type if typed else None
         value = self.value if row_type is None else self.row
-        rows = self.delta.read(spark, self.plan.delta_name, version).select(self.key, value, self.timestamp, *windows)
+        if isinstance(keys, Collection) and self._keeps_keys_as_text:
+            stored, keys = self.delta.look_up(spark, self.plan.delta_name, {"key": keys}, version), None
+        else:
+            stored = self.delta.read(spark, self.plan.delta_name, version)
+        rows = stored.select(self.key, value, self.timestamp, *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if row_type is None and self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")

@@ -180,12 +180,14 @@ class Query:
 
         A batch that changes nothing leaves no trace in the log, and a large commit comes in several batches.
         """
-        ids = {source: self.delta.table_id(spark, table) for source, table in tables.items() if table is not None}
-        read: dict[str | None, int] = {}
-        for position in positions_in(self._checkpoint) if ids else ():
-            if position is not None:
-                read[position.table_id] = min(position.version - 1, read.get(position.table_id, position.version))
-        return {source: read[table_id] for source, table_id in ids.items() if table_id in read}
+        if None in tables.values():
+            return {}
+        positions = zip(sorted(tables.items()), positions_in(self._checkpoint), strict=False)  # there are none at first
+        return {
+            source: position.version - 1
+            for (source, table), position in positions
+            if table and position and position.table_id == self.delta.table_id(spark, table)
+        }
 
     @property
     def _checkpoint(self) -> Path:

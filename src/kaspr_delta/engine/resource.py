@@ -99,7 +99,7 @@ class StreamedResource(Resource, Protocol):
     """A resource that reads a stream."""
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """The stream of changes and records it reads, from where the checkpoint began."""
+        """The stream of changes and records it reads, from where the checkpoint began: sources by name."""
         ...
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
-from kaspr_delta.storage.delta import literal
+from kaspr_delta.storage.delta import is_one_of
 from kaspr_delta.storage.frames import frame_of
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def one_of(column: str, values: Collection[str]) -> Column:
     from pyspark.sql import functions as F
 
     # As SQL text, for Spark makes a literal that it is given with a call to the JVM.
-    return F.expr(f"`{column}` IN ({', '.join(map(literal, values))})") if values else F.lit(False)
+    return F.expr(is_one_of(column, values))
 
 
 def keys_of(spark: SparkSession, keys: Collection[str]) -> Keys:

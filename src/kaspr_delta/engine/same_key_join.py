@@ -5,7 +5,7 @@ The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +70,11 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         wanted = keys_of(spark, touched.values("key", reason=None)) if touched.here else None
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")
-        emitted = self.delta.read(spark, self.plan.result)
+        if isinstance(wanted, Collection):
+            emitted = self.delta.look_up(spark, self.plan.result, {"key": wanted})
+        else:
+            emitted = among(self.delta.read(spark, self.plan.result), wanted)
         emitted = emitted.select("key", self._emitted().alias("emitted"))
-        emitted = among(emitted, wanted)
         if touched.few:
             left, right, emitted = merged(left), merged(right), merged(emitted)
         held = fit.join(left, "key", "left").join(right, "key", "left").join(emitted, "key", "left")

@@ -71,14 +71,9 @@ class DeltaRs:
 
         With a version, ``now`` in it is the newest.
         """
-        opened = self._open(table, version)
-        if opened is None:
-            return
-        query_builder = _deltalake().QueryBuilder().register("t", opened)
-        if version is not None:
-            query_builder = query_builder.register("now", self._open(table, None))
-        for batch in query_builder.execute(sql):
-            yield pa.record_batch(batch)
+        opened = self.opened(table, version)
+        if opened is not None:
+            yield from selected(sql, t=opened, **({} if version is None else {"now": self.opened(table)}))
 
     def rows(self, table: str, sql: str = "SELECT * FROM t") -> list[dict[str, Any]]:
         """The same as dictionaries, of the newest version."""
@@ -86,7 +81,7 @@ class DeltaRs:
 
     def changes(self, table: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The table's change feed between two versions, both included."""
-        opened = self._open(table, last)
+        opened = self.opened(table, last)
         if opened is None:
             return
         for batch in opened.load_cdf(starting_version=first, ending_version=last):
@@ -109,19 +104,19 @@ class DeltaRs:
 
     def columns(self, table: str, version: int | None = None) -> dict[str, str]:
         """The columns of a table with their types, as Delta calls them; none where there is no table."""
-        opened = self._open(table, version)
+        opened = self.opened(table, version)
         if opened is None:
             return {}
         return {field.name: getattr(field.type, "type", str(field.type)) for field in opened.schema().fields}
 
     def types(self, table: str) -> tuple[Column, ...] | None:
         """The columns of a table with their whole types; None where there is no table."""
-        opened = self._open(table, None)
+        opened = self.opened(table)
         return None if opened is None else columns_of_json(json.loads(opened.schema().to_json())["fields"])
 
     def property(self, table: str, name: str) -> str | None:
         """A property of a table; None where it has no such one, or is not there."""
-        opened = self._open(table, None)
+        opened = self.opened(table)
         return None if opened is None else opened.metadata().configuration.get(name)
 
     def versions(self, table: str) -> range:
@@ -136,7 +131,7 @@ class DeltaRs:
 
     def is_whole(self, table: str, version: int) -> bool:
         """Whether all files of a version are still there: VACUUM removes those that are old and in use no longer."""
-        opened = self._open(table, version)
+        opened = self.opened(table, version)
         return opened is not None and all(Path(file).exists() for file in opened.file_uris())
 
     def commit(self, table: str, version: int) -> CommitInfo | None:
@@ -167,12 +162,12 @@ class DeltaRs:
 
     def table_id(self, table: str) -> str | None:
         """What tells a table from one of its name that was made later; None where there is none."""
-        opened = self._open(table, None)
+        opened = self.opened(table)
         return None if opened is None else str(opened.metadata().id)
 
     def count(self, table: str) -> int:
         """How many rows a table has, by what its log says of its files."""
-        opened = self._open(table, None)
+        opened = self.opened(table)
         if opened is None:
             return 0
         files = pa.table(opened.get_add_actions(flatten=True))
@@ -211,7 +206,7 @@ class DeltaRs:
         left out; columns that a row does not name are null. To a table that is not there nothing is appended.
         """
         with self.namespace.commit_lock(table):
-            opened = self._open(table, None)
+            opened = self.opened(table)
             if opened is None:
                 return 0
             parts = {Transaction(name, 1): part for name, part in rows().items()}
@@ -224,7 +219,7 @@ class DeltaRs:
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
         with self.namespace.commit_lock(table):
-            opened = self._open(table, None)
+            opened = self.opened(table)
             if opened is not None:
                 opened.delete(condition, post_commithook_properties=_hooks())
 
@@ -235,7 +230,8 @@ class DeltaRs:
             _write(opened, rows, "overwrite")
             return int(opened.version())
 
-    def _open(self, table: str, version: int | None) -> DeltaTable | None:
+    def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
+        """The table at a version, the newest by default, as delta-rs has it; None where there is none."""
         if self.head(table) is None:
             return None
         opened: DeltaTable = _deltalake().DeltaTable(str(self._location(table)), version=version)
@@ -247,6 +243,15 @@ class DeltaRs:
             msg = f"the tables of {self.namespace.schema} are not on this machine"
             raise SetupError(msg)
         return location
+
+
+def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
+    """What a SELECT over tables gives, which it calls by these names."""
+    query = _deltalake().QueryBuilder()
+    for name, opened in tables.items():
+        query = query.register(name, opened)
+    for batch in query.execute(sql):
+        yield pa.record_batch(batch)
 
 
 def _has(opened: DeltaTable, transaction: Transaction) -> bool:

@@ -90,7 +90,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
         spark = batch.sparkSession
         touched = self.touched(batch)
-        subscriptions = Subscriptions.over(self.delta.read(spark, self.plan.subscriptions), tail)
+        subscriptions = Subscriptions.over(self.delta, spark, self.plan.subscriptions, tail)
         return self._recompute(touched, subscriptions, self.pinned(spark))
 
     def state_of(self, rows: Rows) -> pa.Table | None:
@@ -112,7 +112,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = self._known(subscriptions, keys, touched.sides, pinned.left)
         effects = as_effects(self._emitted(known, pinned.right), refused(keys), known)
-        counts = self._files(known.files + effects.files, pinned) if known.few else {}
+        read = self.delta.files_looked_up.taken() + known.files + effects.files
+        counts = self._files(read, pinned) if known.few else {}
         return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
 
     def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:

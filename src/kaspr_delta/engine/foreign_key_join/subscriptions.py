@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,22 +14,29 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows, among, keys_of, one_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kaspr_delta.storage.delta import Delta
 
 COLUMNS = ("key", "fk", "left_hash", "emitted")
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """Subscriptions by left key: key, fk, left_hash, emitted. ``tail`` has a column live too, each key once."""
+    """Subscriptions by left key: key, fk, left_hash, emitted. ``tail`` has a column live too, each key once.
+
+    ``look_up`` finds those of a few values of columns, where there is a better way than to ask the table.
+    """
 
     table: DataFrame
     tail: pa.Table | None = None
+    look_up: Callable[[Mapping[str, Collection[str]]], DataFrame] | None = None
 
     @classmethod
-    def over(cls, table: DataFrame, tail: Sequence[pa.Table]) -> Subscriptions:
-        """The table with what batches left, the oldest first."""
-        return cls(table.select(*COLUMNS), _newest(tail) if tail else None)
+    def over(cls, delta: Delta, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
+        """A table with what batches left, the oldest first."""
+        stored = delta.read(spark, table).select(*COLUMNS)
+        return cls(stored, _newest(tail) if tail else None, partial(delta.look_up, spark, table))
 
     @property
     def all(self) -> DataFrame:
@@ -50,7 +58,8 @@ class Subscriptions:
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
         """Those of known left keys, and all that point at known right keys; one Spark action."""
         few = len(keys) + len(foreign_keys) <= FEW_ROWS
-        stored = Rows.of(self._either(self.table, keys, foreign_keys), SOME_ROWS, SOME_BYTES, counted=few)
+        either = self._few(keys, foreign_keys) if few else self._either(self.table, keys, foreign_keys)
+        stored = Rows.of(either, SOME_ROWS, SOME_BYTES, counted=few)
         if self.tail is None:
             return stored
         if stored.table is None:
@@ -62,7 +71,14 @@ class Subscriptions:
         return replace(found, files=stored.files)
 
     def _stored(self, keys: Collection[str]) -> DataFrame:
+        if len(keys) <= FEW_ROWS:
+            return self._few(keys)
         return among(self.table, keys_of(self.table.sparkSession, keys))
+
+    def _few(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> DataFrame:
+        if self.look_up is None:
+            return self._either(self.table, keys, foreign_keys)
+        return self.look_up({"key": keys, "fk": foreign_keys}).select(*COLUMNS)
 
     @staticmethod
     def _either(rows: DataFrame, keys: Collection[str], foreign_keys: Collection[str]) -> DataFrame:

@@ -1,0 +1,67 @@
+"""Rows by a few values, without Spark: what is found, in how many files it may be, and when only Spark can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.storage import look_up
+from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.layout import SUBSCRIPTIONS, Layout
+from kaspr_delta.storage.look_up import looked_up
+from kaspr_delta.storage.namespace import Warehouse
+
+SCHEMA = arrow_schema(SUBSCRIPTIONS.columns)
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaRs:
+    """Subscriptions in three files: a to c, m to o, x to z."""
+    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
+    delta.ensure("t", SUBSCRIPTIONS)
+    for keys in ("abc", "mno", "xyz"):
+        delta.append("t", pa.Table.from_pylist([{"key": key, "fk": f"P'{key}"} for key in keys], SCHEMA))
+    return delta
+
+
+@pytest.mark.parametrize(
+    ("values", "found", "files"),
+    [
+        ({"key": ["b"]}, "b", 1),
+        ({"key": ["b", "n", "gone"]}, "bn", 2),
+        ({"key": ["between"]}, "", 1),
+        ({"key": ["a"], "fk": ["P'z", "P'm"]}, "amz", 3),
+        ({"key": [], "fk": ["P'o"]}, "o", 1),
+        ({"key": ["d"]}, "", 0),
+        ({"key": [], "fk": []}, "", 0),
+    ],
+)
+def test_rows_that_have_one_of_some_values(
+    delta: DeltaRs, values: dict[str, list[str]], found: str, files: int
+) -> None:
+    told = looked_up(delta, "t", values)
+    assert told is not None
+    assert sorted(told.rows["key"].to_pylist()) == list(found)
+    assert told.rows.schema.equals(SCHEMA)
+    assert told.files == files
+
+
+def test_at_a_version(delta: DeltaRs) -> None:
+    told = looked_up(delta, "t", {"key": ["b", "n"]}, version=1)
+    assert told is not None
+    assert told.rows["key"].to_pylist() == ["b"]
+
+
+def test_too_many_rows_are_left_to_spark(delta: DeltaRs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_up, "_MOST_ROWS", 2)
+    assert looked_up(delta, "t", {"key": ["a", "b"]}) is not None
+    assert looked_up(delta, "t", {"key": ["a", "b", "z"]}) is None
+
+
+def test_what_is_not_read_here_is_left_to_spark(delta: DeltaRs) -> None:
+    delta.ensure("nested", Layout("key STRING, row STRUCT<a: STRING>"))
+    assert looked_up(delta, "nested", {"key": ["a"]}) is None
+    assert looked_up(delta, "not there", {"key": ["a"]}) is None
+    assert looked_up(delta, "t", {"no_such_column": ["a"]}) is None
