@@ -175,14 +175,15 @@ class Query:
         """By source the Delta table that it is."""
         return {} if self._start is None else {one: self._streamed().table_of(one) for one in self._start.positions}
 
-    def _read_whole(self, spark: SparkSession, tables: Mapping[str, str | None]) -> Mapping[str, int]:
+    def _read_whole(self, spark: SparkSession) -> Mapping[str, int]:
         """The version of each source up to which its stream has read all: only Spark's checkpoint can tell.
 
         A batch that changes nothing leaves no trace in the log, and a large commit comes in several batches.
         """
-        if None in tables.values():
+        tables = sorted(self._tables_read.items())
+        if any(table is None for _, table in tables):
             return {}
-        positions = zip(sorted(tables.items()), positions_in(self._checkpoint), strict=False)  # there are none at first
+        positions = zip(tables, positions_in(self._checkpoint), strict=False)  # there are none at first
         return {
             source: position.version - 1
             for (source, table), position in positions
@@ -258,7 +259,7 @@ class Query:
         else:
             self._start, self._last, self._memo = tail.start, tail.last, tail.memo
         if isinstance(self.resource, StreamedResource):
-            self._processed = self._read_whole(spark, self._tables_read)
+            self._processed = self._read_whole(spark)
 
     def _begin(self, spark: SparkSession, tail: LogTail) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over everything."""
