@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import Keys, among
+from kaspr_delta.engine.rows import Keys, among, stored_rows
 from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
@@ -127,7 +127,7 @@ class LiveTable:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.
 
         In a table with windows one per key and window: also window_start and window_end. ``keys`` restricts them to
-        those in its column ``key`` (and ``window_start``), or, where they are a few texts, to those. Delta has no
+        those in its column ``key`` (and ``window_start``), or to known texts. Delta has no
         unique keys: of several rows of one key the newest by timestamp counts, then the greatest value, the same choice
         every time; ``copies`` tells how many there were. A NULL value is no row. Where rows have a type, ``typed``
         gives values as they are. ``each_once``: it is known that no key has several rows.
@@ -136,7 +136,7 @@ class LiveTable:
         row_type = self.plan.row_type if typed else None
         value = self.value if row_type is None else self.row
         if isinstance(keys, Collection) and self._keeps_keys_as_text:
-            stored, keys = self.delta.look_up(spark, self.plan.delta_name, {"key": keys}, version), None
+            stored, keys = stored_rows(self.delta, spark, self.plan.delta_name, keys, version), None
         else:
             stored = self.delta.read(spark, self.plan.delta_name, version)
         rows = stored.select(self.key, value, self.timestamp, *windows)

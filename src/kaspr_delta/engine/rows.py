@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
-from kaspr_delta.storage.delta import is_one_of
+from kaspr_delta.storage.delta import Delta, literal
 from kaspr_delta.storage.frames import frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 Keys: TypeAlias = "DataFrame | Collection[str] | None"
-"""Of which keys rows are looked up: those in a column ``key``, a few texts, or all."""
+"""Of which keys rows are looked up: those in a column ``key``, known texts, or all."""
 
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -169,24 +169,39 @@ def one_of(column: str, values: Collection[str]) -> Column:
     from pyspark.sql import functions as F
 
     # As SQL text, for Spark makes a literal that it is given with a call to the JVM.
-    return F.expr(is_one_of(column, values))
+    return F.expr(f"`{column}` IN ({', '.join(map(literal, values))})") if values else F.lit(False)
 
 
-def keys_of(spark: SparkSession, keys: Collection[str]) -> Keys:
-    """Known keys, to look rows up by: a few stand in the statement, more are sent to where the table is read."""
-    if len(keys) <= FEW_ROWS:
-        return keys
-    from pyspark.sql import functions as F
-
-    return F.broadcast(Rows.held(spark, pa.table({"key": pa.array(keys, pa.string())})).df)
+def stored_rows(  # noqa: PLR0913, PLR0917  which of which table
+    delta: Delta,
+    spark: SparkSession,
+    table: str,
+    keys: Keys,
+    version: int | None = None,
+    place: Sequence[str] = ("key",),
+) -> DataFrame:
+    """The stored rows of these keys, which the table has as text."""
+    if isinstance(keys, Collection) and len(keys) <= SOME_ROWS:
+        found = delta.look_up(spark, table, {"key": keys}, version)
+        if found is not None:
+            return found
+    return among(delta.read(spark, table, version), keys, place)
 
 
 def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataFrame:
-    """The rows of these keys; of a DataFrame those at one of its places."""
+    """The rows of these keys; of a DataFrame those at one of its places.
+
+    Of known keys a few stand in the statement, more are sent to where the table is read.
+    """
     if keys is None:
         return rows
-    if isinstance(keys, Collection):
+    if isinstance(keys, Collection) and len(keys) <= FEW_ROWS:
         return rows.where(one_of("key", keys))
+    if isinstance(keys, Collection):
+        from pyspark.sql import functions as F
+
+        known = Rows.held(rows.sparkSession, pa.table({"key": pa.array(keys, pa.string())})).df
+        return rows.join(F.broadcast(known), "key", "left_semi")
     return rows.join(keys.select(*place), list(place), "left_semi")
 
 

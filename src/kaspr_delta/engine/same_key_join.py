@@ -5,7 +5,7 @@ The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from kaspr_delta.engine.foreign_key_join.emit import as_effects
 from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
 from kaspr_delta.engine.join import RECORDS, Fold
 from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Keys, Rows, among, keys_of, merged
+from kaspr_delta.engine.rows import Keys, Rows, merged, stored_rows
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, refused
 from kaspr_delta.plan.join_plans import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR
@@ -67,13 +67,10 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         fit = touched.df.where(F.col("reason").isNull()).groupBy("key").agg(F.max("changed_at").alias("changed_at"))
         # Step 2: pinned. Step 3: recompute.
         spark = touched.df.sparkSession
-        wanted = keys_of(spark, touched.values("key", reason=None)) if touched.here else None
+        wanted = touched.values("key", reason=None) if touched.here else None
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")
-        if isinstance(wanted, Collection):
-            emitted = self.delta.look_up(spark, self.plan.result, {"key": wanted})
-        else:
-            emitted = among(self.delta.read(spark, self.plan.result), wanted)
+        emitted = stored_rows(self.delta, spark, self.plan.result, wanted)
         emitted = emitted.select("key", self._emitted().alias("emitted"))
         if touched.few:
             left, right, emitted = merged(left), merged(right), merged(emitted)

@@ -14,8 +14,9 @@ from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted, selected
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# More rows are better left to Spark.
+# More rows, and more bytes, are better left to Spark.
 _MOST_ROWS = 20_000
+_MOST_BYTES = 16 << 20
 
 
 class LookedUp(NamedTuple):
@@ -44,7 +45,9 @@ def looked_up(
         rows = pa.Table.from_batches(found).cast(schema) if found else schema.empty_table()
     except Exception:  # noqa: BLE001  whatever it was: Spark can tell, or says what is wrong
         return None
-    return None if rows.num_rows > _MOST_ROWS else LookedUp(rows, _files(opened, values))
+    if rows.num_rows > _MOST_ROWS or rows.nbytes > _MOST_BYTES:
+        return None
+    return LookedUp(rows, _files(opened, values))
 
 
 def _is_plain(kind: pa.DataType) -> bool:

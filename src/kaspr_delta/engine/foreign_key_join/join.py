@@ -25,7 +25,7 @@ from kaspr_delta.engine.join import RECORDS, Fold
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.resource import Decision, Folded
-from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, keys_of, merged
+from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, merged
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused
@@ -159,7 +159,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             if keys.here:  # their many subscribers are sent around, and the left table is not shuffled for them
                 among = F.broadcast(among) if concerned.count() <= _SENT_AROUND else among
             return Rows(subscribed.join(self._left_rows(spark, left, among), "key", "left"))
-        rows = self._left_rows(spark, left, keys_of(spark, wanted))
+        rows = self._left_rows(spark, left, wanted)
         known = subscribed.join(merged(rows) if few else rows, "key", "left")
         if len(wanted) > SOME_ROWS:
             return Rows(known)

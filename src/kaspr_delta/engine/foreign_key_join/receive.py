@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.dead_letters import problem
-from kaspr_delta.engine.rows import Rows, keys_of, merged
+from kaspr_delta.engine.rows import Rows, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,7 +28,7 @@ def receive(
     several rows; ``small``: all right rows can be sent to every task.
     """
     spark = subscriptions.df.sparkSession
-    keys = keys_of(spark, subscriptions.values("fk")) if subscriptions.here else None
+    keys = subscriptions.values("fk") if subscriptions.here else None
     found = right.live_rows(spark, version, keys, typed=True, each_once=each_once).select(
         F.col("key").alias("fk"),
         F.col("value").alias("stored"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows, among, keys_of, one_of
+from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows, among, one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +30,7 @@ class Subscriptions:
 
     table: DataFrame
     tail: pa.Table | None = None
-    look_up: Callable[[Mapping[str, Collection[str]]], DataFrame] | None = None
+    look_up: Callable[[Mapping[str, Collection[str]]], DataFrame | None] | None = None
 
     @classmethod
     def over(cls, delta: Delta, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
@@ -58,8 +58,9 @@ class Subscriptions:
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
         """Those of known left keys, and all that point at known right keys; one Spark action."""
         few = len(keys) + len(foreign_keys) <= FEW_ROWS
-        either = self._few(keys, foreign_keys) if few else self._either(self.table, keys, foreign_keys)
-        stored = Rows.of(either, SOME_ROWS, SOME_BYTES, counted=few)
+        found = self._looked_up(keys, foreign_keys)
+        found = self._either(self.table, keys, foreign_keys) if found is None else found
+        stored = Rows.of(found, SOME_ROWS, SOME_BYTES, counted=few)
         if self.tail is None:
             return stored
         if stored.table is None:
@@ -67,18 +68,18 @@ class Subscriptions:
         old = stored.table.filter(pc.invert(pc.is_in(stored.table["key"], self.tail["key"])))
         mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
         new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-        found = Rows.held(self.table.sparkSession, pa.concat_tables([old, new], promote_options="default"))
-        return replace(found, files=stored.files)
+        both = Rows.held(self.table.sparkSession, pa.concat_tables([old, new], promote_options="default"))
+        return replace(both, files=stored.files)
 
     def _stored(self, keys: Collection[str]) -> DataFrame:
-        if len(keys) <= FEW_ROWS:
-            return self._few(keys)
-        return among(self.table, keys_of(self.table.sparkSession, keys))
+        found = self._looked_up(keys)
+        return among(self.table, keys) if found is None else found
 
-    def _few(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> DataFrame:
-        if self.look_up is None:
-            return self._either(self.table, keys, foreign_keys)
-        return self.look_up({"key": keys, "fk": foreign_keys}).select(*COLUMNS)
+    def _looked_up(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> DataFrame | None:
+        if self.look_up is None or len(keys) + len(foreign_keys) > SOME_ROWS:
+            return None
+        found = self.look_up({"key": keys, "fk": foreign_keys})
+        return None if found is None else found.select(*COLUMNS)
 
     @staticmethod
     def _either(rows: DataFrame, keys: Collection[str], foreign_keys: Collection[str]) -> DataFrame:
