@@ -1,0 +1,82 @@
+"""Rows that are looked up without Spark are those that Spark finds, whatever stands in keys and became of the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.rows import stored_rows
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.namespace import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE = "rows"
+LAYOUT = Layout("key STRING, value STRING, timestamp TIMESTAMP", change_feed=True)
+ODD = [
+    "",
+    "'",
+    '"',
+    "\\",
+    "\\'",
+    "a\nb",
+    "${spark.app.name}",
+    "{x}",
+    "é",
+    "\u2028",
+    "🐟",
+    "%",
+    "_",
+    "A",
+    "a",
+    " a",
+    "null",
+]
+COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> Delta:
+    """A table with odd keys in two commits, some of them twice, one NULL."""
+    delta = Delta(Warehouse(str(tmp_path)).namespace("look_up"))
+    delta.create_schema(spark)
+    delta.ensure(spark, TABLE, LAYOUT)
+    for number in range(2):
+        rows = [(key, f"{key}{number}", None) for key in [*ODD[number:], None]]
+        delta.append(spark.createDataFrame(rows, COLUMNS).withColumn("timestamp", F.current_timestamp()), TABLE)
+    return delta
+
+
+def assert_found(spark: SparkSession, delta: Delta, version: int | None = None) -> None:
+    for keys in ([], ["a"], ["gone", "\\"], ODD):
+        assert delta.look_up(spark, TABLE, {"key": keys}, version) is not None
+        found = stored_rows(delta, spark, TABLE, keys, version)
+        expected = delta.read(spark, TABLE, version).where(F.col("key").isin(keys))
+        assert found.schema == expected.schema
+        assert sorted(found.collect()) == sorted(expected.collect())
+
+
+def test_odd_keys_are_found_at_every_version(spark: SparkSession, delta: Delta) -> None:
+    assert_found(spark, delta)
+    assert_found(spark, delta, 1)
+
+
+def test_rows_that_a_deletion_vector_removed_are_gone(spark: SparkSession, delta: Delta) -> None:
+    name = delta.namespace.identifier(TABLE)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    delta.delete(spark, TABLE, "key IN ('a', 'é')")
+    assert_found(spark, delta)
+
+
+@pytest.mark.slow
+def test_columns_that_were_renamed_are_called_as_they_are_now(spark: SparkSession, delta: Delta) -> None:
+    name = delta.namespace.identifier(TABLE)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN value TO was_value")
+    delta.append(spark.createDataFrame([("a", "new", None)], COLUMNS).withColumnRenamed("value", "was_value"), TABLE)
+    assert_found(spark, delta)
