@@ -54,7 +54,7 @@ def delta(spark: SparkSession, tmp_path: Path) -> Delta:
 
 def assert_found(spark: SparkSession, delta: Delta, version: int | None = None) -> None:
     for keys in ([], ["a"], ["gone", "\\"], ODD):
-        assert delta.look_up(spark, TABLE, {"key": keys}, version) is not None
+        assert delta.look_up(TABLE, {"key": keys}, version) is not None
         found = stored_rows(delta, spark, TABLE, keys, version)
         expected = delta.read(spark, TABLE, version).where(F.col("key").isin(keys))
         assert found.schema == expected.schema

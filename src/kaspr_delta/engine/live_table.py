@@ -127,10 +127,10 @@ class LiveTable:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.
 
         In a table with windows one per key and window: also window_start and window_end. ``keys`` restricts them to
-        those in its column ``key`` (and ``window_start``), or to known texts. Delta has no
-        unique keys: of several rows of one key the newest by timestamp counts, then the greatest value, the same choice
-        every time; ``copies`` tells how many there were. A NULL value is no row. Where rows have a type, ``typed``
-        gives values as they are. ``each_once``: it is known that no key has several rows.
+        those in its column ``key`` (and ``window_start``), or to known texts. Delta has no unique keys: of several rows
+        of one key the newest by timestamp counts, then the greatest value, the same choice every time; ``copies`` tells
+        how many there were. A NULL value is no row. Where rows have a type, ``typed`` gives values as they are.
+        ``each_once``: it is known that no key has several rows.
         """
         windows = ("window_start", "window_end") if self.plan.window else ()
         row_type = self.plan.row_type if typed else None

@@ -59,7 +59,7 @@ class Query:
     _start: Start | None = field(default=None, init=False)
     _last: BatchId = field(default=BatchId(""), init=False)
     _memo: Memo = field(default=Memo(), init=False)
-    # The tables it reads as they were before the last stream that ended by itself, or that runs now.
+    # The tables it reads as they were before the last stream of this run that ended by itself, or that runs now.
     _processed: Mapping[str, int] = field(default_factory=dict, init=False)
     _running: Mapping[str, int] = field(default_factory=dict, init=False)
     _shipped: bool = field(default=False, init=False)
@@ -131,7 +131,7 @@ class Query:
             source: 0 if table is None else self.delta.newest(spark, table).version
             for source, table in self._tables_read.items()
         }
-        if not self._running or (every is None and self._running == self._processed):
+        if not self._running or (every is None and self._has_read_all(spark)):
             return None
         stream = self._streamed().source(spark, self._start)
         writer = stream.writeStream.foreachBatch(self._process)
@@ -175,20 +175,24 @@ class Query:
         """By source the Delta table that it is."""
         return {} if self._start is None else {one: self._streamed().table_of(one) for one in self._start.positions}
 
-    def _read_whole(self, spark: SparkSession) -> Mapping[str, int]:
-        """The version of each source up to which its stream has read all: only Spark's checkpoint can tell.
+    def _has_read_all(self, spark: SparkSession) -> bool:
+        """Whether what the tables have by now was read: by a stream of this run, or, as its checkpoint tells, before.
 
-        A batch that changes nothing leaves no trace in the log, and a large commit comes in several batches.
+        Only Spark's checkpoint can tell: a batch that changes nothing leaves no trace in the log, and a large commit
+        comes in several batches.
         """
+        if self._processed:
+            return self._running == self._processed
         tables = sorted(self._tables_read.items())
         if any(table is None for _, table in tables):
-            return {}
-        positions = zip(tables, positions_in(self._checkpoint), strict=False)  # there are none at first
-        return {
-            source: position.version - 1
-            for (source, table), position in positions
-            if table and position and position.table_id == self.delta.table_id(spark, table)
-        }
+            return False
+        positions = positions_in(self._checkpoint)
+        return len(positions) == len(tables) and all(
+            position is not None
+            and position.version - 1 == self._running[source]
+            and position.table_id == self.delta.table_id(spark, str(table))
+            for (source, table), position in zip(tables, positions, strict=True)
+        )
 
     @property
     def _checkpoint(self) -> Path:
@@ -258,8 +262,7 @@ class Query:
             self._begin(spark, tail)
         else:
             self._start, self._last, self._memo = tail.start, tail.last, tail.memo
-        if isinstance(self.resource, StreamedResource):
-            self._processed = self._read_whole(spark)
+        self._processed = {}
 
     def _begin(self, spark: SparkSession, tail: LogTail) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over everything."""

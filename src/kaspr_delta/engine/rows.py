@@ -172,20 +172,12 @@ def one_of(column: str, values: Collection[str]) -> Column:
     return F.expr(f"`{column}` IN ({', '.join(map(literal, values))})") if values else F.lit(False)
 
 
-def stored_rows(  # noqa: PLR0913, PLR0917  which of which table
-    delta: Delta,
-    spark: SparkSession,
-    table: str,
-    keys: Keys,
-    version: int | None = None,
-    place: Sequence[str] = ("key",),
+def stored_rows(
+    delta: Delta, spark: SparkSession, table: str, keys: Collection[str] | None, version: int | None = None
 ) -> DataFrame:
-    """The stored rows of these keys, which the table has as text."""
-    if isinstance(keys, Collection) and len(keys) <= SOME_ROWS:
-        found = delta.look_up(spark, table, {"key": keys}, version)
-        if found is not None:
-            return found
-    return among(delta.read(spark, table, version), keys, place)
+    """The stored rows of known keys, which the table has as text, or of all."""
+    found = None if keys is None else delta.look_up(table, {"key": keys}, version)
+    return among(delta.read(spark, table, version), keys) if found is None else frame_of(spark, found)
 
 
 def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataFrame:

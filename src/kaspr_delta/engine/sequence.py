@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 SEQ_BITS = 34
 """How many bits of an offset are the ``seq``; the version is above them."""
 SEQ_MASK = (1 << SEQ_BITS) - 1
-MOST_TASKS = 1 << 10
-"""How many tasks may write one commit."""
 _TASK_BITS = 24
+MOST_TASKS = 1 << (SEQ_BITS - _TASK_BITS)
+"""How many tasks may write one commit."""
 _ROW_MASK = (1 << 33) - 1  # the row's number inside its task, in Spark's monotonically_increasing_id
 
 

@@ -223,10 +223,8 @@ class Delta:
         reader = spark.read if version is None else spark.read.option("versionAsOf", version)
         return reader.table(self.namespace.identifier(table))
 
-    def look_up(
-        self, spark: SparkSession, table: str, values: Mapping[str, Collection[str]], version: int | None = None
-    ) -> DataFrame | None:
-        """The rows that have one of some texts in a column, or in another column one of others, held.
+    def look_up(self, table: str, values: Mapping[str, Collection[str]], version: int | None = None) -> pa.Table | None:
+        """The rows that have one of some texts in a column, or in another column one of others.
 
         They are read without Spark, in a twentieth of the time; None where that cannot be: elsewhere than on this
         machine's disk, and in the cases of ``storage.look_up``.
@@ -237,7 +235,7 @@ class Delta:
         if found is None:
             return None
         self.files_looked_up.add(found.files)
-        return frame_of(spark, found.rows)
+        return found.rows
 
     def read_elsewhere(self, spark: SparkSession, source: str) -> DataFrame:
         """The rows of a Delta table that is not of this namespace: its folder or URI, or its name in the catalog."""
@@ -407,7 +405,7 @@ class Delta:
             except PySparkException as error:
                 if not any(sign in str(error) for sign in _CONFLICTS):
                     raise
-                self.conflicts.count += 1
+                self.conflicts.add(1)
                 time.sleep(0.1 * 2**attempt)
         return statement()
 

@@ -14,7 +14,7 @@ from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted, selected
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# More rows, and more bytes, are better left to Spark.
+# More values, more rows, and more bytes, are better left to Spark.
 _MOST_ROWS = 20_000
 _MOST_BYTES = 16 << 20
 
@@ -31,8 +31,10 @@ def looked_up(
 ) -> LookedUp | None:
     """The rows that have one of some values in a column, or in another column one of others.
 
-    None where only Spark can tell: too many rows, types or features of the table that are not read here.
+    None where only Spark can tell: too many values or rows, types or features of the table that are not read here.
     """
+    if sum(map(len, values.values())) > _MOST_ROWS:
+        return None
     statement = f"SELECT * FROM t WHERE {_condition(values)} LIMIT {_MOST_ROWS + 1}"
     try:
         opened = delta.opened(table, version)

@@ -58,6 +58,8 @@ def test_too_many_rows_are_left_to_spark(delta: DeltaRs, monkeypatch: pytest.Mon
     monkeypatch.setattr(look_up, "_MOST_ROWS", 2)
     assert looked_up(delta, "t", {"key": ["a", "b"]}) is not None
     assert looked_up(delta, "t", {"key": ["a", "b", "z"]}) is None
+    delta.append("t", pa.Table.from_pylist([{"key": "a"}, {"key": "a"}], SCHEMA))
+    assert looked_up(delta, "t", {"key": ["a"]}) is None
 
 
 def test_what_is_not_read_here_is_left_to_spark(delta: DeltaRs) -> None:

@@ -30,13 +30,13 @@ class Subscriptions:
 
     table: DataFrame
     tail: pa.Table | None = None
-    look_up: Callable[[Mapping[str, Collection[str]]], DataFrame | None] | None = None
+    look_up: Callable[[Mapping[str, Collection[str]]], pa.Table | None] | None = None
 
     @classmethod
     def over(cls, delta: Delta, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
         """A table with what batches left, the oldest first."""
         stored = delta.read(spark, table).select(*COLUMNS)
-        return cls(stored, _newest(tail) if tail else None, partial(delta.look_up, spark, table))
+        return cls(stored, _newest(tail) if tail else None, partial(delta.look_up, table))
 
     @property
     def all(self) -> DataFrame:
@@ -56,11 +56,11 @@ class Subscriptions:
         return stored.unionByName(self._live(here)) if changed else stored
 
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
-        """Those of known left keys, and all that point at known right keys; one Spark action."""
-        few = len(keys) + len(foreign_keys) <= FEW_ROWS
-        found = self._looked_up(keys, foreign_keys)
-        found = self._either(self.table, keys, foreign_keys) if found is None else found
-        stored = Rows.of(found, SOME_ROWS, SOME_BYTES, counted=few)
+        """Those of known left keys, and all that point at known right keys; one Spark action at most."""
+        stored = self._looked_up(keys, foreign_keys)
+        if stored is None:
+            few = len(keys) + len(foreign_keys) <= FEW_ROWS
+            stored = Rows.of(self._either(self.table, keys, foreign_keys), SOME_ROWS, SOME_BYTES, counted=few)
         if self.tail is None:
             return stored
         if stored.table is None:
@@ -68,18 +68,16 @@ class Subscriptions:
         old = stored.table.filter(pc.invert(pc.is_in(stored.table["key"], self.tail["key"])))
         mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
         new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-        both = Rows.held(self.table.sparkSession, pa.concat_tables([old, new], promote_options="default"))
-        return replace(both, files=stored.files)
+        found = Rows.held(self.table.sparkSession, pa.concat_tables([old, new], promote_options="default"))
+        return replace(found, files=stored.files)
 
     def _stored(self, keys: Collection[str]) -> DataFrame:
         found = self._looked_up(keys)
-        return among(self.table, keys) if found is None else found
+        return among(self.table, keys) if found is None else found.df
 
-    def _looked_up(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> DataFrame | None:
-        if self.look_up is None or len(keys) + len(foreign_keys) > SOME_ROWS:
-            return None
-        found = self.look_up({"key": keys, "fk": foreign_keys})
-        return None if found is None else found.select(*COLUMNS)
+    def _looked_up(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> Rows | None:
+        found = None if self.look_up is None else self.look_up({"key": keys, "fk": foreign_keys})
+        return None if found is None else Rows.held(self.table.sparkSession, found.select(COLUMNS))
 
     @staticmethod
     def _either(rows: DataFrame, keys: Collection[str], foreign_keys: Collection[str]) -> DataFrame:
