@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaspr_delta import Application
+from kaspr_delta.engine import folding
 from kaspr_delta.engine.folding import Folding
 from tests.continuous import running
 from tests.properties.naive_join import Sides, text
@@ -28,6 +29,11 @@ _PATIENCE = 120
 def never_due(patched: pytest.MonkeyPatch) -> None:
     """Batches wait for others, however long."""
     patched.setattr(Folding, "due", property(lambda _: False))
+
+
+def always_due(patched: pytest.MonkeyPatch) -> None:
+    """No batch waits for others; states stay behind all the same."""
+    patched.setattr(folding, "_REST", 0)
 
 
 @dataclass

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
 from kaspr_delta.engine.progress import Progress
-from tests.properties.following import History, never_due
+from tests.properties.following import History, always_due, never_due
 
 STEPS = ("left", "right", "left", "right")
 
@@ -23,9 +24,12 @@ def rows_of(seed: int, app: Application) -> History:
 
 
 def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
-    """Make the steps, each a batch of its own, and die: before the fold of all, or before that is written down."""
+    """Make the steps, each a batch of its own, and die.
+
+    Before the fold of all, before that is written down, or when all are folded but for the states that they left.
+    """
     patched = pytest.MonkeyPatch()
-    never_due(patched)
+    (always_due if moment == "states behind" else never_due)(patched)
     history = rows_of(int(seed), Application.open(manifests, warehouse=Path(warehouse)))
     with history.following():
         for side in STEPS:
@@ -33,6 +37,7 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
             history.wait()
         if moment == "before":
             die()
+        patched.setattr(ForeignKeyJoin, "fold_states", die)
         patched.setattr(Progress, "record", die)
 
 

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows import stored_rows
+from kaspr_delta.storage import look_up
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
@@ -40,6 +41,13 @@ ODD = [
 COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
 
 
+@pytest.fixture(autouse=True, params=["searched for", "all read"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few values are searched for, of many all rows are read."""
+    if request.param == "all read":
+        monkeypatch.setattr(look_up, "_SEARCHED", 0)
+
+
 @pytest.fixture
 def delta(spark: SparkSession, tmp_path: Path) -> Delta:
     """A table with odd keys in two commits, some of them twice, one NULL."""
@@ -55,7 +63,7 @@ def delta(spark: SparkSession, tmp_path: Path) -> Delta:
 def assert_found(spark: SparkSession, delta: Delta, version: int | None = None) -> None:
     for keys in ([], ["a"], ["gone", "\\"], ODD):
         assert delta.look_up(TABLE, {"key": keys}, version) is not None
-        found = stored_rows(delta, spark, TABLE, keys, version)
+        found = stored_rows(delta, spark, TABLE, keys, version).df
         expected = delta.read(spark, TABLE, version).where(F.col("key").isin(keys))
         assert found.schema == expected.schema
         assert sorted(found.collect()) == sorted(expected.collect())

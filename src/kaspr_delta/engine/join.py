@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
@@ -88,9 +88,11 @@ class Join(Planned[JoinPlanT]):
             if done.dead_letters:
                 folds.append(partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch))
         merged = [done for done in side_by_side(folds) if done is not None]
-        return [*folded[:-1], replace(folded[-1], counts=dict(_cost(merged)) if merged else {})]
+        return [*folded[:-1], replace(folded[-1], counts=cost_of(merged))]
 
 
-def _cost(merged: Sequence[Merged]) -> Iterator[tuple[str, int]]:
-    for one in fields(Merged):
-        yield work(one.name), sum(getattr(done, one.name) for done in merged)
+def cost_of(merged: Sequence[Merged]) -> dict[str, int]:
+    """What merges took, as counts."""
+    if not merged:
+        return {}
+    return {work(one.name): sum(getattr(done, one.name) for done in merged) for one in fields(Merged)}

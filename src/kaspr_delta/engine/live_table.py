@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import Keys, among, stored_rows
+from kaspr_delta.engine.rows import Keys, Rows, among, stored_rows
 from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
@@ -132,13 +132,21 @@ class LiveTable:
         how many there were. A NULL value is no row. Where rows have a type, ``typed`` gives values as they are.
         ``each_once``: it is known that no key has several rows.
         """
+        stored = self.stored(spark, version, keys)
+        return self.live(stored.df, keys, typed=typed, each_once=each_once)
+
+    def stored(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
+        """Rows as the table has them: of these keys if they are known and it keeps them so, else of all."""
+        known = keys if isinstance(keys, Collection) and self._keeps_keys_as_text else None
+        return stored_rows(self.delta, spark, self.plan.delta_name, known, version)
+
+    def live(self, stored: DataFrame, keys: Keys = None, *, typed: bool = False, each_once: bool = False) -> DataFrame:
+        """What of stored rows is live (see ``live_rows``); ``stored`` has chosen among known keys if it could."""
+        if isinstance(keys, Collection) and self._keeps_keys_as_text:
+            keys = None
         windows = ("window_start", "window_end") if self.plan.window else ()
         row_type = self.plan.row_type if typed else None
         value = self.value if row_type is None else self.row
-        if isinstance(keys, Collection) and self._keeps_keys_as_text:
-            stored, keys = stored_rows(self.delta, spark, self.plan.delta_name, keys, version), None
-        else:
-            stored = self.delta.read(spark, self.plan.delta_name, version)
         rows = stored.select(self.key, value, self.timestamp, *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if row_type is None and self.plan.serializers.value == "json":

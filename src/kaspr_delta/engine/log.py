@@ -41,6 +41,11 @@ class BatchId:
         """The batch that follows this one."""
         return BatchId(self.checkpoint, self.number + 1)
 
+    @property
+    def before(self) -> BatchId:
+        """The batch that this one follows."""
+        return BatchId(self.checkpoint, self.number - 1)
+
     def transaction(self, purpose: str) -> Transaction:
         """The transaction of what is appended for this batch to one place."""
         return Transaction(f"{self.checkpoint}:{purpose}", self.number - FIRST)
@@ -139,6 +144,11 @@ class Log:
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""
         mine = (F.col("checkpoint") == batch.checkpoint) & (F.col("batch") == batch.number)
+        return Rows(self.delta.read(spark, self.table).where(mine & F.col("memo").isNull()))
+
+    def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
+        """The effects of the batches of a checkpoint that come after one, up to and with another."""
+        mine = (F.col("checkpoint") == upto.checkpoint) & F.col("batch").between(after.number + 1, upto.number)
         return Rows(self.delta.read(spark, self.table).where(mine & F.col("memo").isNull()))
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:

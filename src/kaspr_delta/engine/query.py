@@ -92,9 +92,9 @@ class Query:
 
     def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
         """Fold what was committed and still waits for that; or only if it has waited long enough."""
-        if self.folding.tail and (self.folding.due or not if_due):
+        if self.folding.due if if_due else self.folding.waits:
             with self.delta.namespace.turn(self.resource.turn):
-                self._tell(self.folding.settle(spark))
+                self._tell(self.folding.fold_due(spark) if if_due else self.folding.settle(spark))
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource reads other sources by now than its checkpoint does."""
@@ -124,6 +124,7 @@ class Query:
             self.failure = None
             self.recover(spark, folded_batches(self.delta, spark))
         self.settle(spark)  # what waits belongs to the session of the stream before
+        self.folding.lasting = every is not None
         if self._shipped:
             with self.delta.namespace.turn(self.resource.turn):
                 self._learn(spark)
@@ -279,7 +280,7 @@ class Query:
 
     def _finish(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogTail:
         """Fold what is committed but not folded."""
-        self.folding.tail.clear()  # the log has all of it
+        self.folding.resume(spark, folded)
         tail = self.log.tail(spark, folded.get(str(self.resource.ref), {}))
         # Together: a fold of them may have died half-way, and an older batch must not undo what a newer one did.
         unfolded = [Committed(batch, self.log.batch(spark, batch), memo) for batch, memo in tail.unfolded]

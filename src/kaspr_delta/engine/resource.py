@@ -123,6 +123,10 @@ class FoldsTogether(StreamedResource, Protocol):
         """What has to be known of a batch of the log while it is not folded; None where that is too much to hold."""
         ...
 
-    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
-        """As ``fold``, for successive batches of the log."""
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
+        """As ``fold``, for successive batches of the log; without their ``states``, which then stay behind."""
+        ...
+
+    def fold_states(self, rows: Rows) -> Mapping[str, int]:
+        """Bring the state up to what several successive batches of the log left, and tell what that took."""
         ...

@@ -34,6 +34,9 @@ FEW_BYTES = 4 << 20
 # workers, or to read back what was written takes longer than they do. Measured: with 100,000 rows it does not any more.
 SOME_ROWS = 20_000
 SOME_BYTES = 16 << 20
+# The same where what the rows are made of is on the driver already, which says how many bytes they are at most.
+MANY_ROWS = 200_000
+MANY_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,10 +177,10 @@ def one_of(column: str, values: Collection[str]) -> Column:
 
 def stored_rows(
     delta: Delta, spark: SparkSession, table: str, keys: Collection[str] | None, version: int | None = None
-) -> DataFrame:
-    """The stored rows of known keys, which the table has as text, or of all."""
+) -> Rows:
+    """The stored rows of known keys, which the table has as text, or of all; on the driver if they were looked up."""
     found = None if keys is None else delta.look_up(table, {"key": keys}, version)
-    return among(delta.read(spark, table, version), keys) if found is None else frame_of(spark, found)
+    return Rows(among(delta.read(spark, table, version), keys)) if found is None else Rows.held(spark, found)
 
 
 def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataFrame:

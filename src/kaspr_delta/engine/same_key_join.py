@@ -70,7 +70,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         wanted = touched.values("key", reason=None) if touched.here else None
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")
-        emitted = stored_rows(self.delta, spark, self.plan.result, wanted)
+        emitted = stored_rows(self.delta, spark, self.plan.result, wanted).df
         emitted = emitted.select("key", self._emitted().alias("emitted"))
         if touched.few:
             left, right, emitted = merged(left), merged(right), merged(emitted)

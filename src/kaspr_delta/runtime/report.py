@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kaspr_delta.engine.counters import Metric, work_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.system_tables import system_tables
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class RunReport:
         """The report of all batches finished since a moment."""
         names = ResourceReport.__dataclass_fields__
         sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
-        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {{since}} GROUP BY resource"  # noqa: S608
-        since = f"at >= TIMESTAMP '{start:%Y-%m-%dT%H:%M:%S.%fZ}'"
-        rows = system_tables(spark, delta).query(PROGRESS, done.format(since=since))
+        since = f"at >= TIMESTAMP '{start:%Y-%m-%dT%H:%M:%S.%fZ}' AND {OF_RESOURCES}"
+        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {since} GROUP BY resource"  # noqa: S608
+        rows = system_tables(spark, delta).query(PROGRESS, done)
         return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows})

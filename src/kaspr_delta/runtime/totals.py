@@ -13,7 +13,7 @@ from typing import Any
 
 from kaspr_delta.engine.counters import Metric, as_metrics
 from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 
 # Rows older than this are settled: whoever writes one has committed it by then. They are read once.
 _SETTLED = timedelta(minutes=10)
@@ -88,7 +88,7 @@ class Totals:
     def _read(self) -> None:
         settled = self.clock() - _SETTLED
         columns = ", ".join(("resource", "counts", "at", *_NAMES))
-        condition = f"at > TIMESTAMP '{self._upto:%Y-%m-%dT%H:%M:%S.%fZ}'"
+        condition = f"{OF_RESOURCES} AND at > TIMESTAMP '{self._upto:%Y-%m-%dT%H:%M:%S.%fZ}'"
         recent = []
         for batch in self.delta.query(PROGRESS, f"SELECT {columns} FROM t WHERE {condition}"):  # noqa: S608
             for row in batch.to_pylist():

@@ -179,6 +179,17 @@ SYSTEM = {
 }
 
 
+# No resource has a space in its name.
+_OF_STATE = " state"
+OF_RESOURCES = f"resource NOT LIKE '%{_OF_STATE}'"
+"""The condition that a row of the progress tells of a resource, not of its state alone."""
+
+
+def state_of(resource: str) -> str:
+    """What the progress calls the state of a resource, where that may be behind what else the resource keeps."""
+    return f"{resource}{_OF_STATE}"
+
+
 def joined_layout(layout: Layout, left: Type | None, right: Type | None) -> Layout:
     """The layout of a channel or result whose sides have these types; None: text."""
     columns = layout.columns

@@ -1,12 +1,18 @@
-"""Rows of a table on this machine's disk by a few values of its columns, without Spark."""
+"""Rows of a table on this machine's disk by values of its columns, without Spark."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import reduce
+from operator import or_
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.fs
 import pyarrow.types as pt
 
 from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted, selected
@@ -15,8 +21,14 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 # More values, more rows, and more bytes, are better left to Spark.
-_MOST_ROWS = 20_000
-_MOST_BYTES = 16 << 20
+_MOST_ROWS = 200_000
+_MOST_BYTES = 64 << 20
+# So many values are searched for: files say which of their pages may have one. For more of them all pages are read,
+# which takes a fixed time; or as many again are searched for where files are not all that tells what the rows are.
+_SEARCHED = 1_000
+_MOST_SEARCHED = 20_000
+# What reads a table of this version finds its rows in its files as they are.
+_PLAIN_READER = 1
 
 
 class LookedUp(NamedTuple):
@@ -33,9 +45,9 @@ def looked_up(
 
     None where only Spark can tell: too many values or rows, types or features of the table that are not read here.
     """
-    if sum(map(len, values.values())) > _MOST_ROWS:
+    location = delta.namespace.location(table)
+    if location is None or _count(values) > _MOST_ROWS:
         return None
-    statement = f"SELECT * FROM t WHERE {_condition(values)} LIMIT {_MOST_ROWS + 1}"
     try:
         opened = delta.opened(table, version)
         if opened is None:
@@ -43,22 +55,61 @@ def looked_up(
         schema = pa.schema(opened.schema().to_arrow())
         if not all(_is_plain(field.type) for field in schema):
             return None
-        found = list(selected(statement, t=opened))
-        rows = pa.Table.from_batches(found).cast(schema) if found else schema.empty_table()
+        batches = _found(location, opened, values)
+        rows = None if batches is None else _bounded(batches, schema)
     except Exception:  # noqa: BLE001  whatever it was: Spark can tell, or says what is wrong
         return None
-    if rows.num_rows > _MOST_ROWS or rows.nbytes > _MOST_BYTES:
-        return None
-    return LookedUp(rows, _files(opened, values))
+    return None if rows is None else LookedUp(rows, _files(opened, values))
 
 
 def _is_plain(kind: pa.DataType) -> bool:
     return any(is_one(kind) for is_one in (pt.is_string, pt.is_binary, pt.is_timestamp, pt.is_integer, pt.is_boolean))
 
 
+def _count(values: Mapping[str, Collection[str]]) -> int:
+    return sum(map(len, values.values()))
+
+
+def _found(
+    location: Path, opened: DeltaTable, values: Mapping[str, Collection[str]]
+) -> Iterable[pa.RecordBatch] | None:
+    wanted = _count(values)
+    if wanted > _SEARCHED and opened.protocol().min_reader_version == _PLAIN_READER:
+        return _scanned(location, opened, values)
+    if wanted > _MOST_SEARCHED:
+        return None
+    return selected(f"SELECT * FROM t WHERE {_condition(values)} LIMIT {_MOST_ROWS + 1}", t=opened)
+
+
 def _condition(values: Mapping[str, Collection[str]]) -> str:
     listed = {column: ", ".join(map(literal, some)) for column, some in values.items() if some}
     return " OR ".join(f"{quoted(column)} IN ({some})" for column, some in listed.items()) or "false"
+
+
+def _scanned(location: Path, opened: DeltaTable, values: Mapping[str, Collection[str]]) -> Iterable[pa.RecordBatch]:
+    """The rows among all of the files; Arrow reads them in a third of the time of the one who could search."""
+    rows = opened.to_pyarrow_dataset(
+        filesystem=pyarrow.fs.SubTreeFileSystem(str(location), pyarrow.fs.LocalFileSystem()),
+        parquet_read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"),
+    )
+    wanted = (pc.field(column).isin(pa.array(some, pa.string())) for column, some in values.items() if some)
+    # What is read ahead is the memory that this takes.
+    read: Iterable[pa.RecordBatch]
+    read = rows.to_batches(filter=reduce(or_, wanted), batch_readahead=4, fragment_readahead=2)
+    return read
+
+
+def _bounded(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table | None:
+    """All of them, with these types; None as soon as they are too much."""
+    found = [schema.empty_table()]
+    rows = size = 0
+    for batch in batches:
+        one = pa.Table.from_batches([batch]).cast(schema)
+        rows, size = rows + one.num_rows, size + one.nbytes
+        if rows > _MOST_ROWS or size > _MOST_BYTES:
+            return None
+        found.append(one)
+    return pa.concat_tables(found)
 
 
 def _files(opened: DeltaTable, values: Mapping[str, Collection[str]]) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from kaspr_delta.engine import folding
 from kaspr_delta.engine.folding import Committed, Folding
-from kaspr_delta.engine.log import BatchId, Memo
+from kaspr_delta.engine.log import BatchId, Log, Memo
 from kaspr_delta.engine.progress import Progress
 from kaspr_delta.engine.resource import Folded, FoldsTogether
 from kaspr_delta.engine.rows import Rows
@@ -47,11 +48,19 @@ class Join:
         self.seconds = seconds
         self.held = True
         self.folds: list[list[int]] = []
+        self.behind: list[int] = []
+        self.states: list[tuple[int, int]] = []
 
     def state_of(self, rows: Rows) -> pa.Table | None:
         return rows.table if self.held else None
 
-    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
+    def fold_states(self, rows: Any) -> Mapping[str, int]:
+        self.states.append((rows.first, rows.last))
+        return {}
+
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
+        if not states:
+            self.behind += [batch.number for batch, _ in batches]
         self.folds.append([batch.number for batch, _ in batches])
         self.clock.now += self.seconds
         return [Folded(rows.count(), 0) for _, rows in batches]
@@ -77,7 +86,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
-    monkeypatch.setattr(Progress, "record", lambda _, __, batch, ___: numbers.append(batch.number))
+
+    def record(progress: Progress, _: object, batch: BatchId, __: object) -> None:
+        if progress.resource == "join/j":
+            numbers.append(batch.number)
+
+    monkeypatch.setattr(Progress, "record", record)
     return numbers
 
 
@@ -209,6 +223,121 @@ def test_what_a_failed_fold_left_still_waits(
     assert reported == [0, 1]
 
 
-def _fails(_: object) -> Sequence[Folded]:
+def _fails(*_: object, **__: object) -> Sequence[Folded]:
     msg = "disk is full"
     raise OSError(msg)
+
+
+@dataclass
+class Progressed:
+    """What progress was told of the resource, and of its state."""
+
+    done: dict[str, dict[str, int]]
+
+    @property
+    def resource(self) -> int | None:
+        return self.done.get("join/j", {}).get("c")
+
+    @property
+    def states(self) -> int | None:
+        return self.done.get("join/j state", {}).get("c")
+
+
+@pytest.fixture
+def progressed(monkeypatch: pytest.MonkeyPatch) -> Progressed:
+    found = Progressed({})
+
+    def record(progress: Progress, _: object, batch: BatchId, __: object) -> None:
+        found.done.setdefault(progress.resource, {})[batch.checkpoint] = batch.number
+
+    def between(_: Log, __: object, after: BatchId, upto: BatchId) -> Any:
+        return SimpleNamespace(first=after.number + 1, last=upto.number)
+
+    monkeypatch.setattr(Progress, "record", record)
+    monkeypatch.setattr(Log, "between", between)
+    return found
+
+
+def lasting(join: Join, tmp_path: Path) -> Folding:
+    taken = folding_of(join, tmp_path)
+    taken.lasting = True
+    return taken
+
+
+def test_in_a_run_without_end_states_stay_behind_and_are_known(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    join = Join(clock, 0)
+    taken = lasting(join, tmp_path)
+    for number in range(3):
+        take(taken, number, rows=number + 1)
+    assert join.behind == [0, 1, 2]
+    assert [table.num_rows for table in taken.states] == [6]
+    assert (progressed.resource, progressed.states) == (2, -1)
+    assert taken.waits
+    assert not taken.due
+    taken.settle(NO_SPARK)
+    assert join.states == [(0, 2)]
+    assert (progressed.resource, progressed.states) == (2, 2)
+    assert not taken.waits
+
+
+def test_states_that_are_behind_come_before_those_of_a_batch_that_cannot_wait(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    join = Join(clock, 0)
+    taken = lasting(join, tmp_path)
+    take(taken, 0)
+    take(taken, 1)
+    join.held = False
+    take(taken, 2)
+    assert (join.folds, join.behind, join.states) == ([[0], [1], [2]], [0, 1], [(0, 1)])
+    assert (progressed.resource, progressed.states) == (2, 2)
+    assert taken.states == []
+
+
+def test_states_that_are_too_much_to_be_held_do_not_stay_behind(
+    clock: Clock, progressed: Progressed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * pa.table({"key": ["k"] * 10}).nbytes)
+    join = Join(clock, 0)
+    taken = lasting(join, tmp_path)
+    for number in range(3):
+        take(taken, number, rows=8)
+    assert (join.behind, join.states) == ([0, 1], [(0, 1)])
+    assert (progressed.resource, progressed.states) == (2, 2)
+
+
+def test_who_starts_brings_states_up_that_were_left_behind(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    join = Join(clock, 0)
+    taken = lasting(join, tmp_path)
+    for number in range(3):
+        take(taken, number)
+    again = folding_of(join, tmp_path)
+    again.resume(NO_SPARK, progressed.done)
+    assert join.states == [(0, 2)]
+    assert (progressed.resource, progressed.states) == (2, 2)
+    take(again, 3)  # in a run that ends
+    assert join.behind == [0, 1, 2]
+    assert (progressed.resource, progressed.states) == (3, 3)
+    folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
+    assert join.states == [(0, 2)]
+
+
+def test_states_of_a_new_checkpoint_are_counted_from_its_beginning(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    join = Join(clock, 0)
+    progressed.done = {"join/j": {"b": 7}, "join/j state": {"b": 7}}
+    taken = lasting(join, tmp_path)
+    taken.resume(NO_SPARK, progressed.done)
+    take(taken, 0)
+    assert progressed.done["join/j state"] == {"b": 7, "c": -1}
+    taken.settle(NO_SPARK)
+    assert join.states == [(0, 0)]
+    join.states.clear()
+    progressed.done = {"join/j": {"b": 7, "c": 0}, "join/j state": {"b": 7}}  # killed before the other was written
+    folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
+    assert join.states == [(-1, 0)]

@@ -26,6 +26,14 @@ def delta(tmp_path: Path) -> DeltaRs:
     return delta
 
 
+@pytest.fixture(params=["searched for", "all read"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few values are searched for, of many all rows are read."""
+    if request.param == "all read":
+        monkeypatch.setattr(look_up, "_SEARCHED", 0)
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("values", "found", "files"),
     [
@@ -48,18 +56,28 @@ def test_rows_that_have_one_of_some_values(
     assert told.files == files
 
 
+@pytest.mark.usefixtures("way")
 def test_at_a_version(delta: DeltaRs) -> None:
     told = looked_up(delta, "t", {"key": ["b", "n"]}, version=1)
     assert told is not None
     assert told.rows["key"].to_pylist() == ["b"]
 
 
+@pytest.mark.usefixtures("way")
 def test_too_many_rows_are_left_to_spark(delta: DeltaRs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look_up, "_MOST_ROWS", 2)
     assert looked_up(delta, "t", {"key": ["a", "b"]}) is not None
     assert looked_up(delta, "t", {"key": ["a", "b", "z"]}) is None
     delta.append("t", pa.Table.from_pylist([{"key": "a"}, {"key": "a"}], SCHEMA))
     assert looked_up(delta, "t", {"key": ["a"]}) is None
+
+
+@pytest.mark.usefixtures("way")
+def test_too_many_bytes_are_left_to_spark(delta: DeltaRs, monkeypatch: pytest.MonkeyPatch) -> None:
+    delta.append("t", pa.Table.from_pylist([{"key": "large", "emitted": "e" * 1_000}], SCHEMA))
+    monkeypatch.setattr(look_up, "_MOST_BYTES", 1_000)
+    assert looked_up(delta, "t", {"key": ["a", "z"]}) is not None
+    assert looked_up(delta, "t", {"key": ["a", "large"]}) is None
 
 
 def test_what_is_not_read_here_is_left_to_spark(delta: DeltaRs) -> None:

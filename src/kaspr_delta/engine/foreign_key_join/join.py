@@ -21,11 +21,11 @@ from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.foreign_key_join.touched import Touched, checked, touched_keys
-from kaspr_delta.engine.join import RECORDS, Fold
+from kaspr_delta.engine.join import RECORDS, Fold, cost_of
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.resource import Decision, Folded
-from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, merged
+from kaspr_delta.engine.rows import FEW_ROWS, MANY_BYTES, MANY_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, merged
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused
@@ -159,15 +159,20 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             if keys.here:  # their many subscribers are sent around, and the left table is not shuffled for them
                 among = F.broadcast(among) if concerned.count() <= _SENT_AROUND else among
             return Rows(subscribed.join(self._left_rows(spark, left, among), "key", "left"))
-        rows = self._left_rows(spark, left, wanted)
+        stored = self.left.stored(spark, left.version, wanted)
+        rows = self._as_left(self.left.live(stored.df, wanted, typed=True))
         known = subscribed.join(merged(rows) if few else rows, "key", "left")
-        if len(wanted) > SOME_ROWS:
+        most = (MANY_ROWS, MANY_BYTES) if stored.here else (SOME_ROWS, SOME_BYTES)
+        if len(wanted) > most[0]:
             return Rows(known)
-        held = Rows.of(known, SOME_ROWS, SOME_BYTES, counted=few)
+        held = Rows.of(known, *most, counted=few)
         return replace(held, files=held.files + concerned.files)
 
     def _left_rows(self, spark: SparkSession, left: Commit, among: Keys, *, each_once: bool = False) -> DataFrame:
-        return self.left.live_rows(spark, left.version, among, typed=True, each_once=each_once).select(
+        return self._as_left(self.left.live_rows(spark, left.version, among, typed=True, each_once=each_once))
+
+    def _as_left(self, rows: DataFrame) -> DataFrame:
+        return rows.select(
             "key",
             F.col("value").alias("left"),
             self.left.fingerprint(F.col("value")).alias("left_hash"),
@@ -217,13 +222,16 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return ForeignKeyColumns(picked, types, self.left, extractor) if picked is not None and types else None
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
-        return self._folds(rows, kinds, several=False)
+        return self._folds(rows, kinds, several=False, states=True)
 
-    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]]) -> Sequence[Folded]:
-        return self.folded(batches, partial(self._folds, several=len(batches) > 1))
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
+        return self.folded(batches, partial(self._folds, several=len(batches) > 1, states=states))
 
-    def _folds(self, rows: Rows, kinds: frozenset[str], *, several: bool) -> Sequence[Fold]:
-        folds: list[Fold] = [partial(self._fold_subscriptions, rows, several=several)]
+    def fold_states(self, rows: Rows) -> Mapping[str, int]:
+        return cost_of([self._fold_subscriptions(rows, several=True)])
+
+    def _folds(self, rows: Rows, kinds: frozenset[str], *, several: bool, states: bool) -> Sequence[Fold]:
+        folds: list[Fold] = [partial(self._fold_subscriptions, rows, several=several)] if states else []
         if kinds.intersection(RECORDS):
             folds.append(partial(self.fold_result, rows, several=several))
         return folds

@@ -29,7 +29,8 @@ def receive(
     """
     spark = subscriptions.df.sparkSession
     keys = subscriptions.values("fk") if subscriptions.here else None
-    found = right.live_rows(spark, version, keys, typed=True, each_once=each_once).select(
+    stored = right.stored(spark, version, keys)
+    found = right.live(stored.df, keys, typed=True, each_once=each_once).select(
         F.col("key").alias("fk"),
         F.col("value").alias("stored"),
         F.col("timestamp").alias("right_timestamp"),
@@ -37,10 +38,11 @@ def receive(
     )
     found = found.withColumn("right", F.when(right.is_readable(F.col("stored")), F.col("stored")))
     found = found.withColumn("right_hash", right.fingerprint(F.col("right")))
-    found = merged(found) if subscriptions.few else F.broadcast(found) if small else found
+    # Rows of one hot key would all be shuffled to one task.
+    found = merged(found) if subscriptions.few else F.broadcast(found) if small or stored.here else found
     answered = subscriptions.df.join(found, "fk", "left")
-    stored = right.as_text(F.col("stored"))
-    return answered.withColumn("problem", F.coalesce("problem", _duplicates(stored), _unreadable(stored)))
+    text = right.as_text(F.col("stored"))
+    return answered.withColumn("problem", F.coalesce("problem", _duplicates(text), _unreadable(text)))
 
 
 def _duplicates(stored: Column) -> Column:
