@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # A fold waits until so many times as long as the last one took has passed since, but never longer than some seconds:
-# folds of large tables, in which every changed row has a file written anew, take at most a seventh of the time, and
-# small tables are up to date at once.
-_REST = 6
+# folds of large tables, in which every changed row has a file written anew, take a tenth of the time, but for those of
+# very large ones, and small tables are up to date at once.
+_REST = 9
 _LONGEST_REST = 60.0
 # What is held of batches that wait, and of states that stay behind, in which every batch looks for keys.
 _MOST_BYTES = 64 << 20

@@ -89,6 +89,11 @@ class Rows:
         return self.table is not None and self.table.num_rows <= FEW_ROWS
 
     @property
+    def some(self) -> bool:
+        """Whether the rows are on the driver, and no more than what a step goes on with there."""
+        return self.table is not None and self.table.num_rows <= SOME_ROWS
+
+    @property
     def empty(self) -> bool:
         """Whether there is certainly no row; False also means "not known"."""
         return self.table is not None and self.table.num_rows == 0

@@ -74,7 +74,7 @@ class TableJoin(Join[TableJoinPlanT]):
         """Step 1: the keys that a batch of the stream touches."""
         plan_for(batch.sparkSession, few=True)
         touched = touched_keys(batch)
-        plan_for(batch.sparkSession, few=touched.keys.few)
+        plan_for(batch.sparkSession, few=touched.keys.some)
         return touched
 
     def pinned(self, spark: SparkSession) -> Pinned:

@@ -119,22 +119,22 @@ def test_the_first_batch_is_folded_at_once(clock: Clock, reported: list[int], tm
     assert reported == [0]
 
 
-def test_folds_take_at_most_a_seventh_of_the_time(clock: Clock, reported: list[int], tmp_path: Path) -> None:
-    join = Join(clock, 10)
+def test_folds_take_at_most_a_tenth_of_the_time(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 6)
     taken = folding_of(join, tmp_path)
     begun = clock.now
     for number in range(200):
         clock.now += 1
         take(taken, number)
     elapsed = clock.now - begun
-    assert len(join.folds) * 10 <= elapsed / 7 + 10
-    assert max(map(len, join.folds)) <= 61  # so that what waits is at most as old as six folds
+    assert len(join.folds) * 6 <= elapsed / 10 + 6
+    assert max(map(len, join.folds)) <= 61  # so that what waits is no older than a minute
     assert reported == sorted(reported)
     assert len(reported) + len(taken.tail) == 200
 
 
 def test_where_folds_are_short_none_waits_for_long(clock: Clock, reported: list[int], tmp_path: Path) -> None:
-    join = Join(clock, 0.1)
+    join = Join(clock, 0.05)
     taken = folding_of(join, tmp_path)
     for number in range(5):
         clock.now += 0.7

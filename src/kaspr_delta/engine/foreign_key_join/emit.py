@@ -51,6 +51,6 @@ def as_effects(rows: DataFrame, refused: DataFrame | None, known: Rows) -> Rows:
     rows = rows if refused is None else rows.unionByName(refused, allowMissingColumns=True)
     if known.few:
         return Rows.of(in_order(rows.coalesce(1)), counted=True)
-    if known.here and known.count() <= SOME_ROWS:
+    if known.some:
         return Rows.of(in_order(rows), SOME_ROWS, SOME_BYTES)
     return Rows(in_order(rows))

@@ -151,7 +151,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         spark = keys.df.sparkSession
         concerned, wanted = self._concerned(subscriptions, keys, sides)
         few = wanted is not None and len(wanted) <= FEW_ROWS
-        if not few:
+        if wanted is None or len(wanted) > SOME_ROWS:
             plan_for(spark, few=False)
         subscribed = self._subscribed(concerned.df, keys, sides, few=few)
         if wanted is None:
