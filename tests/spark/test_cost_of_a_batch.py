@@ -53,10 +53,10 @@ class Steps:
     def _note(self, patched: pytest.MonkeyPatch, where: type, method: str, step: str) -> None:
         called: Callable[..., Any] = getattr(where, method)
 
-        def noted(*arguments: Any) -> Any:
+        def noted(*arguments: Any, **named: Any) -> Any:
             if self.work is not None:
                 self.begun[step] = len(self.work.jobs)
-            return called(*arguments)
+            return called(*arguments, **named)
 
         patched.setattr(where, method, noted)
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 
 from kaspr_delta.engine.counters import counter
 from kaspr_delta.engine.direct import appended
-from kaspr_delta.engine.log import BatchId, Log, Memo
+from kaspr_delta.engine.log import BatchId, Memo
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, Progress
 from kaspr_delta.engine.resource import Folded, FoldsTogether, Resource
 from kaspr_delta.engine.rows import FEW_ROWS, Rows
+from kaspr_delta.engine.state_behind import StateBehind
 from kaspr_delta.engine.steps import Steps
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import state_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,30 +57,29 @@ class Folding:
     What waits is in the log. Whoever dies leaves it to be folded by the next who starts.
 
     In a run without end (``lasting``) the state that batches leave stays behind when they are folded, for nobody but
-    the resource reads it: what is behind is held, and folded when it is too much for that, or the run ends. Progress
-    tells how far the state is, from when it was behind for the first time.
+    the resource reads it: what is ``behind`` is held, and folded when it is too much for that, or the run ends.
     """
 
     delta: Delta
     resource: Resource
     tail: list[Committed] = field(default_factory=list, init=False)
     lasting: bool = field(default=False, init=False)
-    _behind: list[pa.Table] = field(default_factory=list, init=False)
-    # The last batches that are folded, and whose states are; None: what progress does not tell.
-    _upto: BatchId | None = field(default=None, init=False)
-    _states_upto: BatchId | None = field(default=None, init=False)
+    behind: StateBehind = field(init=False)
     _took: float = field(default=0.0, init=False)
     _ended: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.behind = StateBehind(self.delta, self.resource)
 
     @property
     def states(self) -> list[pa.Table]:
         """What has to be known of the batches whose states are in no table yet, the oldest first."""
-        return [*self._behind, *(one.state for one in self.tail if one.state is not None)]
+        return [*self.behind.held, *(one.state for one in self.tail if one.state is not None)]
 
     @property
     def waits(self) -> bool:
         """Whether something is not folded yet."""
-        return bool(self.tail or self._behind)
+        return bool(self.tail or self.behind.held)
 
     @property
     def due(self) -> bool:
@@ -93,11 +92,7 @@ class Folding:
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget what waits, for the log has it, and bring the state up to what is folded (see ``folded_batches``)."""
         self.tail.clear()
-        self._behind.clear()
-        ref = str(self.resource.ref)
-        self._upto, self._states_upto = (_newest(folded.get(name, {})) for name in (ref, state_of(ref)))
-        if self._upto is not None and self._states_upto is not None and self._states_upto < self._upto:
-            self._fold_states(spark)
+        self.behind.resume(spark, folded)
 
     def take(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
@@ -115,15 +110,15 @@ class Folding:
         stay = self.lasting and sum(state.nbytes for state in states) <= _MOST_BEHIND
         reports = self._fold_tail(states=not stay)
         if stay:
-            self._behind = [pa.concat_tables(states).combine_chunks()]
+            self.behind.held = [pa.concat_tables(states).combine_chunks()]
         return reports
 
     def settle(self, spark: SparkSession) -> list[BatchReport]:
         """Fold all that waits."""
         if self.tail:
             return self._fold_tail(states=True)
-        if self._behind:
-            self._fold_states(spark)
+        if self.behind.held:
+            self.behind.fold(spark)
         return []
 
     def _fold_tail(self, *, states: bool) -> list[BatchReport]:
@@ -144,11 +139,11 @@ class Folding:
 
         Without their ``states`` these stay behind.
         """
-        if states and self._behind:
-            self._fold_states(spark)
-        last, before = batches[-1], batches[0].batch.before
-        if not states and (self._states_upto is None or self._states_upto.checkpoint != before.checkpoint):
-            self._record_states(spark, before)
+        if not states:
+            self.behind.stays(spark, batches[0].batch)
+        elif self.behind.held:
+            self.behind.fold(spark)
+        last = batches[-1]
         last.steps.begin()
         folded = self._folded(spark, batches, states=states)
         last.steps.done("fold")
@@ -166,29 +161,8 @@ class Folding:
             )
             Progress(self.delta, str(self.resource.ref)).record(spark, one.batch, report)
             reports.append(report)
-        self._upto = last.batch
-        if states and self._states_upto is not None:
-            self._record_states(spark, last.batch)
+        self.behind.followed(spark, last.batch, states=states)
         return reports
-
-    def _fold_states(self, spark: SparkSession) -> None:
-        """Bring the state up to the last batch that is folded but for it, as the log has it. May be repeated."""
-        upto = self._upto
-        if upto is None or not isinstance(self.resource, FoldsTogether):
-            return
-        began = time.monotonic()
-        known = self._states_upto
-        after = known if known is not None and known.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
-        counts = self.resource.fold_states(Log(self.delta, self.resource.log_table).between(spark, after, upto))
-        self._behind.clear()
-        self._record_states(spark, upto, counts, time.monotonic() - began)
-
-    def _record_states(
-        self, spark: SparkSession, upto: BatchId, counts: Mapping[str, int] | None = None, seconds: float = 0.0
-    ) -> None:
-        report = BatchReport(0, 0, 0, 0, 0, seconds, json.dumps(dict(counts or {})))
-        Progress(self.delta, state_of(str(self.resource.ref))).record(spark, upto, report)
-        self._states_upto = upto
 
     def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool) -> Sequence[Folded]:
         if isinstance(self.resource, FoldsTogether) and (len(batches) > 1 or not states):
@@ -201,8 +175,3 @@ class Folding:
             return self.resource.fold(spark, one.batch, one.rows)
         records = appended(self.delta, spark, announced, one.batch) or 0
         return Folded(records, 0, counts={counter("topic_messages_sent", announced.topic): records})
-
-
-def _newest(folded: Mapping[str, int]) -> BatchId | None:
-    """Of the last folded batches by checkpoint that of the newest."""
-    return max((BatchId(checkpoint, number) for checkpoint, number in folded.items()), default=None)

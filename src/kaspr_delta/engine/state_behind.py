@@ -1,0 +1,78 @@
+"""The state of a resource while it stays behind what else the resource keeps, where nobody else reads it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kaspr_delta.engine.log import BatchId, Log
+from kaspr_delta.engine.progress import BatchReport, Progress
+from kaspr_delta.engine.resource import FoldsTogether, Resource
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import state_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_NOTHING = BatchReport(0, 0, 0, 0, 0, 0.0)
+
+
+@dataclass
+class StateBehind:
+    """How far the state of one resource is folded, and what batches left that it lacks.
+
+    Progress tells it from when the state was behind for the first time; before, it is as far as all else.
+    """
+
+    delta: Delta
+    resource: Resource
+    # What batches left that are folded but for their states, the oldest first.
+    held: list[pa.Table] = field(default_factory=list, init=False)
+    _folded: BatchId | None = field(default=None, init=False)
+    _told: BatchId | None = field(default=None, init=False)
+
+    def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
+        """Bring the state up to what is folded (see ``folded_batches``), as the log has it."""
+        self.held.clear()
+        ref = str(self.resource.ref)
+        self._folded, self._told = (_newest(folded.get(name, {})) for name in (ref, state_of(ref)))
+        if self._folded is not None and self._told is not None and self._told < self._folded:
+            self.fold(spark)
+
+    def stays(self, spark: SparkSession, first: BatchId) -> None:
+        """Called before batches, from a first one on, are folded without their states."""
+        if self._told is None or self._told.checkpoint != first.checkpoint:
+            self._tell(spark, first.before)
+
+    def followed(self, spark: SparkSession, last: BatchId, *, states: bool) -> None:
+        """Called when batches up to a last one are folded, with their ``states`` or without."""
+        self._folded = last
+        if states and self._told is not None:
+            self._tell(spark, last)
+
+    def fold(self, spark: SparkSession) -> None:
+        """Bring the state up to the last batch that is folded but for it. May be repeated."""
+        upto, told = self._folded, self._told
+        if upto is None or not isinstance(self.resource, FoldsTogether):
+            return
+        began = time.monotonic()
+        after = told if told is not None and told.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
+        rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
+        counts = json.dumps(dict(self.resource.fold_states(rows)))
+        self.held.clear()
+        self._tell(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
+
+    def _tell(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
+        Progress(self.delta, state_of(str(self.resource.ref))).record(spark, upto, report)
+        self._told = upto
+
+
+def _newest(folded: Mapping[str, int]) -> BatchId | None:
+    """Of the last folded batches by checkpoint that of the newest."""
+    return max((BatchId(checkpoint, number) for checkpoint, number in folded.items()), default=None)
