@@ -21,7 +21,7 @@ from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.progress import BatchReport
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.runtime.run_events import BatchDone, RunEvent
-from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.layout import PROGRESS, state_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -106,6 +106,12 @@ class Orders:
     def results(self) -> DataFrame:
         """The result of the join as it is now."""
         return self.app.delta.read(self.app.spark, self.plan.result)
+
+    @property
+    def state_seconds(self) -> float:
+        """How long it took to fold the join's state where it had stayed behind."""
+        told = self.app.delta.read(self.app.spark, PROGRESS).where(f"resource = '{state_of(JOIN)}'").select("seconds")
+        return sum(float(row["seconds"]) for row in told.collect())
 
     def expect(self, results: int) -> None:
         """Raise RuntimeError unless the result has so many rows: a fast wrong answer is no measurement."""
