@@ -21,7 +21,7 @@ from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.progress import BatchReport
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.runtime.run_events import BatchDone, RunEvent
-from kaspr_delta.storage.layout import PROGRESS, state_of
+from kaspr_delta.storage.layout import PROGRESS, state_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -110,7 +110,7 @@ class Orders:
     @property
     def state_seconds(self) -> float:
         """How long it took to fold the join's state where it had stayed behind."""
-        told = self.app.delta.read(self.app.spark, PROGRESS).where(f"resource = '{state_of(JOIN)}'").select("seconds")
+        told = self.app.delta.read(self.app.spark, PROGRESS).where(f"resource = '{state_ref(JOIN)}'").select("seconds")
         return sum(float(row["seconds"]) for row in told.collect())
 
     def expect(self, results: int) -> None:

@@ -117,8 +117,7 @@ class Folding:
         """Fold all that waits."""
         if self.tail:
             return self._fold_tail(states=True)
-        if self.behind.held:
-            self.behind.fold(spark)
+        self.behind.fold(spark)
         return []
 
     def _fold_tail(self, *, states: bool) -> list[BatchReport]:
@@ -139,10 +138,10 @@ class Folding:
 
         Without their ``states`` these stay behind.
         """
-        if not states:
-            self.behind.stays(spark, batches[0].batch)
-        elif self.behind.held:
+        if states:
             self.behind.fold(spark)
+        else:
+            self.behind.stays(spark, batches[0].batch)
         last = batches[-1]
         last.steps.begin()
         folded = self._folded(spark, batches, states=states)

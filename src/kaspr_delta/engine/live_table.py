@@ -56,9 +56,10 @@ class LiveTable:
             )
         return _as_text("key", self.plan.serializers.key)
 
-    @property
-    def _keeps_keys_as_text(self) -> bool:
-        return self.plan.typed is None and (self.plan.joined is not None or self.plan.serializers.key != "raw")
+    def _known(self, keys: Keys) -> Collection[str] | None:
+        """Known keys that the table has as they are."""
+        as_text = self.plan.typed is None and (self.plan.joined is not None or self.plan.serializers.key != "raw")
+        return keys if as_text and isinstance(keys, Collection) else None
 
     @property
     def value(self) -> Column:
@@ -137,13 +138,10 @@ class LiveTable:
 
     def stored(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
         """Rows as the table has them: of these keys if they are known and it keeps them so, else of all."""
-        known = keys if isinstance(keys, Collection) and self._keeps_keys_as_text else None
-        return stored_rows(self.delta, spark, self.plan.delta_name, known, version)
+        return stored_rows(self.delta, spark, self.plan.delta_name, self._known(keys), version)
 
     def live(self, stored: DataFrame, keys: Keys = None, *, typed: bool = False, each_once: bool = False) -> DataFrame:
         """What of stored rows is live (see ``live_rows``); ``stored`` has chosen among known keys if it could."""
-        if isinstance(keys, Collection) and self._keeps_keys_as_text:
-            keys = None
         windows = ("window_start", "window_end") if self.plan.window else ()
         row_type = self.plan.row_type if typed else None
         value = self.value if row_type is None else self.row
@@ -151,7 +149,7 @@ class LiveTable:
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if row_type is None and self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")
-        rows = among(rows, keys, self.place)
+        rows = among(rows, keys, self.place) if self._known(keys) is None else rows
         if each_once:
             return rows.select(*self.place, "value", "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies"))
         newest = F.max(F.struct("timestamp", "value", *windows[1:]))

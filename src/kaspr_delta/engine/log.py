@@ -143,8 +143,7 @@ class Log:
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""
-        mine = (F.col("checkpoint") == batch.checkpoint) & (F.col("batch") == batch.number)
-        return Rows(self.delta.read(spark, self.table).where(mine & F.col("memo").isNull()))
+        return self.between(spark, batch.before, batch)
 
     def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
         """The effects of the batches of a checkpoint that come after one, up to and with another."""

@@ -42,7 +42,7 @@ class BatchReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of one resource, or of its state (``storage.layout.state_of``)."""
+    """The progress of one resource, or of its state (``storage.layout.state_ref``)."""
 
     delta: Delta
     resource: str

@@ -92,9 +92,11 @@ class Query:
 
     def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
         """Fold what was committed and still waits for that; or only if it has waited long enough."""
-        if self.folding.due if if_due else self.folding.waits:
+        folding = self.folding
+        wanted, fold = (folding.due, folding.fold_due) if if_due else (folding.waits, folding.settle)
+        if wanted:
             with self.delta.namespace.turn(self.resource.turn):
-                self._tell(self.folding.fold_due(spark) if if_due else self.folding.settle(spark))
+                self._tell(fold(spark))
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource reads other sources by now than its checkpoint does."""

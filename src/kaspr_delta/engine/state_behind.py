@@ -14,7 +14,7 @@ from kaspr_delta.engine.log import BatchId, Log
 from kaspr_delta.engine.progress import BatchReport, Progress
 from kaspr_delta.engine.resource import FoldsTogether, Resource
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.layout import state_of
+from kaspr_delta.storage.layout import state_ref
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,9 +41,8 @@ class StateBehind:
         """Bring the state up to what is folded (see ``folded_batches``), as the log has it."""
         self.held.clear()
         ref = str(self.resource.ref)
-        self._folded, self._told = (_newest(folded.get(name, {})) for name in (ref, state_of(ref)))
-        if self._folded is not None and self._told is not None and self._told < self._folded:
-            self.fold(spark)
+        self._folded, self._told = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
+        self.fold(spark)
 
     def stays(self, spark: SparkSession, first: BatchId) -> None:
         """Called before batches, from a first one on, are folded without their states."""
@@ -57,19 +56,19 @@ class StateBehind:
             self._tell(spark, last)
 
     def fold(self, spark: SparkSession) -> None:
-        """Bring the state up to the last batch that is folded but for it. May be repeated."""
+        """Bring the state up to the last batch that is folded but for it, if it is behind. May be repeated."""
         upto, told = self._folded, self._told
-        if upto is None or not isinstance(self.resource, FoldsTogether):
+        if upto is None or told is None or told >= upto or not isinstance(self.resource, FoldsTogether):
             return
         began = time.monotonic()
-        after = told if told is not None and told.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
+        after = told if told.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
         rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
         counts = json.dumps(dict(self.resource.fold_states(rows)))
         self.held.clear()
         self._tell(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
 
     def _tell(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
-        Progress(self.delta, state_of(str(self.resource.ref))).record(spark, upto, report)
+        Progress(self.delta, state_ref(str(self.resource.ref))).record(spark, upto, report)
         self._told = upto
 
 

@@ -229,8 +229,6 @@ class Delta:
         They are read without Spark, in a twentieth of the time; None where that cannot be: elsewhere than on this
         machine's disk, and in the cases of ``storage.look_up``.
         """
-        if self.namespace.location(table) is None:
-            return None
         found = looked_up(DeltaRs(self.namespace), table, values, version)
         if found is None:
             return None

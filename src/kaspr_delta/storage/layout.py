@@ -185,7 +185,7 @@ OF_RESOURCES = f"resource NOT LIKE '%{_OF_STATE}'"
 """The condition that a row of the progress tells of a resource, not of its state alone."""
 
 
-def state_of(resource: str) -> str:
+def state_ref(resource: str) -> str:
     """What the progress calls the state of a resource, where that may be behind what else the resource keeps."""
     return f"{resource}{_OF_STATE}"
 

@@ -258,19 +258,20 @@ def progressed(monkeypatch: pytest.MonkeyPatch) -> Progressed:
     return found
 
 
-def lasting(join: Join, tmp_path: Path) -> Folding:
+def lasting(clock: Clock, tmp_path: Path, *rows: int) -> tuple[Join, Folding]:
+    """A join in a run without end, and its folds, when batches of so many rows were taken."""
+    join = Join(clock, 0)
     taken = folding_of(join, tmp_path)
     taken.lasting = True
-    return taken
+    for number, many in enumerate(rows):
+        take(taken, number, many)
+    return join, taken
 
 
 def test_in_a_run_without_end_states_stay_behind_and_are_known(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    join = Join(clock, 0)
-    taken = lasting(join, tmp_path)
-    for number in range(3):
-        take(taken, number, rows=number + 1)
+    join, taken = lasting(clock, tmp_path, 1, 2, 3)
     assert join.behind == [0, 1, 2]
     assert [table.num_rows for table in taken.states] == [6]
     assert (progressed.resource, progressed.states) == (2, -1)
@@ -285,10 +286,7 @@ def test_in_a_run_without_end_states_stay_behind_and_are_known(
 def test_states_that_are_behind_come_before_those_of_a_batch_that_cannot_wait(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    join = Join(clock, 0)
-    taken = lasting(join, tmp_path)
-    take(taken, 0)
-    take(taken, 1)
+    join, taken = lasting(clock, tmp_path, 1, 1)
     join.held = False
     take(taken, 2)
     assert (join.folds, join.behind, join.states) == ([[0], [1], [2]], [0, 1], [(0, 1)])
@@ -300,10 +298,7 @@ def test_states_that_are_too_much_to_be_held_do_not_stay_behind(
     clock: Clock, progressed: Progressed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * pa.table({"key": ["k"] * 10}).nbytes)
-    join = Join(clock, 0)
-    taken = lasting(join, tmp_path)
-    for number in range(3):
-        take(taken, number, rows=8)
+    join, _ = lasting(clock, tmp_path, 8, 8, 8)
     assert (join.behind, join.states) == ([0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
 
@@ -311,10 +306,7 @@ def test_states_that_are_too_much_to_be_held_do_not_stay_behind(
 def test_who_starts_brings_states_up_that_were_left_behind(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    join = Join(clock, 0)
-    taken = lasting(join, tmp_path)
-    for number in range(3):
-        take(taken, number)
+    join, _ = lasting(clock, tmp_path, 1, 1, 1)
     again = folding_of(join, tmp_path)
     again.resume(NO_SPARK, progressed.done)
     assert join.states == [(0, 2)]
@@ -329,9 +321,8 @@ def test_who_starts_brings_states_up_that_were_left_behind(
 def test_states_of_a_new_checkpoint_are_counted_from_its_beginning(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    join = Join(clock, 0)
     progressed.done = {"join/j": {"b": 7}, "join/j state": {"b": 7}}
-    taken = lasting(join, tmp_path)
+    join, taken = lasting(clock, tmp_path)
     taken.resume(NO_SPARK, progressed.done)
     take(taken, 0)
     assert progressed.done["join/j state"] == {"b": 7, "c": -1}

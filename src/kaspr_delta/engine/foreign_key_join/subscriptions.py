@@ -57,27 +57,29 @@ class Subscriptions:
 
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
         """Those of known left keys, and all that point at known right keys; one Spark action at most."""
-        stored = self._looked_up(keys, foreign_keys)
-        if stored is None:
+        found, files = self._looked_up(keys, foreign_keys), 0
+        if found is None:
             few = len(keys) + len(foreign_keys) <= FEW_ROWS
             stored = Rows.of(self._either(self.table, keys, foreign_keys), SOME_ROWS, SOME_BYTES, counted=few)
-        if self.tail is None:
-            return stored
-        if stored.table is None:
-            return Rows(self._either(self.all, keys, foreign_keys))
-        old = stored.table.filter(pc.invert(pc.is_in(stored.table["key"], self.tail["key"])))
-        mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
-        new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-        found = Rows.held(self.table.sparkSession, pa.concat_tables([old, new], promote_options="default"))
-        return replace(found, files=stored.files)
+            if self.tail is None:
+                return stored
+            if stored.table is None:
+                return Rows(self._either(self.all, keys, foreign_keys))
+            found, files = stored.table, stored.files
+        if self.tail is not None:
+            old = found.filter(pc.invert(pc.is_in(found["key"], self.tail["key"])))
+            mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
+            new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
+            found = pa.concat_tables([old, new], promote_options="default")
+        return replace(Rows.held(self.table.sparkSession, found), files=files)
 
     def _stored(self, keys: Collection[str]) -> DataFrame:
         found = self._looked_up(keys)
-        return among(self.table, keys) if found is None else found.df
+        return among(self.table, keys) if found is None else self._held(found)
 
-    def _looked_up(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> Rows | None:
+    def _looked_up(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> pa.Table | None:
         found = None if self.look_up is None else self.look_up({"key": keys, "fk": foreign_keys})
-        return None if found is None else Rows.held(self.table.sparkSession, found.select(COLUMNS))
+        return None if found is None else found.select(COLUMNS)
 
     @staticmethod
     def _either(rows: DataFrame, keys: Collection[str], foreign_keys: Collection[str]) -> DataFrame:
