@@ -87,10 +87,12 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
         assert_df_equality(df, expected[name], ignore_row_order=True, ignore_nullable=True)
 
 
+@pytest.mark.parametrize("hashed_here", [1 << 24, 0])
 @pytest.mark.parametrize("key", ['"O000000001"', "P100", None, "1.50"])
 def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
-    spark: SparkSession, tmp_path: Path, key: str | None
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, hashed_here: int
 ) -> None:
+    monkeypatch.setattr(first_load, "_HASHED_HERE", hashed_here)
     orders = Orders.filled(tmp_path / "wh", Size(30, 3))
     plan = orders.app.plan.table("orders")
     assert plan is not None

@@ -46,7 +46,6 @@ from kaspr_delta.storage.layout import (
     EXPORT,
     INDEX,
     INGEST,
-    RESULT,
     STREAM_CHANNEL,
     SUBSCRIPTIONS,
     SYSTEM,
@@ -54,6 +53,7 @@ from kaspr_delta.storage.layout import (
     WAITING,
     Layout,
     joined_layout,
+    result_layout,
     selected_layout,
     table_layout,
 )
@@ -88,7 +88,7 @@ def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> It
             selects = join.select is not None and join.select.function is not None
             yield join.log, replace(channel, columns=f"{channel.columns}, {SELECTED} STRING") if selects else channel
             selected = join.select.columns(left, right) if join.select else ()
-            yield join.result, selected_layout(selected) if selected else joined_layout(RESULT, left, right)
+            yield join.result, selected_layout(selected) if selected else result_layout(left, right)
             if isinstance(join, ForeignKeyJoinPlan):
                 yield join.subscriptions, SUBSCRIPTIONS
         case StreamTableJoinPlan():

@@ -372,7 +372,10 @@ class Delta:
         if table in self._used:
             return False
         self._used.add(table)
-        return self.newest(spark, table).version == 0 and self.read(spark, table).isEmpty()
+        if self.newest(spark, table).version:
+            return False
+        files = self.files_of(table)
+        return self.read(spark, table).isEmpty() if files is None else not files
 
     def _append_first(self, rows: DataFrame, table: str) -> Merged:
         # Whoever dies before this commit finds a new table again, and after it one that is not new any more. The

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.table_text import column_type
-from kaspr_delta.spec.ddl import Column, Type
+from kaspr_delta.spec.ddl import Column, Type, columns_of
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
@@ -43,8 +43,8 @@ class Layout:
     keeps_log: bool = False
     # A table of many small appends that nobody follows is compacted by Delta itself, as part of an append.
     compacts: bool = False
-    # Columns that files are found by: those whose least and greatest value Delta notes. Each costs, row by row. Without
-    # any, Delta takes the first 32.
+    # Columns that files are found by: those whose least and greatest value Delta notes. Each costs, row by row: all of
+    # a join's log a third of what it takes to write it. Without any, Delta takes the first 32.
     found_by: tuple[str, ...] = ()
     # How many milliseconds the change feed reaches back; None: as far as Delta keeps files and log by default.
     feed_retention: int | None = None
@@ -89,6 +89,7 @@ CHANNEL = Layout(
     f" emitted STRING, live BOOLEAN, stale BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN, {BATCH}",
     change_feed=True,
     keeps_log=True,
+    found_by=_BATCH_COLUMNS,
 )
 
 # The channel of a join with a stream: its result. `kind` is `value`, `state` (nothing emitted) or `expire` (buffered
@@ -100,6 +101,7 @@ STREAM_CHANNEL = Layout(
     f" problem {PROBLEM}, failed BOOLEAN, {BATCH}",
     change_feed=True,
     keeps_log=True,
+    found_by=_BATCH_COLUMNS,
 )
 
 # Records of a stream that wait for their row, until a time of the clock.
@@ -151,10 +153,12 @@ AGGREGATION = Layout(
 # What the rows of a table contribute to the groups of a table made from it.
 CONTRIBUTIONS = Layout("key STRING, grp STRING, value STRING")
 
-RESULT = Layout("key STRING, left STRING, right STRING, timestamp TIMESTAMP", change_feed=True)
+RESULT = Layout(
+    "key STRING, left STRING, right STRING, timestamp TIMESTAMP", change_feed=True, found_by=("key", "timestamp")
+)
 
 # State of a join per left key, and its index by foreign key, in one table.
-SUBSCRIPTIONS = Layout("key STRING, fk STRING, left_hash STRING, emitted STRING")
+SUBSCRIPTIONS = Layout("key STRING, fk STRING, left_hash STRING, emitted STRING", found_by=("key", "fk"))
 
 # How long rows of system tables are kept, in days. What is still needed, the last batch of a checkpoint, stays.
 RETENTION = {PROGRESS: 30, DEAD_LETTERS: 90, EVENTS: 90}
@@ -198,6 +202,12 @@ def joined_layout(layout: Layout, left: Type | None, right: Type | None) -> Layo
     return replace(layout, columns=columns)
 
 
+def result_layout(left: Type | None, right: Type | None) -> Layout:
+    """The layout of a result that shows both rows. What stands in columns of them is searched for, text is not."""
+    layout = joined_layout(RESULT, left, right)
+    return layout if left is None and right is None else replace(layout, found_by=())
+
+
 def selected_layout(columns: tuple[Column, ...]) -> Layout:
     """The layout of a result that shows these columns."""
     return Layout(
@@ -213,4 +223,6 @@ def table_layout(plan: TablePlan) -> Layout:
     key, value = column_type(plan.serializers.key), column_type(plan.serializers.value)
     windows = ", window_start TIMESTAMP, window_end TIMESTAMP, stream STRING" if plan.window else ""
     columns = f"key {key}, value {value}, timestamp TIMESTAMP{windows}"
-    return Layout(columns, change_feed=True, feed_retention=plan.feed_retention)
+    # Delta notes nothing of bytes, and refuses to be asked for it.
+    found_by = tuple(one.name for one in columns_of(columns) if one.name != "value" and one.type.name != "BINARY")
+    return Layout(columns, change_feed=True, found_by=found_by, feed_retention=plan.feed_retention)

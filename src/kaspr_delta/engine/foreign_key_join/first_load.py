@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows import FEW_ROWS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from kaspr_delta.engine.live_table import LiveTable
     from kaspr_delta.storage.delta import Commit
@@ -21,6 +22,8 @@ USUAL_KEY = r'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,17}'
 # takes so many beside its key and value.
 _SENT_WHOLE = 64 << 20
 _ROW_BYTES = 64
+# Of so many keys at most the hashes are brought to the driver to tell them apart: 8 bytes each, and no shuffle.
+_HASHED_HERE = 1 << 24
 
 
 class UsualKeys(NamedTuple):
@@ -45,28 +48,46 @@ def usual_keys(table: LiveTable, spark: SparkSession, commit: Commit, *, sized: 
 
     Keys are told apart by their hashes: two that share one only take the common way.
     """
-    usual = F.coalesce(F.col("key").rlike(rf"\A({USUAL_KEY})\z"), F.lit(False))
-    usual = F.col("key").isNotNull() if table.plan.serializers.key == "raw" else usual
-    size = F.octet_length("key") + F.octet_length("value") + F.lit(_ROW_BYTES) if sized else F.lit(0)
+    usual = F.col("key").isNotNull()
+    if table.plan.serializers.key != "raw":
+        usual = F.col("key").rlike(rf"\A({USUAL_KEY})\z")
     rows = table.delta.read(spark, table.plan.delta_name, commit.version)
+    many = rows.count() > _HASHED_HERE  # Delta's log tells
     rows = rows.select(table.key, *([table.value] if sized else []))
-    hashed = rows.select(F.xxhash64("key").alias("hash"), usual.alias("usual"), size.alias("size"))
-    keys = hashed.groupBy("hash").agg(
-        F.count("*").alias("rows"), F.bool_and("usual").alias("usual"), F.sum("size").alias("size")
-    )
-    found = keys.agg(
-        F.count("*").alias("keys"),
-        F.max("rows").alias("most"),
-        F.bool_and("usual").alias("usual"),
-        F.sum("size").alias("size"),
-    ).first()
-    if found is None or (found["keys"] and (found["most"] > 1 or not found["usual"])):
+    hashed = rows.select(F.when(usual, F.xxhash64("key")).alias("hash"), *([_size()] if sized else []))
+    told = _told_by_spark(hashed) if many else _told_here(hashed)
+    if told.apart < told.rows:
         return None
-    return UsualKeys(int(found["keys"]), (found["size"] or 0) if sized else None)
+    return UsualKeys(told.rows, told.size if sized else None)
 
 
-def never_subscribed(rows: DataFrame, commit: Commit) -> DataFrame:
-    """Rows with what is known of left keys that a join has never seen."""
+class _Told(NamedTuple):
+    """Of hashes, NULL for what is not usual, and sizes: how many rows, how many hashes apart, how many bytes."""
+
+    rows: int
+    apart: int
+    size: int
+
+
+def _told_here(hashed: DataFrame) -> _Told:
+    found = hashed.toArrow()
+    apart = found["hash"].unique().drop_null()
+    size = pc.sum(found["size"]).as_py() if "size" in found.column_names else 0
+    return _Told(found.num_rows, len(apart), size or 0)
+
+
+def _told_by_spark(hashed: DataFrame) -> _Told:
+    size = F.sum("size") if "size" in hashed.columns else F.lit(0)
+    (found,) = hashed.agg(F.count("*"), F.count_distinct("hash"), F.coalesce(size, F.lit(0))).collect()
+    return _Told(*found)
+
+
+def _size() -> Column:
+    return (F.octet_length("key") + F.octet_length("value") + F.lit(_ROW_BYTES)).alias("size")
+
+
+def never_seen(commit: Commit) -> dict[str, Column]:
+    """What is known of all left keys when a join has never seen one, and each has one row."""
     nothing = F.lit(None).cast("string")
     known = {"old_fk": nothing, "old_hash": nothing, "emitted": nothing}
-    return rows.withColumns({"changed_at": F.lit(commit.at), "woken": F.lit(False), **known})
+    return {"changed_at": F.lit(commit.at), "woken": F.lit(False), **known, "copies": F.lit(1)}

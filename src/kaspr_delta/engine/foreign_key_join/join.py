@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.counters import work
 from kaspr_delta.engine.foreign_key_join.emit import as_effects, emit
-from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_subscribed, usual_keys
+from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.foreign_key_join.receive import receive
 from kaspr_delta.engine.foreign_key_join.response import respond
@@ -34,7 +34,7 @@ from kaspr_delta.plan.typed_joins import foreign_key_types
 from kaspr_delta.storage.delta import Commit, Merged
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 # So many keys fit the memory of whoever reads a table.
@@ -132,17 +132,26 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         left, right = usual_keys(self.left, spark, pinned.left), usual_keys(self.right, spark, pinned.right, sized=True)
         if left is None or right is None:
             return None
-        rows = Rows(never_subscribed(self._left_rows(spark, pinned.left, None, each_once=True), pinned.left))
-        emitted = self._emitted(rows, pinned.right, each_once=True, small=right.small)
+        rows = Rows(self._left_rows(spark, pinned.left, None, each_once=True).drop("copies"))
+        of_all = never_seen(pinned.left)
+        emitted = self._emitted(rows, pinned.right, of_all=of_all, each_once=True, small=right.small)
         # No row was there before another one: any order will do, also that of the files.
         numbered = emitted.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(self.with_selected(Rows(numbered)), left.rows + right.rows)
 
-    def _emitted(self, known: Rows, right: Commit, *, each_once: bool = False, small: bool = False) -> DataFrame:
+    def _emitted(
+        self,
+        known: Rows,
+        right: Commit,
+        *,
+        of_all: Mapping[str, Column] | None = None,
+        each_once: bool = False,
+        small: bool = False,
+    ) -> DataFrame:
         """Hops 1, 2, 4 and 5: what is known of left keys to rows of the log."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
         extract = Extract(extractor, self.left.text, self.left.plan.row_type)
-        sent = send(known, self.plan.type, extract, self._columns(extractor))
+        sent = send(known, self.plan.type, extract, self._columns(extractor), of_all=of_all)
         answered = receive(sent, self.right, right.version, each_once=each_once, small=small)
         return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
 

@@ -5,9 +5,9 @@ The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,10 +26,20 @@ from kaspr_delta.serde.typed_values import from_columns, written
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PROBLEM
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
 # What the extractor adds to what is known of a left key (see ``ForeignKeyJoin._known``).
 _ADDED = f"fk STRING, problem {PROBLEM}, stale BOOLEAN"
 _READ = ("key", "left", "woken", "old_fk", "copies")
 _OF_LEFT = ("left", "left_hash")
+# What is known of left keys that the join has never seen, where the rows do not say it.
+_NEVER_SEEN = {
+    "woken": pa.scalar(value=False),
+    "old_fk": pa.scalar(None, pa.string()),
+    "old_hash": pa.scalar(None, pa.string()),
+    "copies": pa.scalar(1, pa.int64()),
+}
 _EXTRACTED = pa.schema([("live", pa.bool_()), ("fk", pa.string()), ("problem", ARROW_PROBLEM), ("stale", pa.bool_())])
 
 
@@ -58,11 +68,12 @@ class Extract:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            unchanged = _unchanged(batch)
-            doubled = pc.fill_null(pc.greater(batch["copies"], 1), fill_value=False)
+            known = _known(batch)
+            unchanged = _unchanged(known)
+            doubled = pc.fill_null(pc.greater(known["copies"], 1), fill_value=False)
             # Very many rows may have been woken by one: of most of them Python sees nothing.
             seen = pc.or_(pc.invert(unchanged), doubled)
-            read = [batch[name].filter(seen) for name in _READ]
+            read = [known[name].filter(seen) for name in _READ]
             found = None if pc.any(doubled).as_py() else self._together(*read[:3])
             if found is None:
                 found = self._one_by_one(*read, unchanged.filter(seen))
@@ -74,7 +85,7 @@ class Extract:
                     pc.if_else(gone, None, column) if name in _OF_LEFT else column
                     for name, column in zip(names, kept, strict=True)
                 ]
-            fk = pc.if_else(seen, found["fk"], batch["old_fk"])
+            fk = pc.if_else(seen, found["fk"], known["old_fk"])
             stale = pc.fill_null(found["stale"], fill_value=False)
             added = {"fk": fk, "problem": found["problem"], "stale": stale}
             yield pa.RecordBatch.from_arrays([*kept, *added.values()], [*names, *added])
@@ -131,11 +142,16 @@ class Extract:
         return str(left) if self.row_type is None else value_text(written(self.row_type, self._value(left), "the row"))
 
 
-def _unchanged(batch: pa.RecordBatch) -> pa.BooleanArray:
+def _known(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    never = {name: pa.repeat(value, batch.num_rows) for name, value in _NEVER_SEEN.items()}
+    return never | dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _unchanged(known: Mapping[str, pa.Array]) -> pa.BooleanArray:
     """Rows that were only woken, and whose left row is still the one that subscribed."""
-    old, new = batch["old_hash"], batch["left_hash"]
+    old, new = known["old_hash"], known["left_hash"]
     same = pc.fill_null(pc.equal(old, new), fill_value=False)
-    return pc.and_(batch["woken"], pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new))))
+    return pc.and_(known["woken"], pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new))))
 
 
 def _places_among(those: pa.BooleanArray) -> pa.Array:
@@ -143,14 +159,23 @@ def _places_among(those: pa.BooleanArray) -> pa.Array:
     return pc.if_else(those, pc.subtract(pc.cumulative_sum(those.cast(pa.int64())), 1), None)
 
 
-def send(known: Rows, join_type: JoinType, extract: Extract, columns: ForeignKeyColumns | None = None) -> Rows:
+def send(
+    known: Rows,
+    join_type: JoinType,
+    extract: Extract,
+    columns: ForeignKeyColumns | None = None,
+    *,
+    of_all: Mapping[str, Column] | None = None,
+) -> Rows:
     """What is known of left keys to subscriptions: with the foreign key, the problem and KIP-213's instruction.
 
-    Of many rows Spark computes a foreign key that consists of ``columns``; few are on the driver, in Python.
+    Of many rows Spark computes a foreign key that consists of ``columns``; few are on the driver, in Python. What is
+    known ``of_all`` stands in no row: it does not go through Python (see ``first_load.never_seen``).
     """
     if columns is not None and not known.here:
-        extracted = Rows(columns.added_to(known.df))
+        extracted = Rows(columns.added_to(known.df.withColumns(dict(of_all or {}))))
     else:
         extracted = known.with_columns(extract, _ADDED)
+        extracted = Rows(extracted.df.withColumns(dict(of_all)), extracted.table) if of_all else extracted
     told = instruction(join_type, F.col("old_fk"), F.col("fk"))
     return Rows(extracted.df.withColumn("instruction", told), extracted.table)

@@ -107,3 +107,14 @@ def test_where_one_fails_all_are_asked_again(calls: list[str]) -> None:
     assert found["fk"].to_pylist() == ['"P0"', '"P1"', None]
     assert [one is None or one["reason"] for one in found["problem"].to_pylist()] == [True, True, "extractor failed"]
     assert len(calls) == 3
+
+
+@given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
+def test_rows_that_do_not_say_what_is_known_were_never_seen(batch: pa.RecordBatch, name: str) -> None:
+    told = ["key", "left", "left_hash"]
+    never = {"copies": 1, "woken": False, "old_fk": None, "old_hash": None}
+    rows = [row | never for row in batch.select(told).to_pylist()]
+    (expected,) = extract(name)([pa.RecordBatch.from_pylist(rows, SCHEMA)])
+    (found,) = extract(name)([batch.select(told)])
+    assert found.schema.names == [*told, "fk", "problem", "stale"]
+    assert found.to_pylist() == expected.select(found.schema.names).to_pylist()
