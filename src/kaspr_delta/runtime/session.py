@@ -26,6 +26,9 @@ SETTINGS = {
     # A table of some files is read in more tasks than there are cores, or the last one would keep the others waiting.
     "spark.sql.files.minPartitionNum": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Who looks up some rows reads the pages of files that may have one: of Spark's own size they are most of a file.
+    "spark.hadoop.parquet.page.size": "65536",
+    "spark.hadoop.parquet.page.row.count.limit": "2000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.pollingDelay": "100ms",
     # VACUUM lists folders with so many tasks; Spark's own 10,000 take a minute for a folder of ten files.

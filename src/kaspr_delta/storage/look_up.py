@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 # More values, more rows, and more bytes, are better left to Spark.
 _MOST_ROWS = 200_000
 _MOST_BYTES = 64 << 20
-# So many values are searched for: files say which of their pages may have one. For more of them all pages are read,
-# which takes a fixed time; or as many again are searched for where files are not all that tells what the rows are.
+# So many values are searched for, and in larger tables one for so many rows: files say which of their pages may have
+# one. For more of them all pages are read, which takes a fixed time; or as many again are searched for where files are
+# not all that tells what the rows are.
 _SEARCHED = 1_000
+_ROWS_SEARCHED = 1_000
 _MOST_SEARCHED = 20_000
 # What reads a table of this version finds its rows in its files as they are.
 _PLAIN_READER = 1
@@ -53,11 +55,12 @@ def looked_up(
         schema = pa.schema(opened.schema().to_arrow())
         if not all(_is_plain(field.type) for field in schema):
             return None
-        batches = _found(location, opened, values)
+        files = pa.table(opened.get_add_actions(flatten=True))
+        batches = _found(location, opened, values, _rows(files))
         rows = None if batches is None else _bounded(batches, schema)
     except Exception:  # noqa: BLE001  whatever it was: Spark can tell, or says what is wrong
         return None
-    return None if rows is None else LookedUp(rows, _files(opened, values))
+    return None if rows is None else LookedUp(rows, _files(files, values))
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -68,11 +71,16 @@ def _count(values: Mapping[str, Collection[str]]) -> int:
     return sum(map(len, values.values()))
 
 
+def _rows(files: pa.Table) -> int:
+    """How many rows a table has, as far as its log tells."""
+    return (pc.sum(files["num_records"]).as_py() or 0) if "num_records" in files.column_names else 0
+
+
 def _found(
-    location: Path, opened: DeltaTable, values: Mapping[str, Collection[str]]
+    location: Path, opened: DeltaTable, values: Mapping[str, Collection[str]], rows: int
 ) -> Iterable[pa.RecordBatch] | None:
     wanted = _count(values)
-    if wanted > _SEARCHED and opened.protocol().min_reader_version == _PLAIN_READER:
+    if wanted > max(_SEARCHED, rows // _ROWS_SEARCHED) and opened.protocol().min_reader_version == _PLAIN_READER:
         return _scanned(location, opened, values)
     if wanted > _MOST_SEARCHED:
         return None
@@ -80,8 +88,13 @@ def _found(
 
 
 def _condition(values: Mapping[str, Collection[str]]) -> str:
-    listed = {column: ", ".join(map(literal, some)) for column, some in values.items() if some}
-    return " OR ".join(f"{quoted(column)} IN ({some})" for column, some in listed.items()) or "false"
+    return " OR ".join(_is_one(quoted(column), some) for column, some in values.items() if some) or "false"
+
+
+def _is_one(column: str, some: Collection[str]) -> str:
+    # Pages are told apart by the bounds, not by more than 20 values: without them all of a file is fetched.
+    least, greatest = literal(min(some)), literal(max(some))
+    return f"({column} >= {least} AND {column} <= {greatest} AND {column} IN ({', '.join(map(literal, some))}))"
 
 
 def _scanned(location: Path, opened: DeltaTable, values: Mapping[str, Collection[str]]) -> Iterable[pa.RecordBatch]:
@@ -114,9 +127,8 @@ def _bounded(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table |
     return pa.concat_tables(found)
 
 
-def _files(opened: DeltaTable, values: Mapping[str, Collection[str]]) -> int:
+def _files(files: pa.Table, values: Mapping[str, Collection[str]]) -> int:
     """How many files may have one of the values, by the least and the greatest that each says it has."""
-    files = pa.table(opened.get_add_actions(flatten=True))
     may_have = [False] * files.num_rows
     for column, some in values.items():
         wanted = sorted(some)
