@@ -17,7 +17,7 @@ from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, Progress
 from kaspr_delta.engine.resource import Folded, FoldsTogether, Resource
 from kaspr_delta.engine.rows import FEW_ROWS, Rows
-from kaspr_delta.engine.state_behind import StateBehind
+from kaspr_delta.engine.state_behind import StateBehind, last_of_each_key
 from kaspr_delta.engine.steps import Steps
 from kaspr_delta.storage.delta import Delta
 
@@ -106,11 +106,11 @@ class Folding:
         """Fold what waits, if it is due; states may stay behind."""
         if not self.due:
             return []
-        states = self.states
-        stay = self.lasting and sum(state.nbytes for state in states) <= _MOST_BEHIND
+        state = last_of_each_key(self.states)
+        stay = self.lasting and state.nbytes <= _MOST_BEHIND
         reports = self._fold_tail(states=not stay)
         if stay:
-            self.behind.held = [pa.concat_tables(states).combine_chunks()]
+            self.behind.held = [state]
         return reports
 
     def settle(self, spark: SparkSession) -> list[BatchReport]:
@@ -123,7 +123,7 @@ class Folding:
     def _fold_tail(self, *, states: bool) -> list[BatchReport]:
         batches = list(self.tail)
         # The rows belong to the session of their stream, which has settings of its own.
-        session = batches[-1].rows.df.sparkSession
+        session = batches[-1].rows.spark
         here = all(one.rows.here for one in batches)
         plan_for(session, few=here and sum(one.rows.count() for one in batches) <= FEW_ROWS)
         began = time.monotonic()

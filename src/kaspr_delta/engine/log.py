@@ -129,7 +129,7 @@ class Log:
         return self._commit(effects, batch, {"memo": memo.to_json()})
 
     def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
-        spark = effects.df.sparkSession
+        spark = effects.spark
         memo = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
         if effects.table is None:  # many rows: not computed a second time, but read back
             rows = effects.df.unionByName(frame_of(spark, memo), allowMissingColumns=True)

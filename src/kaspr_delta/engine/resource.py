@@ -120,7 +120,7 @@ class FoldsTogether(StreamedResource, Protocol):
         ...
 
     def state_of(self, rows: Rows) -> pa.Table | None:
-        """What has to be known of a batch of the log while it is not folded; None where that is too much to hold."""
+        """What has to be known of a batch of the log while it is not folded, by ``key``; None: too much to hold."""
         ...
 
     def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -39,19 +39,31 @@ MANY_ROWS = 200_000
 MANY_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
-    """A DataFrame and, when it is small, its rows."""
+    """A DataFrame and, when it is small, its rows. Of rows that are here it is made when somebody asks for it."""
 
-    df: DataFrame
+    given: DataFrame | Callable[[], DataFrame]
     table: pa.Table | None = None
     # How many files of tables were read to bring them to the driver, where that was counted.
     files: int = 0
+    # Whose the DataFrame is to be, where it is not made yet.
+    session: SparkSession | None = None
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The rows as Spark has them."""
+        return self.given() if callable(self.given) else self.given
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session in which they are."""
+        return self.session or self.df.sparkSession
 
     @classmethod
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
         """Rows that are on the driver already."""
-        return cls(frame_of(spark, table), table)
+        return cls(partial(frame_of, spark, table), table, session=spark)
 
     @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> Rows:
@@ -75,7 +87,7 @@ class Rows:
             return some[0]
         tables = [rows.table for rows in some if rows.table is not None and not rows.empty]
         if all(rows.here for rows in some) and tables:
-            return cls.held(some[0].df.sparkSession, pa.concat_tables(tables, promote_options="default"))
+            return cls.held(some[0].spark, pa.concat_tables(tables, promote_options="default"))
         return cls(union_of(rows.df for rows in some if not rows.empty))
 
     @property
@@ -151,7 +163,7 @@ class Rows:
         """Apply a function over Arrow batches: here when the rows are few, else in Spark's Python workers."""
         if self.table is None:
             return Rows(self.df.mapInArrow(function, schema))
-        spark = self.df.sparkSession
+        spark = self.spark
         batches = list(function(self.table.to_batches()))
         if not batches:
             return Rows.held(spark, spark.createDataFrame([], schema).toArrow())

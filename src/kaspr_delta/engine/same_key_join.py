@@ -66,7 +66,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         touched = checked(keys, self.left.text, self.right.text)
         fit = touched.df.where(F.col("reason").isNull()).groupBy("key").agg(F.max("changed_at").alias("changed_at"))
         # Step 2: pinned. Step 3: recompute.
-        spark = touched.df.sparkSession
+        spark = touched.spark
         wanted = touched.values("key", reason=None) if touched.here else None
         left = _side(self.left, spark, pinned.left.version, wanted, "left")
         right = _side(self.right, spark, pinned.right.version, wanted, "right")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,14 @@ class StateBehind:
     def _tell(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
         Progress(self.delta, state_ref(str(self.resource.ref))).record(spark, upto, report)
         self._told = upto
+
+
+def last_of_each_key(states: Sequence[pa.Table]) -> pa.Table:
+    """What successive batches left, the oldest first: of each key the last row."""
+    rows = pa.concat_tables(states)
+    numbered = rows.append_column("n", pa.array(range(rows.num_rows), pa.int64()))
+    last = numbered.group_by("key").aggregate([("n", "max")])["n_max"]
+    return rows.take(last).combine_chunks()
 
 
 def _newest(folded: Mapping[str, int]) -> BatchId | None:

@@ -35,4 +35,4 @@ def append_to_topic(delta: Delta, records: Rows, topic: str, batch: BatchId, *, 
     if records.table is None or note is not None:
         delta.append(records.df, table, transaction, note=note)
     else:
-        delta.append_held(records.df.sparkSession, records.table, table, transaction)
+        delta.append_held(records.spark, records.table, table, transaction)

@@ -170,12 +170,11 @@ class DeltaRs:
         opened = self.opened(table)
         if opened is None:
             return 0
-        files = pa.table(opened.get_add_actions(flatten=True))
-        counted = files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * len(files)
+        counted = rows_in(pa.table(opened.get_add_actions(flatten=True)))
         # What deletion vectors have removed the log still counts; a scan does not.
-        if None in counted or "deletionVectors" in (opened.protocol().reader_features or ()):
+        if counted is None or "deletionVectors" in (opened.protocol().reader_features or ()):
             return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t"))
-        return sum(counted)
+        return counted
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -252,6 +251,12 @@ def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
         query = query.register(name, opened)
     for batch in query.execute(sql):
         yield pa.record_batch(batch)
+
+
+def rows_in(files: pa.Table) -> int | None:
+    """How many rows files have, as the log tells of each (``get_add_actions``); None where it does not."""
+    counted = files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * len(files)
+    return None if None in counted else sum(counted)
 
 
 def _has(opened: DeltaTable, transaction: Transaction) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted, selected
+from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted, rows_in, selected
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -56,7 +56,7 @@ def looked_up(
         if not all(_is_plain(field.type) for field in schema):
             return None
         files = pa.table(opened.get_add_actions(flatten=True))
-        batches = _found(location, opened, values, _rows(files))
+        batches = _found(location, opened, values, rows_in(files) or 0)
         rows = None if batches is None else _bounded(batches, schema)
     except Exception:  # noqa: BLE001  whatever it was: Spark can tell, or says what is wrong
         return None
@@ -69,11 +69,6 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 def _count(values: Mapping[str, Collection[str]]) -> int:
     return sum(map(len, values.values()))
-
-
-def _rows(files: pa.Table) -> int:
-    """How many rows a table has, as far as its log tells."""
-    return (pc.sum(files["num_records"]).as_py() or 0) if "num_records" in files.column_names else 0
 
 
 def _found(

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -99,9 +99,12 @@ def folding_of(join: Any, tmp_path: Path) -> Folding:
     return Folding(Delta(LocalNamespace(tmp_path, "shop", "shop")), join)
 
 
+def keys(batch: int, rows: int) -> pa.Table:
+    return pa.table({"key": [f"{batch} {row}" for row in range(rows)]})
+
+
 def batch(number: int, rows: int = 1) -> Committed:
-    df: Any = SimpleNamespace(sparkSession=NO_SPARK)
-    return Committed(BatchId("c", number), Rows(df, pa.table({"key": ["k"] * rows})), Memo(rows_in=rows))
+    return Committed(BatchId("c", number), Rows.held(NO_SPARK, keys(number, rows)), Memo(rows_in=rows))
 
 
 def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
@@ -162,7 +165,7 @@ def test_nothing_that_waits_is_never_due(clock: Clock, tmp_path: Path) -> None:
 def test_many_rows_do_not_wait(
     clock: Clock, reported: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folding, "_MOST_BYTES", 2 * pa.table({"key": ["k"] * 10}).nbytes)
+    monkeypatch.setattr(folding, "_MOST_BYTES", 2 * keys(0, 10).nbytes)
     join = Join(clock, 10)
     taken = folding_of(join, tmp_path)
     take(taken, 0)
@@ -297,10 +300,25 @@ def test_states_that_are_behind_come_before_those_of_a_batch_that_cannot_wait(
 def test_states_that_are_too_much_to_be_held_do_not_stay_behind(
     clock: Clock, progressed: Progressed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * pa.table({"key": ["k"] * 10}).nbytes)
+    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * keys(0, 10).nbytes)
     join, _ = lasting(clock, tmp_path, 8, 8, 8)
     assert (join.behind, join.states) == ([0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
+
+
+@pytest.mark.usefixtures("progressed")
+def test_of_a_key_that_changes_again_and_again_one_state_is_held(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * keys(0, 10).nbytes)
+    join = Join(clock, 0)
+    taken = folding_of(join, tmp_path)
+    taken.lasting = True
+    for number in range(9):
+        again = replace(batch(number), rows=Rows.held(NO_SPARK, keys(0, 8)))
+        taken.take(NO_SPARK, again, may_wait=True)
+    assert (join.behind, join.states) == (list(range(9)), [])
+    assert [table.num_rows for table in taken.states] == [8]
 
 
 def test_who_starts_brings_states_up_that_were_left_behind(

@@ -131,7 +131,7 @@ class TableAggregation(Aggregation):
 
     def _grouped(self, touched: Rows, version: int, *, anew: bool) -> Rows:
         """Touched rows as they are, with their groups and with what they contributed: rows of _GROUPED."""
-        spark = touched.df.sparkSession
+        spark = touched.spark
         keys = touched.df.where(F.col("reason").isNull()).select("key", "changed_at")
         rows = self.origin.live_rows(spark, version, touched.values("key", reason=None) if touched.few else None)
         rows = rows.select("key", "value", "timestamp", "copies")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.foreign_key_join.send import NEVER_SEEN
 from kaspr_delta.engine.rows import FEW_ROWS
 
 if TYPE_CHECKING:
@@ -88,6 +89,6 @@ def _size() -> Column:
 
 def never_seen(commit: Commit) -> dict[str, Column]:
     """What is known of all left keys when a join has never seen one, and each has one row."""
-    nothing = F.lit(None).cast("string")
-    known = {"old_fk": nothing, "old_hash": nothing, "emitted": nothing}
-    return {"changed_at": F.lit(commit.at), "woken": F.lit(False), **known, "copies": F.lit(1)}
+    known = {**NEVER_SEEN, "emitted": None}
+    columns = {name: F.lit(None).cast("string") if value is None else F.lit(value) for name, value in known.items()}
+    return {"changed_at": F.lit(commit.at), **columns}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,16 @@ from kaspr_delta.engine.counters import work
 from kaspr_delta.engine.foreign_key_join.emit import as_effects, emit
 from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
+from kaspr_delta.engine.foreign_key_join.known import known_of, left_rows
 from kaspr_delta.engine.foreign_key_join.receive import receive
 from kaspr_delta.engine.foreign_key_join.response import respond
-from kaspr_delta.engine.foreign_key_join.right_change import woken
 from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.foreign_key_join.touched import Touched, checked, touched_keys
 from kaspr_delta.engine.join import RECORDS, Fold, cost_of
 from kaspr_delta.engine.log import BatchId
-from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.resource import Decision, Folded
-from kaspr_delta.engine.rows import FEW_ROWS, MANY_BYTES, MANY_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, merged
+from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused
@@ -37,11 +35,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# So many keys fit the memory of whoever reads a table.
-_SENT_AROUND = 1_000_000
 # So many changed subscriptions of a batch are held while it waits to be folded, at so many bytes each. To read back
 # more of them takes longer than what it spares.
-_MOST_HELD = 20_000
+_MOST_HELD = 200_000
 _BYTES_HELD = 300
 _NO_STATE = pa.table({name: pa.array([], pa.string()) for name in COLUMNS} | {"live": pa.array([], pa.bool_())})
 
@@ -110,7 +106,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             return Decision(touched.keys, 0)
         keys = checked(touched.keys, self.left.text, self.right.text)
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
-        known = self._known(subscriptions, keys, touched.sides, pinned.left)
+        known = known_of(subscriptions, keys, touched.sides, self.left, pinned.left)
         effects = as_effects(self._emitted(known, pinned.right), refused(keys), known)
         read = self.delta.files_looked_up.taken() + known.files + effects.files
         counts = self._files(read, pinned) if known.few else {}
@@ -132,7 +128,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         left, right = usual_keys(self.left, spark, pinned.left), usual_keys(self.right, spark, pinned.right, sized=True)
         if left is None or right is None:
             return None
-        rows = Rows(self._left_rows(spark, pinned.left, None, each_once=True).drop("copies"))
+        rows = Rows(left_rows(self.left, spark, pinned.left, each_once=True).drop("copies"))
         of_all = never_seen(pinned.left)
         emitted = self._emitted(rows, pinned.right, of_all=of_all, each_once=True, small=right.small)
         # No row was there before another one: any order will do, also that of the files.
@@ -154,75 +150,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         sent = send(known, self.plan.type, extract, self._columns(extractor), of_all=of_all)
         answered = receive(sent, self.right, right.version, each_once=each_once, small=small)
         return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
-
-    def _known(self, subscriptions: Subscriptions, keys: Rows, sides: Collection[str], left: Commit) -> Rows:
-        """All left keys to recompute, with their subscriptions as they were and their rows as they are."""
-        spark = keys.df.sparkSession
-        concerned, wanted = self._concerned(subscriptions, keys, sides)
-        few = wanted is not None and len(wanted) <= FEW_ROWS
-        if wanted is None or len(wanted) > SOME_ROWS:
-            plan_for(spark, few=False)
-        subscribed = self._subscribed(concerned.df, keys, sides, few=few)
-        if wanted is None:
-            among = subscribed.select("key")
-            if keys.here:  # their many subscribers are sent around, and the left table is not shuffled for them
-                among = F.broadcast(among) if concerned.count() <= _SENT_AROUND else among
-            return Rows(subscribed.join(self._left_rows(spark, left, among), "key", "left"))
-        stored = self.left.stored(spark, left.version, wanted)
-        rows = self._as_left(self.left.live(stored.df, wanted, typed=True))
-        known = subscribed.join(merged(rows) if few else rows, "key", "left")
-        most = (MANY_ROWS, MANY_BYTES) if stored.here else (SOME_ROWS, SOME_BYTES)
-        if len(wanted) > most[0]:
-            return Rows(known)
-        held = Rows.of(known, *most, counted=few)
-        return replace(held, files=held.files + concerned.files)
-
-    def _left_rows(self, spark: SparkSession, left: Commit, among: Keys, *, each_once: bool = False) -> DataFrame:
-        return self._as_left(self.left.live_rows(spark, left.version, among, typed=True, each_once=each_once))
-
-    def _as_left(self, rows: DataFrame) -> DataFrame:
-        return rows.select(
-            "key",
-            F.col("value").alias("left"),
-            self.left.fingerprint(F.col("value")).alias("left_hash"),
-            F.col("timestamp").alias("left_timestamp"),
-            "copies",
-        )
-
-    @staticmethod
-    def _concerned(subscriptions: Subscriptions, keys: Rows, sides: Collection[str]) -> tuple[Rows, list[str] | None]:
-        """The subscriptions that a batch has to do with, and all left keys to recompute where these are known.
-
-        Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
-        """
-        if not keys.here:
-            return Rows(subscriptions.all), None
-        left, right = (keys.values("key", side=side, reason=None) for side in ("left", "right"))
-        if "right" not in sides:
-            return Rows(subscriptions.of_keys(left)), left
-        concerned = subscriptions.of_either(left, right)
-        return concerned, list(dict.fromkeys([*left, *concerned.values("key")])) if concerned.here else None
-
-    @staticmethod
-    def _subscribed(subscriptions: DataFrame, keys: Rows, sides: Collection[str], *, few: bool) -> DataFrame:
-        """Left keys that were touched, or woken by the right row they subscribe to, with their subscriptions.
-
-        Columns key, changed_at, woken, old_fk, old_hash, emitted.
-        """
-        fit = keys.df.where(F.col("reason").isNull())
-        left_keys = fit.where(F.col("side") == "left").select("key", "changed_at")
-        right_keys = fit.where(F.col("side") == "right").select("key", "changed_at")
-        were = subscriptions.select(
-            "key", "fk", F.col("fk").alias("old_fk"), F.col("left_hash").alias("old_hash"), "emitted"
-        )
-        # Those of touched keys first: Spark joins few rows with a part of the table, not with all of it.
-        theirs = were if keys.here else were.join(left_keys.select("key"), "key", "left_semi")
-        if few:
-            theirs, left_keys, right_keys = merged(theirs), merged(left_keys), merged(right_keys)
-        subscribed = left_keys.join(theirs.drop("fk"), "key", "left").withColumn("woken", F.lit(False))
-        if "right" not in sides:
-            return subscribed
-        return subscribed.unionByName(woken(were, right_keys, left_keys).withColumn("woken", F.lit(True)))
 
     def _columns(self, extractor: Selector) -> ForeignKeyColumns | None:
         """The columns that are the foreign key, or make it; None where a function has to give it."""

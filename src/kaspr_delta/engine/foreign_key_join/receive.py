@@ -27,7 +27,7 @@ def receive(
     wrote and nobody can read is no row, and a problem of those who subscribe to it. ``each_once``: no right key has
     several rows; ``small``: all right rows can be sent to every task.
     """
-    spark = subscriptions.df.sparkSession
+    spark = subscriptions.spark
     keys = subscriptions.values("fk") if subscriptions.here else None
     stored = right.stored(spark, version, keys)
     found = right.live(stored.df, keys, typed=True, each_once=each_once).select(

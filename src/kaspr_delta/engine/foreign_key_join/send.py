@@ -29,17 +29,12 @@ from kaspr_delta.storage.layout import PROBLEM
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-# What the extractor adds to what is known of a left key (see ``ForeignKeyJoin._known``).
+# What the extractor adds to what is known of a left key (see ``known``).
 _ADDED = f"fk STRING, problem {PROBLEM}, stale BOOLEAN"
 _READ = ("key", "left", "woken", "old_fk", "copies")
 _OF_LEFT = ("left", "left_hash")
-# What is known of left keys that the join has never seen, where the rows do not say it.
-_NEVER_SEEN = {
-    "woken": pa.scalar(value=False),
-    "old_fk": pa.scalar(None, pa.string()),
-    "old_hash": pa.scalar(None, pa.string()),
-    "copies": pa.scalar(1, pa.int64()),
-}
+NEVER_SEEN: Mapping[str, bool | int | None] = {"woken": False, "old_fk": None, "old_hash": None, "copies": 1}
+"""What is known of left keys that the join has never seen, of which each has one row; None is text."""
 _EXTRACTED = pa.schema([("live", pa.bool_()), ("fk", pa.string()), ("problem", ARROW_PROBLEM), ("stale", pa.bool_())])
 
 
@@ -143,8 +138,12 @@ class Extract:
 
 
 def _known(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    never = {name: pa.repeat(value, batch.num_rows) for name, value in _NEVER_SEEN.items()}
-    return never | dict(zip(batch.schema.names, batch.columns, strict=True))
+    """The columns of a batch; those that it does not have are of keys that were never seen."""
+    known = dict(zip(batch.schema.names, batch.columns, strict=True))
+    missing = {name: value for name, value in NEVER_SEEN.items() if name not in known}
+    for name, value in missing.items():
+        known[name] = pa.repeat(pa.scalar(value, pa.string() if value is None else None), batch.num_rows)
+    return known
 
 
 def _unchanged(known: Mapping[str, pa.Array]) -> pa.BooleanArray:

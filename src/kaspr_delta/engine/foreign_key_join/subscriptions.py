@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows, among, one_of
+from kaspr_delta.engine.state_behind import last_of_each_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +37,7 @@ class Subscriptions:
     def over(cls, delta: Delta, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
         """A table with what batches left, the oldest first."""
         stored = delta.read(spark, table).select(*COLUMNS)
-        return cls(stored, _newest(tail) if tail else None, partial(delta.look_up, table))
+        return cls(stored, last_of_each_key(tail) if tail else None, partial(delta.look_up, table))
 
     @property
     def all(self) -> DataFrame:
@@ -46,14 +47,17 @@ class Subscriptions:
         rest = self.table.join(self._held(self.tail).select("key"), "key", "left_anti")
         return rest.unionByName(self._live(self.tail))
 
-    def of_keys(self, keys: Collection[str]) -> DataFrame:
-        """Those of known left keys."""
+    def of_keys(self, keys: Collection[str]) -> Rows:
+        """Those of known left keys; no Spark action."""
+        found = self._looked_up(keys)
+        if found is not None:
+            return self._newest_of(found, keys)
         if self.tail is None:
-            return self._stored(keys)
+            return Rows(among(self.table, keys))
         here = self.tail.filter(_is_one_of(self.tail["key"], keys))
         changed = set(here["key"].to_pylist())
-        stored = self._stored([key for key in keys if key not in changed])
-        return stored.unionByName(self._live(here)) if changed else stored
+        stored = among(self.table, [key for key in keys if key not in changed])
+        return Rows(stored.unionByName(self._live(here)))
 
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
         """Those of known left keys, and all that point at known right keys; one Spark action at most."""
@@ -66,16 +70,16 @@ class Subscriptions:
             if stored.table is None:
                 return Rows(self._either(self.all, keys, foreign_keys))
             found, files = stored.table, stored.files
+        return replace(self._newest_of(found, keys, foreign_keys), files=files)
+
+    def _newest_of(self, stored: pa.Table, keys: Collection[str], foreign_keys: Collection[str] = ()) -> Rows:
+        """Those of known keys, of which the table has these."""
         if self.tail is not None:
-            old = found.filter(pc.invert(pc.is_in(found["key"], self.tail["key"])))
+            old = stored.filter(pc.invert(pc.is_in(stored["key"], self.tail["key"])))
             mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
             new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-            found = pa.concat_tables([old, new], promote_options="default")
-        return replace(Rows.held(self.table.sparkSession, found), files=files)
-
-    def _stored(self, keys: Collection[str]) -> DataFrame:
-        found = self._looked_up(keys)
-        return among(self.table, keys) if found is None else self._held(found)
+            stored = pa.concat_tables([old, new], promote_options="default")
+        return Rows.held(self.table.sparkSession, stored)
 
     def _looked_up(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> pa.Table | None:
         found = None if self.look_up is None else self.look_up({"key": keys, "fk": foreign_keys})
@@ -99,11 +103,3 @@ class Subscriptions:
 
 def _is_one_of(column: pa.ChunkedArray, values: Collection[str]) -> pa.ChunkedArray:
     return pc.is_in(column, pa.array(values, pa.string()))
-
-
-def _newest(tail: Sequence[pa.Table]) -> pa.Table:
-    """Of each key the last row."""
-    rows = pa.concat_tables(tail)
-    numbered = rows.append_column("n", pa.array(range(rows.num_rows), pa.int64()))
-    last = numbered.group_by("key").aggregate([("n", "max")])["n_max"]
-    return rows.take(last)
