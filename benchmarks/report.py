@@ -32,8 +32,8 @@ together; of rows a second, those for a million rows.
 
 * **Readable on the channel** is until the batch is in the log of the join, which agents read; **folded** is until its
   result table has it too, and the progress is written. Both are taken from the times of the commits, beginning with
-  that of the change. The subscriptions, which only the join reads, follow at the end of a continuous run; in B2 that
-  is shared among its batches.
+  that of the change. The subscriptions, which only the join reads, follow at the end of a continuous run; in B2
+  and B3 that is shared among their batches.
 * Rows are about 200 bytes of JSON, keys are scattered over the files, the foreign key is found by a Python function.
   The stream runs, with a trigger of 100 ms, but for first loads and scheduled runs.
 * What comes first does not count: a JVM that has compiled neither the plans nor its code takes many times as long.

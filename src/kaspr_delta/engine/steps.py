@@ -28,7 +28,7 @@ class Steps:
         self._since = time.monotonic()
 
     def done(self, step: str) -> None:
-        """A step has ended."""
-        now = time.monotonic()
-        self.milliseconds[work(step)] = round((now - self._since) * 1_000)
+        """A step has ended, or a part of it."""
+        now, name = time.monotonic(), work(step)
+        self.milliseconds[name] = self.milliseconds.get(name, 0) + round((now - self._since) * 1_000)
         self._since = now
