@@ -99,7 +99,7 @@ class Folding:
         if not may_wait or not isinstance(self.resource, FoldsTogether):
             return self.fold(spark, [committed])
         committed.steps.begin()
-        state = self.resource.state_of(committed.rows)
+        state = self.resource.state_of(committed.batch, committed.rows)
         committed.steps.done("fold")
         self.tail.append(replace(committed, state=state))
         return self.settle(spark) if state is None else self.fold_due(spark)

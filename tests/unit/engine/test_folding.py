@@ -51,7 +51,7 @@ class Join:
         self.behind: list[int] = []
         self.states: list[tuple[int, int]] = []
 
-    def state_of(self, rows: Rows) -> pa.Table | None:
+    def state_of(self, _: BatchId, rows: Rows) -> pa.Table | None:
         return rows.table if self.held else None
 
     def fold_states(self, rows: Any) -> Mapping[str, int]:

@@ -21,7 +21,7 @@ from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.foreign_key_join.touched import Touched, checked, touched_keys
 from kaspr_delta.engine.join import RECORDS, Fold, cost_of
-from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.log import BatchId, Log
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
@@ -89,16 +89,24 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         subscriptions = Subscriptions.over(self.delta, spark, self.plan.subscriptions, tail)
         return self._recompute(touched, subscriptions, self.pinned(spark))
 
-    def state_of(self, rows: Rows) -> pa.Table | None:
+    def state_of(self, batch: BatchId, rows: Rows) -> pa.Table | None:
         """The subscriptions that a batch changed (``Subscriptions.tail``)."""
         if rows.empty:
             return _NO_STATE
         if rows.table is not None:
             states = rows.table.filter(pc.is_valid(rows.table["live"]))
             return states.select(_NO_STATE.column_names).cast(_NO_STATE.schema)
-        changed = rows.df.where(F.col("live").isNotNull()).select(*_NO_STATE.column_names)
-        read_back = Rows.of(changed, _MOST_HELD, _MOST_HELD * _BYTES_HELD).table
-        return None if read_back is None else read_back.cast(_NO_STATE.schema)
+        read_back = self._read_back(batch, rows)
+        fits = read_back.num_rows <= _MOST_HELD and read_back.nbytes <= _MOST_HELD * _BYTES_HELD
+        return read_back.cast(_NO_STATE.schema) if fits else None
+
+    def _read_back(self, batch: BatchId, rows: Rows) -> pa.Table:
+        """The subscriptions that many rows of a batch changed, but for those that are too many."""
+        columns, most = _NO_STATE.column_names, _MOST_HELD + 1
+        here = Log(self.delta, self.log_table).here(batch, columns, "live IS NOT NULL", most)
+        if here is not None:
+            return here
+        return rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most).toArrow()
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """Touched keys and the subscriptions as they are, to rows of the log."""
