@@ -12,7 +12,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.engine import rows
-from kaspr_delta.engine.foreign_key_join import emit, join, subscriptions, touched
+from kaspr_delta.engine.foreign_key_join import emit, known, subscriptions, touched
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
 from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.resource import Folded
@@ -32,17 +32,18 @@ MANIFESTS = _ROOT / "tests" / "spark" / "applications" / "inner-and-left.yaml"
 pytestmark = pytest.mark.spark
 
 
-def take_for_many(patched: pytest.MonkeyPatch, *, few: int, some: int, known: int) -> None:
-    """Let rows be few, some or many, and keys be known, where there are far less of them than usual."""
-    for module in (rows, join, subscriptions):
+def take_for_many(patched: pytest.MonkeyPatch, *, few: int, some: int, changes: int) -> None:
+    """Let rows be few, some or many, and changes be held, where there are far less of them than usual."""
+    for module in (rows, known, subscriptions):
         patched.setattr(module, "FEW_ROWS", few)
-    for module in (emit, join, subscriptions):
+    for module in (emit, known, subscriptions):
         patched.setattr(module, "SOME_ROWS", some)
-    patched.setattr(touched, "_KNOWN_CHANGES", known)
+    patched.setattr(known, "MANY_ROWS", some)
+    patched.setattr(touched, "_KNOWN_CHANGES", changes)
 
 
-LIMITS = {"few": 3, "some": 9, "known": 30}
-UNKNOWN = {"few": 0, "some": 0, "known": 0}
+LIMITS = {"few": 3, "some": 9, "changes": 30}
+UNKNOWN = {"few": 0, "some": 0, "changes": 0}
 
 
 @pytest.mark.parametrize(
