@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks import data, peers
@@ -19,9 +19,12 @@ _ORDERS, _PRODUCTS, _SUBSCRIBERS = 100, 10, 10
 
 @dataclass(frozen=True, slots=True)
 class _AtSize:
+    """``fold`` is the share of a batch in the folds of all of them."""
+
     orders: list[Followed]
     products: list[Followed]
     merged: list[Cost]
+    fold: float = 0.0
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
@@ -34,9 +37,10 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
         (f"{_ORDERS} orders changed", large.orders, small.orders),
         (f"{_PRODUCTS} products of {_SUBSCRIBERS} orders each changed", large.products, small.products),
     ):
-        at_large, at_small = _medians(many), _medians(few)
-        yield compared("B5", f"{what}, readable on the channel, {grown}", at_large[0], at_small[0], goal, note)
-        yield compared("B5", f"{what}, folded, {grown}", at_large[1], at_small[1], None, note)
+        at_large, at_small = (median_cost([one.until_readable for one in found]) for found in (many, few))
+        yield compared("B5", f"{what}, readable on the channel, {grown}", at_large, at_small, goal, note)
+    folds = Cost(large.fold, 0), Cost(small.fold, 0)
+    yield compared("B5", f"a batch's share of the folds, {grown}", *folds, None, note)
     merged = median_cost(large.merged), median_cost(small.merged)
     yield compared("B5", f"a plain MERGE of {_ORDERS} rows, {grown}", *merged, None, "not ours: to compare with")
 
@@ -51,18 +55,19 @@ def _at(folder: Path, size: Size) -> _AtSize:
     with orders.running() as running:
         for edition in range(_TIMES + 1):
             changes = data.changed_orders(spark, size, _ORDERS, edition + 1)
-            by_orders = running.follow(changes, "orders", _ORDERS)
+            by_orders = running.follow(changes, "orders", _ORDERS, folded=False)
             prices = data.changed_products(spark, size, _PRODUCTS, edition + 1)
-            by_products = running.follow(prices, "products", _PRODUCTS)
+            by_products = running.follow(prices, "products", _PRODUCTS, folded=False)
             rows = spark.createDataFrame(result.join(changes.select("key"), "key", "left_semi").toArrow())
             merged = cost_of(lambda: peers.merge(spark, rows, target))  # noqa: B023  called at once
             if edition:  # the first compiles code
                 found.orders.append(by_orders)
                 found.products.append(by_products)
                 found.merged.append(merged)
-    return found
-
-
-def _medians(followed: list[Followed]) -> tuple[Cost, Cost]:
-    """Until readable, and until folded."""
-    return median_cost([one.until_readable for one in followed]), median_cost([one.until_folded for one in followed])
+            else:
+                running.settle()
+                before = running.fold_seconds
+        running.settle()
+        folds = running.fold_seconds - before
+    # The end of the run has folded what was behind of the state.
+    return replace(found, fold=(folds + orders.state_seconds) / (2 * _TIMES))

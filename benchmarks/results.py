@@ -26,7 +26,7 @@ _PACKAGES = ("kaspr-delta", "pyspark", "delta-spark", "deltalake", "pyarrow")
 
 
 def publish(measurements: Iterable[Measurement], command: list[str], file: Path, *, add: bool) -> None:
-    """Print measurements and write them to a file as they come; ``add``: after those that it has already."""
+    """Print measurements and write them to a file as they come; ``add``: after those of others that it has already."""
     RESULTS.mkdir(exist_ok=True)
     lines = json.loads(file.read_text()) if add and file.exists() else []
     runs = json.loads(MACHINE.read_text())["runs"] if lines and MACHINE.exists() else []
@@ -34,7 +34,11 @@ def publish(measurements: Iterable[Measurement], command: list[str], file: Path,
     measured = []
     for measurement in measurements:
         measured.append(measurement)
-        file.write_text(json.dumps([*lines, *map(asdict, measured)], indent=2) + "\n")
+        lines = [
+            line for line in lines if (line["benchmark"], line["name"]) != (measurement.benchmark, measurement.name)
+        ]
+        lines.append(asdict(measurement))
+        file.write_text(json.dumps(lines, indent=2) + "\n")
         if file == LATEST:
             MACHINE.write_text(json.dumps(_machine([*runs, _run(command)]), indent=2) + "\n")
         console.print(f"{measurement.benchmark} {measurement.name}: {in_words(asdict(measurement))}")

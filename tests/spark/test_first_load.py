@@ -69,9 +69,7 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
     monkeypatch.setattr(join_module, "usual_keys", usual)
     quick = filled(spark, tmp_path / "quick")
     quick_run = quick.app.run(only=[JOIN]).resources[JOIN]
-    assert [found.rows for found in taken if found] == [60, 6]
-    assert taken[1] is not None
-    assert taken[1].small is sent_whole
+    assert {found.rows: found.small for found in taken if found} == {60: False, 6: sent_whole}
     monkeypatch.setattr(first_load, "FEW_ROWS", MANY.orders)
     common = filled(spark, tmp_path / "common")
     common_run = common.app.run(only=[JOIN]).resources[JOIN]
@@ -87,12 +85,17 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
         assert_df_equality(df, expected[name], ignore_row_order=True, ignore_nullable=True)
 
 
-@pytest.mark.parametrize("hashed_here", [1 << 24, 0])
+def by_spark(*_: Any, **__: Any) -> DataFrame:
+    pytest.fail("Spark is asked")
+
+
+@pytest.mark.parametrize("forced", [{"_hashed": by_spark}, {"_TOLD_HERE": 0}, {"_TOLD_HERE": 0, "_HASHED_HERE": 0}])
 @pytest.mark.parametrize("key", ['"O000000001"', "P100", None, "1.50"])
 def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, hashed_here: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, forced: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(first_load, "_HASHED_HERE", hashed_here)
+    for name, value in forced.items():
+        monkeypatch.setattr(first_load, name, value)
     orders = Orders.filled(tmp_path / "wh", Size(30, 3))
     plan = orders.app.plan.table("orders")
     assert plan is not None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # folds of large tables, in which every changed row has a file written anew, take a tenth of the time, but for those of
 # very large ones, and small tables are up to date at once.
 _REST = 9
-_LONGEST_REST = 60.0
+_LONGEST_REST = 120.0
 # What is held of batches that wait, and of states that stay behind, in which every batch looks for keys.
 _MOST_BYTES = 64 << 20
 _MOST_BEHIND = 32 << 20
@@ -99,7 +99,7 @@ class Folding:
         if not may_wait or not isinstance(self.resource, FoldsTogether):
             return self.fold(spark, [committed])
         committed.steps.begin()
-        state = self.resource.state_of(committed.batch, committed.rows)
+        state = self.resource.state_of(committed.rows)
         committed.steps.done("fold")
         self.tail.append(replace(committed, state=state))
         return self.settle(spark) if state is None else self.fold_due(spark)

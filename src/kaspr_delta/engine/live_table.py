@@ -19,6 +19,7 @@ from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.delta import Commit, Delta
 from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.part import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -98,6 +99,14 @@ class LiveTable:
         if self.plan.row_type is not None or self.plan.serializers.value != "json":
             return F.lit(True)
         return F.try_parse_json(row).isNotNull()
+
+    def part(self, version: int) -> Part | None:
+        """Its rows at a version, to be told of without Spark; None where they do not stand there as key and value.
+
+        As ``live_rows`` has them, that is, but with those that are no row.
+        """
+        plain = self.plan.typed is None and self.plan.joined is None and self.plan.serializers.key != "raw"
+        return self.delta.part(self.plan.delta_name, version=version) if plain else None
 
     def newest(self, spark: SparkSession) -> Commit:
         """The version to pin for a batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.direct import Announcement, appended
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted
+from kaspr_delta.storage.delta_rs import literal
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.system_tables import system_tables
 from kaspr_delta.storage.transaction import Transaction
@@ -146,24 +146,13 @@ class Log:
         """The effects of one batch."""
         return self.between(spark, batch.before, batch)
 
-    def here(self, batch: BatchId, columns: Sequence[str], condition: str, limit: int) -> pa.Table | None:
-        """Columns of up to so many effects of one batch, read without Spark; None where only Spark can.
-
-        The condition is SQL, as ``DeltaRs.query`` has it.
-        """
-        if self.delta.namespace.location(self.table) is None:
-            return None
-        mine = f"checkpoint = {literal(batch.checkpoint)} AND batch = {batch.number} AND memo IS NULL AND {condition}"
-        wanted = f"SELECT {', '.join(map(quoted, columns))} FROM t WHERE {mine} LIMIT {limit}"  # noqa: S608
-        try:
-            return pa.Table.from_batches(DeltaRs(self.delta.namespace).query(self.table, wanted))
-        except Exception:  # noqa: BLE001  whatever it was: Spark can tell, or says what is wrong
-            return None
-
     def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
         """The effects of the batches of a checkpoint that come after one, up to and with another."""
-        mine = (F.col("checkpoint") == upto.checkpoint) & F.col("batch").between(after.number + 1, upto.number)
-        return Rows(self.delta.read(spark, self.table).where(mine & F.col("memo").isNull()))
+        first, last = after.number + 1, upto.number
+        mine = (F.col("checkpoint") == upto.checkpoint) & F.col("batch").between(first, last)
+        theirs = f"checkpoint = {literal(upto.checkpoint)} AND batch BETWEEN {first} AND {last} AND memo IS NULL"
+        rows = self.delta.read(spark, self.table).where(mine & F.col("memo").isNull())
+        return Rows(rows, part=self.delta.part(self.table, theirs))
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
         """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint.

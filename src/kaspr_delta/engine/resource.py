@@ -119,7 +119,7 @@ class FoldsTogether(StreamedResource, Protocol):
         """As for all; ``tail`` is the state that batches left which are in no table yet, the oldest first."""
         ...
 
-    def state_of(self, batch: BatchId, rows: Rows) -> pa.Table | None:
+    def state_of(self, rows: Rows) -> pa.Table | None:
         """What has to be known of a batch of the log while it is not folded, by ``key``; None: too much to hold."""
         ...
 

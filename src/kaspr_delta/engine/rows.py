@@ -19,6 +19,7 @@ from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
 from kaspr_delta.storage.delta import Delta, literal
 from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.part import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -49,6 +50,8 @@ class Rows:
     files: int = 0
     # Whose the DataFrame is to be, where it is not made yet.
     session: SparkSession | None = None
+    # Where they stand, if they are read back from a table and some of them can be had without Spark.
+    part: Part | None = None
 
     @cached_property
     def df(self) -> DataFrame:
@@ -139,12 +142,15 @@ class Rows:
         return Rows(self.df.select(*columns), None if self.table is None else self.table.select(columns))
 
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
-        """How many rows there are of each combination of values; no Spark action when the rows are few.
+        """How many rows there are of each combination of values; no Spark action when they are few or read back.
 
         Where there is no row, the columns need not be there either.
         """
         if self.empty:
             return {}
+        found = None if self.part is None else self.part.count_by(columns)
+        if found is not None:
+            return found
         if self.table is not None:
             counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
         else:

@@ -23,6 +23,7 @@ from kaspr_delta.plan.selects import SelectPlan
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.delta import Commit, Merged
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
+from kaspr_delta.storage.part import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SqlColumn
@@ -106,7 +107,8 @@ class TableJoin(Join[TableJoinPlanT]):
         fold = partial(self.delta.upsert, keep="keep", among=rows.values("key") if rows.few else (), ours=True)
         if self.select is None:
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
-            return fold(records, self.plan.result, compare=("left", "right"), also=("timestamp",))
+            values = copied_of(rows, "kind = 'value'", several=several)
+            return fold(records, self.plan.result, compare=("left", "right"), also=("timestamp",), part=values)
         if self.select.function is not None:
             keep &= F.col(SELECTED).isNotNull()
         shown: dict[str, SqlColumn] = self._selected_columns(self.select)
@@ -131,6 +133,11 @@ def newest_by_key(rows: DataFrame, *, several: bool) -> DataFrame:
         return rows
     newest = F.max_by(F.struct("*"), F.struct("checkpoint", "batch")).alias("newest")
     return rows.groupBy("key").agg(newest).select("newest.*")
+
+
+def copied_of(rows: Rows, condition: str, *, several: bool) -> Part | None:
+    """Rows of the log that hold, to be copied to a new table; None of ``several`` batches, and where only Spark can."""
+    return None if rows.part is None or several else rows.part.where(condition)
 
 
 def identity(table: TablePlan) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
+from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,9 +27,11 @@ SETTINGS = {
     # A table of some files is read in more tasks than there are cores, or the last one would keep the others waiting.
     "spark.sql.files.minPartitionNum": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Who looks up some rows reads the pages of files that may have one: of Spark's own size they are most of a file.
-    "spark.hadoop.parquet.page.size": "65536",
-    "spark.hadoop.parquet.page.row.count.limit": "2000",
+    "spark.hadoop.parquet.page.size": str(PAGE_BYTES),
+    "spark.hadoop.parquet.page.row.count.limit": str(PAGE_ROWS),
+    # Nobody looks for one of these texts, of which hardly two are the same: bounds and dictionaries cost, to no end.
+    **{f"spark.hadoop.parquet.column.statistics.enabled#{column}": "false" for column in UNLIKE},
+    **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in UNLIKE},
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.pollingDelay": "100ms",
     # VACUUM lists folders with so many tasks; Spark's own 10,000 take a minute for a folder of ten files.

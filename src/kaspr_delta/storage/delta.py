@@ -6,6 +6,7 @@ takes the session it works on: inside ``foreachBatch`` that must be the batch's 
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.commit_rows import files_of, metrics_of, notes_in
+from kaspr_delta.storage.commit_rows import commit_of, files_of, metrics_of, notes_in
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.look_up import looked_up
 from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.part import Part
 from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -235,6 +237,19 @@ class Delta:
         self.files_looked_up.add(found.files)
         return found.rows
 
+    def part(self, table: str, condition: str = "true", version: int | None = None) -> Part | None:
+        """Rows of a table, to be read and copied without Spark; None elsewhere than on this machine's disk."""
+        if self.namespace.location(table) is None:
+            return None
+        return Part(DeltaRs(self.namespace), table, condition, version)
+
+    def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
+        """How many rows a table has; its log tells."""
+        if self.namespace.location(table) is not None:
+            with contextlib.suppress(Exception):  # whatever it was: Spark can tell, or says what is wrong
+                return DeltaRs(self.namespace).count(table, version)
+        return self.read(spark, table, version).count()
+
     def read_elsewhere(self, spark: SparkSession, source: str) -> DataFrame:
         """The rows of a Delta table that is not of this namespace: its folder or URI, or its name in the catalog."""
         if "/" in source:
@@ -321,6 +336,7 @@ class Delta:
         keep: str,
         among: Collection[str] = (),
         ours: bool = False,
+        part: Part | None = None,
     ) -> Merged:
         """Bring the rows of some keys to a given state: one MERGE, which leaves equal rows untouched.
 
@@ -330,7 +346,7 @@ class Delta:
 
         ``among`` are all values of the first column of ``on``, where they are few texts: files in which none of them
         may be are not read. Where nobody else writes the table (``ours``), the first rows of all are appended, which
-        costs a fraction of a MERGE.
+        costs a fraction of a MERGE; where ``part`` is those of them that are kept, as a part of a table, without Spark.
         """
         columns = tuple(map(quoted, (*compare, *also)))
         different = " OR ".join(_different(rows, name) for name in compare) or "false"
@@ -351,7 +367,7 @@ class Delta:
         )
         with self.namespace.commit_lock(table):
             if ours and self._is_new(rows.sparkSession, table):
-                return self._append_first(rows.where(f"`{keep}`").select(*place, *columns), table)
+                return self._append_first(rows.where(f"`{keep}`").select(*place, *columns), table, part)
             before = self._newest_here(table)
             (done,) = self._retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
             counted = self._counted_since(table, before)
@@ -377,12 +393,15 @@ class Delta:
         files = self.files_of(table)
         return self.read(spark, table).isEmpty() if files is None else not files
 
-    def _append_first(self, rows: DataFrame, table: str) -> Merged:
+    def _append_first(self, rows: DataFrame, table: str, part: Part | None) -> Merged:
         # Whoever dies before this commit finds a new table again, and after it one that is not new any more. The
-        # transaction is for one that was thought dead.
-        before = self._newest_here(table)
-        self._append(rows, table, Transaction("first", 0))
-        return Merged(self._counted_since(table, before).get("numOutputRows", 0))
+        # transaction is for one that was thought dead, and for a copy that failed when it was committed already.
+        once = Transaction("first", 0)
+        if part is None or not part.copied(rows.columns, table, once):
+            self._append(rows, table, once)
+        location = self.namespace.location(table)
+        made = None if location is None else commit_of(location, _newest_in(location).version)
+        return Merged(0 if made is None else made.rows)
 
     def _newest_here(self, table: str) -> int | None:
         """The newest version of a table on this machine's disk."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
 from kaspr_delta.storage.commit_rows import CommitInfo, actions_of, commit_of, oldest_version, rows_changed_after
-from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.transaction import Transaction
 
@@ -35,6 +35,10 @@ _TYPES = {
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": pa.timestamp("us", "UTC"),
 }
+
+
+# So many rows are held until they are written: of the size they mostly have, a quarter of what Spark holds.
+_ROWS_OF_A_GROUP = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +169,15 @@ class DeltaRs:
         opened = self.opened(table)
         return None if opened is None else str(opened.metadata().id)
 
-    def count(self, table: str) -> int:
-        """How many rows a table has, by what its log says of its files."""
-        opened = self.opened(table)
+    def count(self, table: str, version: int | None = None) -> int:
+        """How many rows a table has at a version, the newest by default, by what its log says of its files."""
+        opened = self.opened(table, version)
         if opened is None:
             return 0
         counted = rows_in(pa.table(opened.get_add_actions(flatten=True)))
         # What deletion vectors have removed the log still counts; a scan does not.
         if counted is None or "deletionVectors" in (opened.protocol().reader_features or ()):
-            return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t"))
+            return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
         return counted
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -193,10 +197,19 @@ class DeltaRs:
         Skipped when the transaction is already there.
         """
         with self.namespace.commit_lock(table):
-            opened = _deltalake().DeltaTable(str(self._location(table)))
+            opened = self._opened(table)
             transactions = [] if transaction is None else [transaction]
             if not any(_has(opened, one) for one in transactions):
                 _write(opened, _fitting(rows, _schema_of(opened)), "append", transactions)
+
+    def copy(self, source: str, sql: str, table: str, transaction: Transaction, version: int | None = None) -> None:
+        """Append what a SELECT over a table (see ``query``) gives to another one, unless the transaction is there.
+
+        The rows pass through memory some at a time. For who holds the lock of the other table's commits.
+        """
+        opened = self._opened(table)
+        if not _has(opened, transaction):
+            _write(opened, _reader(sql, t=self._opened(source, version)), "append", [transaction])
 
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows by the transactions they belong to, in one commit; how many rows were appended.
@@ -225,7 +238,7 @@ class DeltaRs:
     def replace(self, table: str, rows: pa.Table) -> int:
         """Put these rows in the place of all, in one commit; its version."""
         with self.namespace.commit_lock(table):
-            opened = _deltalake().DeltaTable(str(self._location(table)))
+            opened = self._opened(table)
             _write(opened, rows, "overwrite")
             return int(opened.version())
 
@@ -233,6 +246,9 @@ class DeltaRs:
         """The table at a version, the newest by default, as delta-rs has it; None where there is none."""
         if self.head(table) is None:
             return None
+        return self._opened(table, version)
+
+    def _opened(self, table: str, version: int | None = None) -> DeltaTable:
         opened: DeltaTable = _deltalake().DeltaTable(str(self._location(table)), version=version)
         return opened
 
@@ -246,11 +262,15 @@ class DeltaRs:
 
 def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
     """What a SELECT over tables gives, which it calls by these names."""
+    for batch in _reader(sql, **tables):
+        yield pa.record_batch(batch)
+
+
+def _reader(sql: str, **tables: Any) -> Any:
     query = _deltalake().QueryBuilder()
     for name, opened in tables.items():
         query = query.register(name, opened)
-    for batch in query.execute(sql):
-        yield pa.record_batch(batch)
+    return query.execute(sql)
 
 
 def rows_in(files: pa.Table) -> int | None:
@@ -264,12 +284,24 @@ def _has(opened: DeltaTable, transaction: Transaction) -> bool:
     return last is not None and last >= transaction.version
 
 
-def _write(opened: DeltaTable, rows: pa.Table, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
+def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
+    """Write rows, a table or what reads them some at a time."""
     deltalake = _deltalake()
     marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
     properties = deltalake.CommitProperties(app_transactions=marks)
+    files = deltalake.WriterProperties(
+        compression="SNAPPY",
+        data_page_size_limit=PAGE_BYTES,
+        data_page_row_count_limit=PAGE_ROWS,
+        max_row_group_size=_ROWS_OF_A_GROUP,
+    )
     deltalake.write_deltalake(
-        opened, rows, mode=mode, commit_properties=properties, post_commithook_properties=_hooks()
+        opened,
+        rows,
+        mode=mode,
+        commit_properties=properties,
+        post_commithook_properties=_hooks(),
+        writer_properties=files,
     )
 
 

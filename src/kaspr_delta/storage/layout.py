@@ -32,6 +32,12 @@ EVENTS = "_kaspr_events"
 CHECKPOINT_INTERVAL = 50
 """So many commits to a table are read one by one, at most: then all of it is summed up."""
 
+PAGE_BYTES, PAGE_ROWS = 64 << 10, 2_000
+"""The most a page of a file has: who looks up some rows fetches the pages that may have one."""
+
+UNLIKE = ("left", "left_hash", "emitted")
+"""Columns of a join's tables that have another text in nearly every row, and by which no row is found."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

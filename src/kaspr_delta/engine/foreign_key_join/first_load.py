@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.foreign_key_join.send import NEVER_SEEN
 from kaspr_delta.engine.rows import FEW_ROWS
+from kaspr_delta.storage.delta_rs import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
 # Texts and whole numbers as canonical JSON has them. There are other canonical keys: this asks for the usual ones.
 USUAL_KEY = r'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,17}'
+_WHOLE_KEY = rf"\A({USUAL_KEY})\z"
 
 # A right side of so many bytes is sent to every task whole: then the left rows, which are many, need no shuffle. A row
 # takes so many beside its key and value.
 _SENT_WHOLE = 64 << 20
 _ROW_BYTES = 64
-# Of so many keys at most the hashes are brought to the driver to tell them apart: 8 bytes each, and no shuffle.
+# So many keys at most are told apart here, without Spark: they take 200 bytes each for a moment. Of more of them, and
+# where only Spark can read them, the hashes are brought to the driver: 8 bytes each, and no shuffle.
+_TOLD_HERE = 1 << 21
 _HASHED_HERE = 1 << 24
 
 
@@ -40,37 +44,53 @@ class UsualKeys(NamedTuple):
 
 
 def is_large(table: LiveTable, spark: SparkSession, commit: Commit) -> bool:
-    """Whether its rows are better left to Spark's workers; Delta's log tells how many there are."""
-    return table.delta.read(spark, table.plan.delta_name, commit.version).count() > FEW_ROWS
+    """Whether its rows are better left to Spark's workers."""
+    return table.delta.count(spark, table.plan.delta_name, commit.version) > FEW_ROWS
 
 
 def usual_keys(table: LiveTable, spark: SparkSession, commit: Commit, *, sized: bool = False) -> UsualKeys | None:
     """What a table has, with its bytes if ``sized``; None where a key stands there twice or might be none for joins.
 
-    Keys are told apart by their hashes: two that share one only take the common way.
+    Spark tells keys apart by their hashes: two that share one only take the common way.
     """
-    usual = F.col("key").isNotNull()
-    if table.plan.serializers.key != "raw":
-        usual = F.col("key").rlike(rf"\A({USUAL_KEY})\z")
-    rows = table.delta.read(spark, table.plan.delta_name, commit.version)
-    many = rows.count() > _HASHED_HERE  # Delta's log tells
-    rows = rows.select(table.key, *([table.value] if sized else []))
-    hashed = rows.select(F.when(usual, F.xxhash64("key")).alias("hash"), *([_size()] if sized else []))
-    told = _told_by_spark(hashed) if many else _told_here(hashed)
+    rows = table.delta.count(spark, table.plan.delta_name, commit.version)
+    told = _told_here(table, commit, sized=sized) if rows <= _TOLD_HERE else None
+    if told is None:
+        hashed = _hashed(table, spark, commit, sized=sized)
+        told = _told_of_hashes(hashed) if rows <= _HASHED_HERE else _told_by_spark(hashed)
     if told.apart < told.rows:
         return None
     return UsualKeys(told.rows, told.size if sized else None)
 
 
 class _Told(NamedTuple):
-    """Of hashes, NULL for what is not usual, and sizes: how many rows, how many hashes apart, how many bytes."""
+    """How many rows a table has, how many usual keys that differ, and how many bytes, if they were asked for."""
 
     rows: int
     apart: int
     size: int
 
 
-def _told_here(hashed: DataFrame) -> _Told:
+def _told_here(table: LiveTable, commit: Commit, *, sized: bool) -> _Told | None:
+    part = table.part(commit.version)
+    if part is None:
+        return None
+    usual = f"CASE WHEN regexp_like(key, {literal(_WHOLE_KEY)}) THEN key END"
+    size = f"coalesce(sum(octet_length(key) + octet_length(value) + {_ROW_BYTES}), 0)" if sized else "0"
+    found = part.told(f"count(*), count(DISTINCT {usual}), {size}")
+    return None if found is None else _Told(*found)
+
+
+def _hashed(table: LiveTable, spark: SparkSession, commit: Commit, *, sized: bool) -> DataFrame:
+    """Columns hash, NULL for keys that are not usual, and size, if it was asked for."""
+    usual = F.col("key").isNotNull() if table.plan.serializers.key == "raw" else F.col("key").rlike(_WHOLE_KEY)
+    size = (F.octet_length("key") + F.octet_length("value") + F.lit(_ROW_BYTES)).alias("size")
+    rows = table.delta.read(spark, table.plan.delta_name, commit.version)
+    rows = rows.select(table.key, *([table.value] if sized else []))
+    return rows.select(F.when(usual, F.xxhash64("key")).alias("hash"), *([size] if sized else []))
+
+
+def _told_of_hashes(hashed: DataFrame) -> _Told:
     found = hashed.toArrow()
     apart = found["hash"].unique().drop_null()
     size = pc.sum(found["size"]).as_py() if "size" in found.column_names else 0
@@ -81,10 +101,6 @@ def _told_by_spark(hashed: DataFrame) -> _Told:
     size = F.sum("size") if "size" in hashed.columns else F.lit(0)
     (found,) = hashed.agg(F.count("*"), F.count_distinct("hash"), F.coalesce(size, F.lit(0))).collect()
     return _Told(*found)
-
-
-def _size() -> Column:
-    return (F.octet_length("key") + F.octet_length("value") + F.lit(_ROW_BYTES)).alias("size")
 
 
 def never_seen(commit: Commit) -> dict[str, Column]:

@@ -21,12 +21,13 @@ from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.foreign_key_join.touched import Touched, checked, touched_keys
 from kaspr_delta.engine.join import RECORDS, Fold, cost_of
-from kaspr_delta.engine.log import BatchId, Log
+from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import MOST_TASKS, seq_of_rows
-from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused
+from kaspr_delta.engine.table_join import Pinned, TableJoin, copied_of, identity, newest_by_key, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types
 from kaspr_delta.storage.delta import Commit, Merged
@@ -89,23 +90,24 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         subscriptions = Subscriptions.over(self.delta, spark, self.plan.subscriptions, tail)
         return self._recompute(touched, subscriptions, self.pinned(spark))
 
-    def state_of(self, batch: BatchId, rows: Rows) -> pa.Table | None:
+    def state_of(self, rows: Rows) -> pa.Table | None:
         """The subscriptions that a batch changed (``Subscriptions.tail``)."""
         if rows.empty:
             return _NO_STATE
         if rows.table is not None:
             states = rows.table.filter(pc.is_valid(rows.table["live"]))
             return states.select(_NO_STATE.column_names).cast(_NO_STATE.schema)
-        read_back = self._read_back(batch, rows)
+        read_back = self._read_back(rows)
         fits = read_back.num_rows <= _MOST_HELD and read_back.nbytes <= _MOST_HELD * _BYTES_HELD
         return read_back.cast(_NO_STATE.schema) if fits else None
 
-    def _read_back(self, batch: BatchId, rows: Rows) -> pa.Table:
+    @staticmethod
+    def _read_back(rows: Rows) -> pa.Table:
         """The subscriptions that many rows of a batch changed, but for those that are too many."""
         columns, most = _NO_STATE.column_names, _MOST_HELD + 1
-        here = Log(self.delta, self.log_table).here(batch, columns, "live IS NOT NULL", most)
-        if here is not None:
-            return here
+        found = None if rows.part is None else rows.part.where("live IS NOT NULL").read(columns, most)
+        if found is not None:
+            return found
         return rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most).toArrow()
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
@@ -133,7 +135,12 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """All rows of both tables; None where they are few or a key is unusual: then the common way is taken."""
         if not is_large(self.left, spark, pinned.left):
             return None
-        left, right = usual_keys(self.left, spark, pinned.left), usual_keys(self.right, spark, pinned.right, sized=True)
+        left, right = side_by_side(
+            [
+                partial(usual_keys, self.left, spark, pinned.left),
+                partial(usual_keys, self.right, spark, pinned.right, sized=True),
+            ]
+        )
         if left is None or right is None:
             return None
         rows = Rows(left_rows(self.left, spark, pinned.left, each_once=True).drop("copies"))
@@ -185,4 +192,5 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         among = rows.values("key") if rows.few else ()
         compare = ("fk", "left_hash", "emitted")
         states = states.select("key", *compare, "live")
-        return self.delta.upsert(states, self.plan.subscriptions, compare=compare, keep="live", among=among, ours=True)
+        fold = partial(self.delta.upsert, compare=compare, keep="live", among=among, ours=True)
+        return fold(states, self.plan.subscriptions, part=copied_of(rows, "live", several=several))
