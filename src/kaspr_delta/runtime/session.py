@@ -27,6 +27,8 @@ SETTINGS = {
     # A table of some files is read in more tasks than there are cores, or the last one would keep the others waiting.
     "spark.sql.files.minPartitionNum": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Spark's own INT96 takes more room, and there are times that others misread in it (storage/far_times.py).
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.hadoop.parquet.page.size": str(PAGE_BYTES),
     "spark.hadoop.parquet.page.row.count.limit": str(PAGE_ROWS),
     # Nobody looks for one of these texts, of which hardly two are the same: bounds and dictionaries cost, to no end.

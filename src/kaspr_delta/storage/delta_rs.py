@@ -19,6 +19,7 @@ import pyarrow as pa
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
 from kaspr_delta.storage.commit_rows import CommitInfo, actions_of, commit_of, oldest_version, rows_changed_after
+from kaspr_delta.storage.far_times import misread
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.transaction import Transaction
@@ -94,11 +95,12 @@ class DeltaRs:
     def followable(self, table: str, first: int, last: int) -> bool:
         """Whether the change feed of these commits tells all that they changed.
 
-        delta-rs takes no account of rows that only a deletion vector removed. False too where a commit is gone.
+        delta-rs takes no account of rows that only a deletion vector removed, and misreads some times (``far_times``).
+        False too where a commit is gone.
         """
-        log = self._location(table) / "_delta_log"
+        location = self._location(table)
         try:
-            return all(_tells_all(log / f"{version:020}.json") for version in range(first, last + 1))
+            return all(_tells_all(location, version) for version in range(first, last + 1))
         except FileNotFoundError:
             return False
 
@@ -268,6 +270,7 @@ def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
 
 def _reader(sql: str, **tables: Any) -> Any:
     query = _deltalake().QueryBuilder()
+    query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")  # else as in far_times
     for name, opened in tables.items():
         query = query.register(name, opened)
     return query.execute(sql)
@@ -361,8 +364,10 @@ def _head(log: Path, version: int) -> Head | None:
     return Head(version, (found.st_ino, found.st_mtime_ns))
 
 
-def _tells_all(commit: Path) -> bool:
-    actions = actions_of(commit)
+def _tells_all(location: Path, version: int) -> bool:
+    actions = actions_of(location / "_delta_log" / f"{version:020}.json")
+    if misread(location, actions):
+        return False
     if any("cdc" in action for action in actions):
         return True
     files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
