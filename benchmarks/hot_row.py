@@ -20,7 +20,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
     orders = Orders.filled(folder / "wh", size)
     orders.load()
     spark = orders.app.spark
-    target = peers.copy_of(spark, orders.results, folder / "result")
+    target = peers.copy_of(spark, orders.results, folder / "result", feed=True)  # as the result itself has one
     ours: list[Followed] = []
     merged: list[Cost] = []
     with orders.running() as running:

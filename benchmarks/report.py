@@ -42,8 +42,8 @@ together; of rows a second, those for a million rows.
   table.
 * **B2** Recomputing is the same again. The usual notebook is a `foreachBatch` over the change feed of the orders,
   joined with the whole table of products and merged by key into the result, with default settings.
-* **B3**, **B4** The lone MERGE has its rows at hand and nothing else to do; of one row it runs in a `foreachBatch`,
-  without adaptive planning and deletion vectors.
+* **B3**, **B4** The lone MERGE has its rows at hand and nothing else to do. In B3 it is into a table with a change
+  feed, as the result is; in B4 it runs in a `foreachBatch`, without adaptive planning and deletion vectors.
 * **B5** The peer is the same batch on smaller tables.
 * **B6** Agents: see [cost.md](cost.md#agents).
 * **B7** Kafka Streams' foreign-key join was measured on a machine of this kind, with two shared cores: a real broker
