@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import data, peers
 from benchmarks.data import Size
+from benchmarks.disk import forget_the_past
 from benchmarks.harness import Cost, Measurement, compared, cost_of, median_cost
 from benchmarks.warehouses import Followed, Orders
 
@@ -50,7 +51,8 @@ def _at(folder: Path, size: Size) -> _AtSize:
     orders.load()
     spark = orders.app.spark
     result = orders.results
-    target = peers.copy_of(spark, result, folder.with_name(f"{folder.name}-merged"))
+    target_folder = folder.with_name(f"{folder.name}-merged")
+    target = peers.copy_of(spark, result, target_folder)
     found = _AtSize([], [], [])
     with orders.running() as running:
         for edition in range(_TIMES + 1):
@@ -60,6 +62,8 @@ def _at(folder: Path, size: Size) -> _AtSize:
             by_products = running.follow(prices, "products", _PRODUCTS, folded=False)
             rows = spark.createDataFrame(result.join(changes.select("key"), "key", "left_semi").toArrow())
             merged = cost_of(lambda: peers.merge(spark, rows, target))  # noqa: B023  called at once
+            orders.forget_the_past()
+            forget_the_past(target_folder)
             if edition:  # the first compiles code
                 found.orders.append(by_orders)
                 found.products.append(by_products)

@@ -25,9 +25,10 @@ def measure(warehouse: Path, orders: int, products: int) -> Iterator[Measurement
         return rows_per_second(orders, lambda: app.run(only=[resource]))
 
     records = list(data.orders(orders, products))
-    yield Measurement("produce raw-orders", rows_per_second(orders, lambda: app.topic("raw-orders").produce(records)))
+    produced = rows_per_second(orders, lambda: app.topic("raw-orders").produce(records))
+    yield Measurement("produce raw-orders", produced, benchmark="example")
     for resource in ("agent/ingest-orders", "join/orders-products-join", "agent/process-enriched-orders"):
-        yield Measurement(resource, stage(resource))
+        yield Measurement(resource, stage(resource), benchmark="example")
 
     joined, enriched = (app.sql(f"SELECT count(*) AS n FROM {t}").first() for t in _OUTCOMES)  # noqa: S608  own names
     if joined is None or enriched is None or not joined["n"] == enriched["n"] == orders:

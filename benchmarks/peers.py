@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from benchmarks.disk import forget_the_past
 from benchmarks.harness import processor_seconds, spent_since
 from benchmarks.warehouses import Followed
 
@@ -106,6 +107,11 @@ class Notebook:
         began, before = committed_at(self.folder / "orders"), processor_seconds()
         result = wait_for_commit(self.folder / "result", before_this)
         return Followed(result - began, result - began, spent_since(before))
+
+    def forget_the_past(self) -> None:
+        """Make room on the disk."""
+        for table in ("orders", "result"):
+            forget_the_past(self.folder / table)
 
 
 @dataclass(frozen=True, slots=True)

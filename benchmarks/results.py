@@ -88,7 +88,7 @@ def _machine(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "runs": runs,
         "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory()} GiB",
-        "system": platform.platform(),
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}, {' '.join(platform.libc_ver())}",
         "versions": versions,
     }
 

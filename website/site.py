@@ -38,6 +38,7 @@ _GUIDES = (
     "guarantees.md",
     "cost.md",
     "cost-of-a-batch.md",
+    "benchmarks.md",
 )
 _REFERENCE = (
     "reference/commands.md",
