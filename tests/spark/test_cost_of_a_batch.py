@@ -117,7 +117,7 @@ def test_a_batch_of_one_row_takes_as_many_spark_jobs_as_the_document_says(
 
 @pytest.mark.slow
 def test_a_look_up_reads_no_file_that_cannot_hold_the_key(spark: SparkSession, tmp_path: Path) -> None:
-    """As files are after OPTIMIZE ... ZORDER BY (key), say: each holds a range of keys, of a million rows as of fewer."""
+    """Of a million rows as of fewer, in files as OPTIMIZE ... ZORDER BY (key) leaves them: each has a range of keys."""
     few, many = 10, 100
     read, told = {}, {}
     for files in (few, many):
