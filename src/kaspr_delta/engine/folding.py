@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # A fold waits until so many times as long as the last one took has passed since, but never longer than some seconds:
-# folds of large tables, in which every changed row has a file written anew, take a tenth of the time, but for those of
-# very large ones, and small tables are up to date at once.
-_REST = 9
+# folds of large tables, in which every changed row has a file written anew, take a thirtieth of the time, but for those
+# of very large ones, and small tables are up to date at once.
+_REST = 29
 _LONGEST_REST = 120.0
 # What is held of batches that wait, and of states that stay behind, in which every batch looks for keys.
 _MOST_BYTES = 64 << 20
@@ -106,34 +106,36 @@ class Folding:
 
     def fold_due(self, spark: SparkSession) -> list[BatchReport]:
         """Fold what waits, if it is due; states may stay behind."""
-        if not self.due:
-            return []
-        state = last_of_each_key(self.states)
-        stay = self.lasting and state.nbytes <= _MOST_BEHIND
-        reports = self._fold_tail(states=not stay)
-        if stay:
-            self.behind.held = [state]
-        return reports
+        return self._fold_tail() if self.due else []
 
     def settle(self, spark: SparkSession) -> list[BatchReport]:
         """Fold all that waits."""
-        if self.tail:
-            return self._fold_tail(states=True)
+        reports = self._fold_tail() if self.tail else []
         self.behind.fold(spark)
-        return []
+        return reports
 
-    def _fold_tail(self, *, states: bool) -> list[BatchReport]:
+    def _fold_tail(self) -> list[BatchReport]:
         batches = list(self.tail)
+        state = self._may_stay_behind()
         # The rows belong to the session of their stream, which has settings of its own.
         session = batches[-1].rows.spark
         here = all(one.rows.here for one in batches)
         plan_for(session, few=here and sum(one.rows.count() for one in batches) <= FEW_ROWS)
         began = time.monotonic()
-        reports = self.fold(session, batches, states=states)
+        reports = self.fold(session, batches, states=state is None)
         self._ended = time.monotonic()
         self._took = self._ended - began
         self.tail.clear()
+        if state is not None:
+            self.behind.held = [state]
         return reports
+
+    def _may_stay_behind(self) -> pa.Table | None:
+        """The states that are in no table yet, of each key the last; None if they are not to stay so."""
+        if not self.lasting or any(one.state is None for one in self.tail):
+            return None
+        state = last_of_each_key(self.states)
+        return state if state.nbytes <= _MOST_BEHIND else None
 
     def fold(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool = True) -> list[BatchReport]:
         """Fold batches in the order of the log, at once, and write down that they are folded. May be repeated.

@@ -15,7 +15,7 @@ from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import MANY_ROWS, Rows
 from kaspr_delta.plan.join_plans import (
     ForeignKeyJoinPlan,
     RightForeignKeyJoinPlan,
@@ -23,7 +23,7 @@ from kaspr_delta.plan.join_plans import (
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
-from kaspr_delta.storage.delta import Merged
+from kaspr_delta.storage.merge import Merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,13 +69,21 @@ class Join(Planned[JoinPlanT]):
         self,
         batches: Sequence[tuple[BatchId, Rows]],
         state_folds: Callable[[Rows, frozenset[str]], Sequence[Fold]],
+        *,
+        here: bool = False,
     ) -> Sequence[Folded]:
-        """Fold successive batches at once, the joins' own tables by these folds. What it takes is told of the last."""
+        """Fold successive batches at once, the joins' own tables by these folds. What it takes is told of the last.
+
+        ``here``: on the driver, if they are not too many.
+        """
         counted: list[dict[tuple[str, ...], int]] = [rows.count_by(*self.counted) for _, rows in batches]
         kinds: frozenset[str] = frozenset(name[0] for counts in counted for name in counts)
         if not kinds:  # only the state that the memo holds has changed
             return [Folded(0, 0) for _ in batches]
-        folds: list[Fold] = [*state_folds(Rows.of_all([rows for _, rows in batches]), kinds)]
+        several: list[Rows] = [rows for _, rows in batches]
+        if here and sum(sum(counts.values()) for counts in counted) <= MANY_ROWS:
+            several = [rows.brought() for rows in several]
+        folds: list[Fold] = [*state_folds(Rows.of_all(several), kinds)]
         folded: list[Folded] = [
             Folded(
                 sum(count for name, count in counts.items() if name[0] in RECORDS),

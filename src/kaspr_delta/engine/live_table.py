@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -174,16 +175,17 @@ class LiveTable:
             )
         )
 
-    def write(self, rows: DataFrame, *, timely: bool = False) -> None:
+    def write(self, rows: DataFrame, *, timely: bool = False, here: bool = False) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
 
         For a table with windows also window_start and stream, one row per key and window. A row that already has the
-        value is left alone; where rows are ``timely``, one that has the timestamp as well.
+        value is left alone; where rows are ``timely``, one that has the timestamp as well. ``here``: they are made of
+        what is on the driver.
         """
         compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
         windows = ("window_end", "stream") if self.plan.window else ()
         if self.plan.typed is not None:
-            self._write_typed(rows, self.plan.typed, timely=timely)
+            self._write_typed(rows, self.plan.typed, timely=timely, here=here)
             return
         if self.plan.window is not None:
             rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
@@ -195,10 +197,10 @@ class LiveTable:
             *windows,
             F.col("value").isNotNull().alias("keep"),
         )
-        table = self.plan.delta_name
-        self.delta.upsert(stored, table, on=self.place, compare=compare, also=(*also, *windows), keep="keep")
+        upsert = partial(self.delta.upsert, on=self.place, compare=compare, also=(*also, *windows), keep="keep")
+        upsert(stored, self.plan.delta_name, here=here)
 
-    def _write_typed(self, rows: DataFrame, typed: TypedPlan, *, timely: bool) -> None:
+    def _write_typed(self, rows: DataFrame, typed: TypedPlan, *, timely: bool, here: bool) -> None:
         """As ``write``. What a value says of the columns of the key does not count: they are those of the key."""
         keys = zip(typed.key, key_columns(F.col("key"), typed.key_types), strict=True)
         columns = {name: column.alias(name) for name, column in keys}
@@ -209,7 +211,8 @@ class LiveTable:
         )
         rest = tuple(column.name for column in typed.rest)
         compare, also = ((*rest, WRITTEN_AT), ()) if timely else (rest, (WRITTEN_AT,))
-        self.delta.upsert(stored, self.plan.delta_name, on=typed.key, compare=compare, also=also, keep="keep")
+        upsert = partial(self.delta.upsert, on=typed.key, compare=compare, also=also, keep="keep")
+        upsert(stored, self.plan.delta_name, here=here)
 
     def put_rows(self, rows: DataFrame) -> None:
         """Write rows of a typed table that stand in columns: some of its own, those of the key among them, each once.
@@ -232,7 +235,7 @@ class LiveTable:
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""
         columns = "key STRING, value STRING, timestamp TIMESTAMP"
-        self.write(spark.createDataFrame(list(rows), columns).coalesce(1))
+        self.write(spark.createDataFrame(list(rows), columns).coalesce(1), here=True)
 
     def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
         """Take over from another Delta table the rows of a stream whose windows end in a span of time."""

@@ -127,6 +127,9 @@ class FoldsTogether(StreamedResource, Protocol):
         """As ``fold``, for successive batches of the log; without their ``states``, which then stay behind."""
         ...
 
-    def fold_states(self, rows: Rows) -> Mapping[str, int]:
-        """Bring the state up to what several successive batches of the log left, and tell what that took."""
+    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
+        """Bring the state up to what batches left, and tell what that took.
+
+        Rows are as ``state_of`` has them, each key once, or the log's own, of ``several`` successive batches.
+        """
         ...

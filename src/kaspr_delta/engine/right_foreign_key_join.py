@@ -125,7 +125,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         return Decision(Rows.of(rows) if few else Rows(rows), rows_in, after.plain)
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
-        return [partial(self._fold_index, rows.df)] if "state" in kinds else []
+        return [partial(self._fold_index, rows)] if "state" in kinds else []
 
     def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:
         """The versions of rows that changed since the batch before, with what they refer to."""
@@ -202,9 +202,9 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
             )
         )
 
-    def _fold_index(self, rows: DataFrame) -> None:
-        states = rows.where(F.col("id").isNotNull()).select("id", "look_up", "live")
-        self.delta.upsert(states, self.plan.index, on=("id",), compare=("look_up",), keep="live")
+    def _fold_index(self, rows: Rows) -> None:
+        states = rows.df.where(F.col("id").isNotNull()).select("id", "look_up", "live")
+        self.delta.upsert(states, self.plan.index, on=("id",), compare=("look_up",), keep="live", here=rows.here)
 
 
 def _no_problem() -> tuple[Column, Column]:

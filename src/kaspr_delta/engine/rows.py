@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
-from kaspr_delta.storage.delta import Delta, literal
+from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.part import Part
+from kaspr_delta.storage.sql_text import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -38,6 +39,8 @@ SOME_BYTES = 16 << 20
 # The same where what the rows are made of is on the driver already, which says how many bytes they are at most.
 MANY_ROWS = 200_000
 MANY_BYTES = 64 << 20
+# The same of rows of a log, which have more columns, where that spares a MERGE of Spark's.
+MOST_BYTES_BROUGHT = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,17 @@ class Rows:
         if all(rows.here for rows in some) and tables:
             return cls.held(some[0].spark, pa.concat_tables(tables, promote_options="default"))
         return cls(union_of(rows.df for rows in some if not rows.empty))
+
+    def brought(self) -> Rows:
+        """The rows on the driver, if they are read back and can be had there without Spark, and are not too many."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        found = None if self.part is None else self.part.read(self.df.columns, MANY_ROWS + 1)
+        if found is None or found.num_rows > MANY_ROWS or found.nbytes > MOST_BYTES_BROUGHT:
+            return self
+        return replace(
+            Rows.held(self.spark, found.cast(to_arrow_schema(self.df.schema, timezone="UTC"))), part=self.part
+        )
 
     @property
     def here(self) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from kaspr_delta.engine.log import BatchId, Log
 from kaspr_delta.engine.progress import BatchReport, Progress
 from kaspr_delta.engine.resource import FoldsTogether, Resource
+from kaspr_delta.engine.rows import Rows
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import state_ref
 
@@ -56,14 +57,20 @@ class StateBehind:
             self._tell(spark, last)
 
     def fold(self, spark: SparkSession) -> None:
-        """Bring the state up to the last batch that is folded but for it, if it is behind. May be repeated."""
+        """Bring the state up to the last batch that is folded but for it, if it is behind. May be repeated.
+
+        What is held is all that it lacks; who has just started finds that in the log.
+        """
         upto, told = self._folded, self._told
         if upto is None or told is None or told >= upto or not isinstance(self.resource, FoldsTogether):
             return
         began = time.monotonic()
         after = told if told.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
-        rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
-        counts = json.dumps(dict(self.resource.fold_states(rows)))
+        if self.held:
+            rows = Rows.held(spark, last_of_each_key(self.held))
+        else:
+            rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
+        counts = json.dumps(dict(self.resource.fold_states(rows, several=not self.held)))
         self.held.clear()
         self._tell(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
 

@@ -90,7 +90,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         return replace(decision, rows_in=1 if table is None else table.num_rows)
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
-        return [] if self.plan.pending is None else [partial(self._fold_waiting, rows.df)]
+        return [] if self.plan.pending is None else [partial(self._fold_waiting, rows)]
 
     @property
     def _selector(self) -> Selector | None:
@@ -188,10 +188,11 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         # Of many, it is not asked whether any has to wait: the first tick after their time tells.
         return min(_now() + self.plan.pending, first if first is not None else _now() + self.plan.pending)
 
-    def _fold_waiting(self, rows: DataFrame) -> None:
+    def _fold_waiting(self, rows: Rows) -> None:
         """What begins to wait is kept, what waits no longer goes."""
-        states = rows.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
-        self.delta.upsert(states, self.plan.waiting, on=("id",), compare=("left",), also=_WAITING, keep="live")
+        states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
+        fold = partial(self.delta.upsert, on=("id",), compare=("left",), also=_WAITING, keep="live", here=rows.here)
+        fold(states, self.plan.waiting)
 
 
 def in_order(rows: DataFrame) -> DataFrame:

@@ -21,8 +21,9 @@ from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.plan.selects import SelectPlan
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.delta import Commit, Merged
+from kaspr_delta.storage.delta import Commit
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
+from kaspr_delta.storage.merge import Merged
 from kaspr_delta.storage.part import Part
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class TableJoin(Join[TableJoinPlanT]):
         """Bring the result table up to the records among the rows of a batch, or of ``several``."""
         records = newest_by_key(rows.df.where(F.col("kind").isin(*RECORDS)), several=several)
         keep = F.col("kind") == "value"
-        fold = partial(self.delta.upsert, keep="keep", among=rows.values("key") if rows.few else (), ours=True)
+        among = rows.values("key") if rows.few else ()
+        fold = partial(self.delta.upsert, keep="keep", among=among, ours=True, here=rows.here)
         if self.select is None:
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
             values = copied_of(rows, "kind = 'value'", several=several)

@@ -21,8 +21,11 @@ from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.look_up import looked_up
+from kaspr_delta.storage.merge import Merged, Upsert, merge_statement
+from kaspr_delta.storage.merge_here import merged_here
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.part import Part
+from kaspr_delta.storage.sql_text import literal
 from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -48,19 +51,6 @@ class Commit:
 
     version: int
     at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """What bringing rows of a table to a given state did to it: rows that changed, and what that took.
-
-    ``copied`` are rows that only stood in a file with one that changed, ``rewritten`` such files: told of tables on
-    this machine's disk, elsewhere 0.
-    """
-
-    rows: int
-    copied: int = 0
-    rewritten: int = 0
 
 
 @dataclass(slots=True)
@@ -337,6 +327,7 @@ class Delta:
         among: Collection[str] = (),
         ours: bool = False,
         part: Part | None = None,
+        here: bool = False,
     ) -> Merged:
         """Bring the rows of some keys to a given state: one MERGE, which leaves equal rows untouched.
 
@@ -347,28 +338,21 @@ class Delta:
         ``among`` are all values of the first column of ``on``, where they are few texts: files in which none of them
         may be are not read. Where nobody else writes the table (``ours``), the first rows of all are appended, which
         costs a fraction of a MERGE; where ``part`` is those of them that are kept, as a part of a table, without Spark.
+
+        Rows that are made of what is on the driver (``here``) are merged without Spark where the table is on this
+        machine's disk, in a third of the time or less, but for the cases of ``storage.merge_here``.
         """
-        columns = tuple(map(quoted, (*compare, *also)))
-        different = " OR ".join(_different(rows, name) for name in compare) or "false"
-        place = tuple(map(quoted, on))
-        names = ", ".join((*place, *columns))
-        values = ", ".join(f"s.{column}" for column in (*place, *columns))
-        same = " AND ".join(f"t.{column} = s.{column}" for column in place)
-        if among:
-            # `sql` would take braces in it for names of data frames.
-            listed = ", ".join(map(literal, among)).replace("{", "{{").replace("}", "}}")
-            same += f" AND t.{place[0]} IN ({listed})"
-        assignments = ", ".join(f"t.{column} = s.{column}" for column in columns)
-        statement = (
-            f"MERGE INTO {self.namespace.identifier(table)} t USING {{rows}} s ON {same}"
-            f" WHEN MATCHED AND NOT s.`{keep}` THEN DELETE"
-            f" WHEN MATCHED AND ({different}) THEN UPDATE SET {assignments}"
-            f" WHEN NOT MATCHED AND s.`{keep}` THEN INSERT ({names}) VALUES ({values})"
-        )
+        how = Upsert(on, compare, also, keep)
+        location = self.namespace.location(table)
         with self.namespace.commit_lock(table):
             if ours and self._is_new(rows.sparkSession, table):
-                return self._append_first(rows.where(f"`{keep}`").select(*place, *columns), table, part)
-            before = self._newest_here(table)
+                return self._append_first(rows.where(quoted(keep)).select(*map(quoted, how.columns)), table, part)
+            if here and location is not None:
+                merged = merged_here(DeltaRs(self.namespace), table, rows.toArrow(), how)
+                if merged is not None:
+                    return merged
+            before = None if location is None else _newest_in(location).version
+            statement = merge_statement(rows, self.namespace.identifier(table), how, among)
             (done,) = self._retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())
             counted = self._counted_since(table, before)
             copied, rewritten = (counted.get(name, 0) for name in ("numTargetRowsCopied", "numTargetFilesRemoved"))
@@ -430,14 +414,6 @@ class Delta:
         return statement()
 
 
-def _different(rows: DataFrame, column: str) -> str:
-    """The condition that a column is another in `t` and `s`. Maps are compared as text: Spark compares none."""
-    name, compared = quoted(column), "{}"
-    if '"type":"map"' in rows.schema[column].dataType.json():
-        compared = "to_json({})"
-    return f"NOT ({compared.format(f't.{name}')} <=> {compared.format(f's.{name}')})"
-
-
 def _is_delta(location: Path) -> bool:
     """Whether a table was committed there; a kill may leave an empty log folder behind."""
     return any((location / "_delta_log").glob("*.json"))
@@ -469,8 +445,3 @@ def creation(identifier: str, layout: Layout, location: Path | None = None) -> s
 
 def _listed(properties: Mapping[str, str]) -> str:
     return ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
-
-
-def literal(text: str) -> str:
-    """Text in a statement. Spark would put settings in the place of ``${name}``, in texts too."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
@@ -26,6 +27,7 @@ from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from deltalake.table import TableMerger
 
 _TYPES = {
     "STRING": pa.string(),
@@ -37,6 +39,9 @@ _TYPES = {
     "TIMESTAMP": pa.timestamp("us", "UTC"),
 }
 
+
+PLAIN_READER = 1
+"""What reads a table of this version finds its rows in its files as they are."""
 
 # So many rows are held until they are written: of the size they mostly have, a quarter of what Spark holds.
 _ROWS_OF_A_GROUP = 100_000
@@ -230,6 +235,18 @@ class DeltaRs:
                 _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new)
         return len(everything)
 
+    def merger(self, opened: DeltaTable, rows: pa.Table, predicate: str) -> TableMerger:
+        """A MERGE of rows, called ``s``, into an opened table, called ``t``, that is still to be told what to do."""
+        return opened.merge(
+            rows,
+            predicate,
+            source_alias="s",
+            target_alias="t",
+            writer_properties=_files(),
+            streamed_exec=False,  # so that files whose keys all lie elsewhere are not read
+            post_commithook_properties=_hooks(cleanup=None),
+        )
+
     def delete(self, table: str, condition: str) -> None:
         """Delete the rows for which a SQL condition holds, in one commit."""
         with self.namespace.commit_lock(table):
@@ -276,6 +293,11 @@ def _reader(sql: str, **tables: Any) -> Any:
     return query.execute(sql)
 
 
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether values of a type are the same for delta-rs and Spark, and are compared alike."""
+    return any(is_one(kind) for is_one in (pt.is_string, pt.is_binary, pt.is_timestamp, pt.is_integer, pt.is_boolean))
+
+
 def rows_in(files: pa.Table) -> int | None:
     """How many rows files have, as the log tells of each (``get_add_actions``); None where it does not."""
     counted = files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * len(files)
@@ -292,19 +314,23 @@ def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Tran
     deltalake = _deltalake()
     marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
     properties = deltalake.CommitProperties(app_transactions=marks)
-    files = deltalake.WriterProperties(
-        compression="SNAPPY",
-        data_page_size_limit=PAGE_BYTES,
-        data_page_row_count_limit=PAGE_ROWS,
-        max_row_group_size=_ROWS_OF_A_GROUP,
-    )
     deltalake.write_deltalake(
         opened,
         rows,
         mode=mode,
         commit_properties=properties,
         post_commithook_properties=_hooks(),
-        writer_properties=files,
+        writer_properties=_files(),
+    )
+
+
+def _files() -> Any:
+    """How files are written."""
+    return _deltalake().WriterProperties(
+        compression="SNAPPY",
+        data_page_size_limit=PAGE_BYTES,
+        data_page_row_count_limit=PAGE_ROWS,
+        max_row_group_size=_ROWS_OF_A_GROUP,
     )
 
 
@@ -374,9 +400,12 @@ def _tells_all(location: Path, version: int) -> bool:
     return not any(file.get("deletionVector") and file.get("dataChange", True) for file in files)
 
 
-def _hooks() -> Any:
-    """What happens after a commit made here: checkpoints are written, and nothing is cleaned up."""
-    return _deltalake().PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+def _hooks(*, cleanup: bool | None = False) -> Any:
+    """What happens after a commit made here: checkpoints are written, and nothing is cleaned up.
+
+    Where that is left to the table (None), commits that are older than it wants are forgotten.
+    """
+    return _deltalake().PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=cleanup)
 
 
 def _deltalake() -> Any:

@@ -1,4 +1,4 @@
-"""Times that delta-rs misreads in a change feed.
+"""Times that delta-rs misreads in a change feed, and where it copies rows.
 
 Spark writes times as INT96 unless it is told otherwise (``runtime.session``). delta-rs counts those in 64 bits of
 nanoseconds, which hold the years 1678 to 2261: 9999-12-31 comes out as a day of 1816. Of queries, not of feeds, it can
@@ -8,10 +8,13 @@ be told to count microseconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _YEAR = re.compile(r'"[+-]?(\d{4,})-\d\d-\d\dT')
 _YEARS = range(1678, 2262)
@@ -21,6 +24,17 @@ def misread(location: Path, actions: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a commit's feed has such times, as far as the statistics of the files that it added tell."""
     added = (action["add"] for action in actions if "add" in action)
     return any(_has_far(file.get("stats") or "") and _has_int96(location / unquote(file["path"])) for file in added)
+
+
+def may_be_misread(location: Path, files: pa.Table, columns: Collection[str]) -> bool:
+    """Whether there may be such times in columns of files, as the log tells of these (``get_add_actions``)."""
+    suspects = [file for file in files.to_pylist() if any(_may_be_far(file, column) for column in columns)]
+    return any(_has_int96(location / unquote(file["path"])) for file in suspects)
+
+
+def _may_be_far(file: Mapping[str, Any], column: str) -> bool:
+    bounds = [file.get(f"{bound}.{column}") for bound in ("min", "max")]
+    return any(bound is None or bound.year not in _YEARS for bound in bounds)
 
 
 def _has_far(stats: str) -> bool:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
-from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted, rows_in, selected
+from kaspr_delta.storage.delta_rs import PLAIN_READER, DeltaRs, is_plain, literal, quoted, rows_in, selected
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -27,8 +26,6 @@ _MOST_BYTES = 64 << 20
 _SEARCHED = 1_000
 _ROWS_SEARCHED = 1_000
 _MOST_SEARCHED = 20_000
-# What reads a table of this version finds its rows in its files as they are.
-_PLAIN_READER = 1
 
 
 class LookedUp(NamedTuple):
@@ -53,7 +50,7 @@ def looked_up(
         if opened is None:
             return None
         schema = pa.schema(opened.schema().to_arrow())
-        if not all(_is_plain(field.type) for field in schema):
+        if not all(is_plain(field.type) for field in schema):
             return None
         files = pa.table(opened.get_add_actions(flatten=True))
         batches = _found(location, opened, values, rows_in(files) or 0)
@@ -61,10 +58,6 @@ def looked_up(
     except Exception:  # noqa: BLE001  whatever it was: Spark can tell, or says what is wrong
         return None
     return None if rows is None else LookedUp(rows, _files(files, values))
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    return any(is_one(kind) for is_one in (pt.is_string, pt.is_binary, pt.is_timestamp, pt.is_integer, pt.is_boolean))
 
 
 def _count(values: Mapping[str, Collection[str]]) -> int:
@@ -75,7 +68,7 @@ def _found(
     location: Path, opened: DeltaTable, values: Mapping[str, Collection[str]], rows: int
 ) -> Iterable[pa.RecordBatch] | None:
     wanted = _count(values)
-    if wanted > max(_SEARCHED, rows // _ROWS_SEARCHED) and opened.protocol().min_reader_version == _PLAIN_READER:
+    if wanted > max(_SEARCHED, rows // _ROWS_SEARCHED) and opened.protocol().min_reader_version == PLAIN_READER:
         return _scanned(location, opened, values)
     if wanted > _MOST_SEARCHED:
         return None

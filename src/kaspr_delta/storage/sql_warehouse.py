@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import columns_of
-from kaspr_delta.storage.delta import creation, literal
+from kaspr_delta.storage.delta import creation
 from kaspr_delta.storage.layout import SYSTEM, Layout
 from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.sql_text import literal
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

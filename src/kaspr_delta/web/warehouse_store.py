@@ -18,8 +18,8 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.typed_values import SPARK_FORMATS
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
-from kaspr_delta.storage.delta import literal
 from kaspr_delta.storage.layout import PROGRESS, TOPIC, WRITTEN_AT
+from kaspr_delta.storage.sql_text import literal
 from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Place, Row, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kaspr_delta.storage.delta import literal
+from kaspr_delta.storage.sql_text import literal
 
 
 def test_a_text_in_a_statement_is_no_name_of_a_setting() -> None:

@@ -45,7 +45,7 @@ class EffectFold:
             if kind == "send":
                 folds.append(partial(self._append_to_topic, spark, mine, target, batch))
             elif kind == "write":
-                folds.append(partial(self._write_table, mine.df, target))
+                folds.append(partial(self._write_table, mine, target))
         letters = sum(count for (kind, _), count in counts.items() if kind == "dead-letter")
         if letters:
             folds.append(partial(fold_dead_letters, self.delta, _letters(rows.df), str(self.resource), batch))
@@ -61,17 +61,17 @@ class EffectFold:
             make_topic(self.delta, spark, topic)
         append_to_topic(self.delta, rows.select(*RECORD), topic, batch)
 
-    def _write_table(self, rows: DataFrame, name: str) -> None:
+    def _write_table(self, rows: Rows, name: str) -> None:
         table = self._state_of(name)
         also = ("timestamp", "stream") if table.plan.window else ("timestamp",)
-        last = rows.groupBy(*table.place).agg(F.max_by(F.struct("value", *also), "seq").alias("last"))
+        last = rows.df.groupBy(*table.place).agg(F.max_by(F.struct("value", *also), "seq").alias("last"))
         written = last.select(
             F.col("key").cast("string").alias("key"),
             *table.place[1:],
             F.col("last.value").cast("string").alias("value"),
             *(F.col(f"last.{column}").alias(column) for column in also),
         )
-        table.write(written)
+        table.write(written, here=rows.here)
 
     def _pass_windows(self, spark: SparkSession, rows: DataFrame) -> None:
         """Show what has closed, then remove what has expired, after all that was written."""

@@ -44,7 +44,7 @@ class Aggregation(Planned[AggregationPlan]):
             return None
         return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
 
-    def state_folds(self, rows: DataFrame, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
+    def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
         """What brings tables of its own up to rows of the log that are of these kinds."""
         return []
 
@@ -64,8 +64,8 @@ class Aggregation(Planned[AggregationPlan]):
         counts: dict[tuple[str, ...], int] = rows.count_by("kind")
         folds: list[Callable[[], None]] = []
         if ("write",) in counts:
-            folds.append(partial(self._fold_writes, rows.df))
-        folds.extend(self.state_folds(rows.df, {kind for (kind,) in counts}))
+            folds.append(partial(self._fold_writes, rows))
+        folds.extend(self.state_folds(rows, {kind for (kind,) in counts}))
         letters = counts.get(("failed",), 0)
         if letters:
             folds.append(partial(fold_dead_letters, self.delta, self._letters(rows.df), str(self.ref), batch))
@@ -87,11 +87,11 @@ class Aggregation(Planned[AggregationPlan]):
             F.col("key").alias("grp"), window.alias("window_start"), F.lit("held").alias("op"), "value", "timestamp"
         )
 
-    def _fold_writes(self, rows: DataFrame) -> None:
+    def _fold_writes(self, rows: Rows) -> None:
         windows = ("window_start", "stream") if self.table.plan.window else ()
-        rows = rows.where("kind = 'write'").select("key", "value", "timestamp", *windows)
+        written = rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows)
         # The time of a total is the greatest of all that made it, also of what left its value as it was.
-        self.table.write(rows, timely=self.plan.kind != "toTable")
+        self.table.write(written, timely=self.plan.kind != "toTable", here=rows.here)
 
     @staticmethod
     def _letters(rows: DataFrame) -> DataFrame:

@@ -104,7 +104,7 @@ class TableAggregation(Aggregation):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         return self._recompute(batch, self.origin.newest(batch.sparkSession).version)
 
-    def state_folds(self, rows: DataFrame, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
+    def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
         return [partial(self._fold_contributions, rows)] if "contribution" in kinds else []
 
     def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
@@ -151,9 +151,9 @@ class TableAggregation(Aggregation):
             "key", F.lit("write").alias("kind"), F.current_timestamp().alias("timestamp")
         )
 
-    def _fold_contributions(self, rows: DataFrame) -> None:
-        states = rows.where("kind = 'contribution'").select("key", "grp", "value", "live")
-        self.delta.upsert(states, self.plan.contributions, compare=("grp", "value"), keep="live")
+    def _fold_contributions(self, rows: Rows) -> None:
+        states = rows.df.where("kind = 'contribution'").select("key", "grp", "value", "live")
+        self.delta.upsert(states, self.plan.contributions, compare=("grp", "value"), keep="live", here=rows.here)
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:

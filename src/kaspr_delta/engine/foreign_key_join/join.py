@@ -30,7 +30,8 @@ from kaspr_delta.engine.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.table_join import Pinned, TableJoin, copied_of, identity, newest_by_key, refused
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types
-from kaspr_delta.storage.delta import Commit, Merged
+from kaspr_delta.storage.delta import Commit
+from kaspr_delta.storage.merge import Merged
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -176,10 +177,10 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return self._folds(rows, kinds, several=False, states=True)
 
     def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
-        return self.folded(batches, partial(self._folds, several=len(batches) > 1, states=states))
+        return self.folded(batches, partial(self._folds, several=len(batches) > 1, states=states), here=True)
 
-    def fold_states(self, rows: Rows) -> Mapping[str, int]:
-        return cost_of([self._fold_subscriptions(rows, several=True)])
+    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
+        return cost_of([self._fold_subscriptions(rows, several=several)])
 
     def _folds(self, rows: Rows, kinds: frozenset[str], *, several: bool, states: bool) -> Sequence[Fold]:
         folds: list[Fold] = [partial(self._fold_subscriptions, rows, several=several)] if states else []
@@ -192,5 +193,5 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         among = rows.values("key") if rows.few else ()
         compare = ("fk", "left_hash", "emitted")
         states = states.select("key", *compare, "live")
-        fold = partial(self.delta.upsert, compare=compare, keep="live", among=among, ours=True)
+        fold = partial(self.delta.upsert, compare=compare, keep="live", among=among, ours=True, here=rows.here)
         return fold(states, self.plan.subscriptions, part=copied_of(rows, "live", several=several))

@@ -123,7 +123,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         return Decision(Rows.held(spark, logged), rows.num_rows, _as_json(after))
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
-        return [partial(self._fold_buffer, rows.df, expire="expire" in kinds)] if kinds - {"value"} else []
+        return [partial(self._fold_buffer, rows, expire="expire" in kinds)] if kinds - {"value"} else []
 
     def _read(self, rows: pa.Table) -> tuple[dict[str, dict[str, int]], list[Arrived], list[pa.Table]]:
         """The last offsets by side, the records, and what cannot be read as rows of the log."""
@@ -166,16 +166,17 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
                 times.sort()
         return rows, unread
 
-    def _fold_buffer(self, rows: DataFrame, *, expire: bool) -> None:
-        states = rows.where("kind = 'state' AND id IS NOT NULL")
+    def _fold_buffer(self, rows: Rows, *, expire: bool) -> None:
+        states = rows.df.where("kind = 'state' AND id IS NOT NULL")
         states = states.select("id", *_STATE, F.col("left").alias("value"), "pending", "live")
         also = ("value", *_STATE)
-        self.delta.upsert(states, self.plan.buffer, on=("id",), compare=("pending",), also=also, keep="live")
+        fold = partial(self.delta.upsert, on=("id",), compare=("pending",), also=also, keep="live", here=rows.here)
+        fold(states, self.plan.buffer)
         if not expire:
             return
-        for row in rows.where("kind = 'expire'").collect():
+        for row in rows.df.where("kind = 'expire'").collect():
             condition = f"partition = {row['partition']} AND side = {{side}} AND NOT pending AND timestamp < {{until}}"
-            self.delta.delete(rows.sparkSession, self.plan.buffer, condition, side=row["side"], until=row["until"])
+            self.delta.delete(rows.spark, self.plan.buffer, condition, side=row["side"], until=row["until"])
 
 
 def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
