@@ -194,7 +194,12 @@ class Delta:
         location = self.namespace.location(table)
         if location is None:
             return None
-        return files_of(location, _newest_in(location).version if version is None else version)
+        counted = files_of(location, _newest_in(location).version if version is None else version)
+        if counted is not None:
+            return counted
+        with contextlib.suppress(Exception):  # whatever it was: nobody but who wants to know depends on it
+            return DeltaRs(self.namespace).files(table, version)
+        return None
 
     def noted(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
         """The notes of the commits after a version that carry one (see ``append``), and how many rows each added."""

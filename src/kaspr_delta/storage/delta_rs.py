@@ -187,6 +187,11 @@ class DeltaRs:
             return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
         return counted
 
+    def files(self, table: str, version: int | None = None) -> int:
+        """How many files a table consists of at a version, the newest by default."""
+        opened = self.opened(table, version)
+        return 0 if opened is None else len(opened.file_uris())
+
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def ensure(self, table: str, layout: Layout) -> None:
