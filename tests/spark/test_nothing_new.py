@@ -98,6 +98,24 @@ def test_a_stream_that_has_read_all_is_not_started(
     assert run() == []
 
 
+def test_rows_that_sql_changed_are_read_once(
+    spark: SparkSession, tmp_path: Path, manifests: Path, started: list[str]
+) -> None:
+    """The commit has several files, and as many of change data."""
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    app.run(only=["join/joined"])
+    rows = spark.range(COUNT).selectExpr(
+        "CAST(id AS STRING) AS key", "'1' AS value", "current_timestamp() AS timestamp"
+    )
+    app.delta.append(rows.repartition(4), "products")
+    app.run(only=["join/joined"])
+    started.clear()
+    app.delta.update(spark, "products", "value = '2'", "key LIKE '%7'")
+    for _ in range(2):
+        Application.open(manifests, warehouse=tmp_path / "wh", spark=spark).run(only=["join/joined"])
+    assert started == ["join/joined"]
+
+
 def test_the_rest_of_a_commit_is_read_by_the_next_run(
     spark: SparkSession, tmp_path: Path, manifests: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,7 +192,7 @@ class Query:
         positions = positions_in(self._checkpoint)
         return len(positions) == len(tables) and all(
             position is not None
-            and position.version - 1 == self._running[source]
+            and position.has_read(self._running[source], self.delta.change_files_of(str(table), self._running[source]))
             and position.table_id == self.delta.table_id(spark, str(table))
             for (source, table), position in zip(tables, positions, strict=True)
         )

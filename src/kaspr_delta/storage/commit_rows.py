@@ -79,6 +79,12 @@ def files_of(location: Path, version: int) -> int | None:
     return None
 
 
+def change_files_of(location: Path, version: int) -> int | None:
+    """How many files of change data the commit of a version has; None where it is gone from the log."""
+    actions = _actions(location, version)
+    return None if actions is None else sum("cdc" in action for action in actions)
+
+
 def oldest_version(location: Path) -> int:
     """The oldest version that a log can tell: its first commit, or else its oldest checkpoint with all that follow."""
     log = location / "_delta_log"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.commit_rows import commit_of, files_of, metrics_of, notes_in
+from kaspr_delta.storage.commit_rows import change_files_of, commit_of, files_of, metrics_of, notes_in
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
@@ -200,6 +200,11 @@ class Delta:
         with contextlib.suppress(Exception):  # whatever it was: nobody but who wants to know depends on it
             return DeltaRs(self.namespace).files(table, version)
         return None
+
+    def change_files_of(self, table: str, version: int) -> int | None:
+        """How many files of change data the commit of a version has; None where only a query would tell."""
+        location = self.namespace.location(table)
+        return None if location is None else change_files_of(location, version)
 
     def noted(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
         """The notes of the commits after a version that carry one (see ``append``), and how many rows each added."""

@@ -14,22 +14,32 @@ _NO_OFFSET = "-"
 class Position(NamedTuple):
     """Where a stream stands in a Delta table: versions before this one were read, and of this one some files or none.
 
-    The id tells the table from one that was made later under its name.
+    ``files`` is how many of this one were read: in their order, and where the commit has any those of its change data
+    only. The id tells the table from one that was made later under its name.
     """
 
     table_id: str
     version: int
-    some_read: bool
+    files: int
 
     @classmethod
     def of(cls, offset: Mapping[str, Any]) -> Position:
         """By the offset of the stream. Its index is that of the last file that was read, negative before the first."""
-        return cls(offset["reservoirId"], int(offset["reservoirVersion"]), int(offset["index"]) >= 0)
+        return cls(offset["reservoirId"], int(offset["reservoirVersion"]), max(0, int(offset["index"]) + 1))
 
     @property
     def unread(self) -> int:
         """The first version of which nothing was read."""
-        return self.version + self.some_read
+        return self.version + bool(self.files)
+
+    def has_read(self, version: int, change_files: int | None) -> bool:
+        """Whether the stream has read all up to and with a version, which has so many files of change data.
+
+        Of a commit that has some Spark does not say so when the last one was read; of others it goes on to the next.
+        """
+        if self.version > version:
+            return True
+        return self.version == version and bool(self.files) and self.files == change_files
 
 
 def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:

@@ -32,7 +32,7 @@ def test_the_last_batch_that_has_ended_counts(tmp_path: Path) -> None:
     assert positions_in(tmp_path) == ()
     for number in (8, 9, 10):
         batch(tmp_path, number, offset("orders", number, -1), offset("products", 3, 5), ended=number < 10)
-    assert positions_in(tmp_path) == (Position("orders", 9, some_read=False), Position("products", 3, some_read=True))
+    assert positions_in(tmp_path) == (Position("orders", 9, files=0), Position("products", 3, files=6))
 
 
 def test_a_version_that_is_partly_read_is_not_unread(tmp_path: Path) -> None:
@@ -42,10 +42,23 @@ def test_a_version_that_is_partly_read_is_not_unread(tmp_path: Path) -> None:
 
 def test_a_source_of_which_nothing_was_read_has_no_position(tmp_path: Path) -> None:
     batch(tmp_path, 0, offset("a", 7, -1), "-")
-    assert positions_in(tmp_path) == (Position("a", 7, some_read=False), None)
+    assert positions_in(tmp_path) == (Position("a", 7, files=0), None)
 
 
 def test_of_offsets_that_spark_has_removed_nothing_is_told(tmp_path: Path) -> None:
     batch(tmp_path, 0, offset("a", 7, -1))
     (tmp_path / "offsets" / "0").unlink()
     assert positions_in(tmp_path) == ()
+
+
+def test_a_version_is_read_when_all_its_change_data_is() -> None:
+    assert Position("a", 8, files=0).has_read(7, change_files=None)
+    assert Position("a", 7, files=2).has_read(7, change_files=2)
+    assert not Position("a", 7, files=1).has_read(7, change_files=2)
+    assert not Position("a", 7, files=1).has_read(8, change_files=1)
+
+
+def test_of_a_version_without_change_data_some_files_are_not_all() -> None:
+    assert not Position("a", 7, files=0).has_read(7, change_files=0)
+    assert not Position("a", 7, files=3).has_read(7, change_files=0)
+    assert not Position("a", 7, files=3).has_read(7, change_files=None)
