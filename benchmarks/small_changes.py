@@ -40,10 +40,11 @@ def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
                 ours.append(followed)
             orders.forget_the_past()
             if edition % max(1, batches // _PEERS) == 0:
-                recompute = cost_of(lambda: _recompute(orders, folder / "all"))
-                shutil.rmtree(folder / "all")
-                by_notebook = notebook.follow(changes)
-                notebook.forget_the_past()
+                with orders.resting():
+                    recompute = cost_of(lambda: _recompute(orders, folder / "all"))
+                    shutil.rmtree(folder / "all")
+                    by_notebook = notebook.follow(changes)
+                    notebook.forget_the_past()
                 if edition:
                     recomputed.append(recompute)
                     noted.append(by_notebook)

@@ -32,6 +32,8 @@ JOIN = "join/orders-products"
 _MANIFEST = Path(__file__).with_name("join.yaml")
 _EVERY = "100 milliseconds"
 _POLL = 0.02
+# Within so many seconds a continuous run begins folds that are due.
+_TICK = 2
 # Seconds that a batch may take before a benchmark is given up.
 _PATIENCE = 3_600
 
@@ -127,11 +129,23 @@ class Orders:
             raise RuntimeError(msg)
 
     def write(self, rows: DataFrame, table: str) -> None:
-        """Write rows of a table, as a function would."""
+        """Write rows of a table, few enough for the driver, as a function would."""
         plan = self.app.plan.table(table)
         if plan is None:
             raise LookupError(table)
-        LiveTable(self.app.delta, plan).write(rows)
+        LiveTable(self.app.delta, plan).write(rows, here=True)
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """The join does nothing meanwhile, so that what is measured has the machine to itself.
+
+        A fold that has become due by the end is waited for: it would have been made in time.
+        """
+        with self.app.delta.namespace.turn(JOIN):
+            yield
+        time.sleep(_TICK)
+        with self.app.delta.namespace.turn(JOIN):
+            pass
 
     @contextmanager
     def running(self) -> Iterator[Running]:
