@@ -42,7 +42,8 @@ together; of rows a second, those for a million rows.
   table. A machine that shares its processors gives other figures every time: until folded, runs of this benchmark took
   1.5 to 2 times as long as plain Spark.
 * **B2** Recomputing is the same again. The usual notebook is a `foreachBatch` over the change feed of the orders,
-  joined with the whole table of products and merged by key into the result, with default settings.
+  joined with the whole table of products and merged by key into the result, with default settings. The join rests
+  while these are measured.
 * **B3**, **B4** The lone MERGE has its rows at hand and nothing else to do. In B3 it is into a table with a change
   feed, as the result is; in B4 it runs in a `foreachBatch`, without adaptive planning and deletion vectors.
 * **B5** The peer is the same batch on smaller tables. A fold writes files anew and is for all batches that waited for
@@ -55,7 +56,8 @@ together; of rows a second, those for a million rows.
   and 0.3 s with 100 ms: where milliseconds count, take Kafka Streams.
 * **B8** A run opens the application and runs it until it is quiet, in a JVM that is there. The peer's queries are
   started and drained one after the other.
-* **B9** Memory is that of all processes, JVM and Python workers; the goal is a driver that is not larger.
+* **B9** Memory is that of all processes, JVM and Python, which merges what is on the driver; the goal is for the
+  heap, with which these have to end.
 * **example** Stages of the order enrichment that `make demo` shows, each run alone.
 """
 
