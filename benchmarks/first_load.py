@@ -20,7 +20,7 @@ from benchmarks.warehouses import Followed, Orders
 KAFKA_STREAMS = 16_000
 _TIMES_KAFKA_STREAMS = 5
 _PLAIN_SPARK = 1.6
-_ROUNDS = 3
+_ROUNDS = 5
 # So many orders are enough to have all code compiled: what comes first does not count.
 _WARM = 100_000
 

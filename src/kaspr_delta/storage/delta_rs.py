@@ -21,7 +21,7 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
 from kaspr_delta.storage.commit_rows import CommitInfo, actions_of, commit_of, oldest_version, rows_changed_after
 from kaspr_delta.storage.far_times import misread
-from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, Layout
+from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.transaction import Transaction
 
@@ -330,12 +330,19 @@ def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Tran
 
 
 def _files() -> Any:
-    """How files are written."""
-    return _deltalake().WriterProperties(
+    """How files are written: as Spark does, see ``runtime.session``.
+
+    A dictionary of keys, too, is given up late here: when it has 1 MB.
+    """
+    deltalake = _deltalake()
+    unlike = deltalake.ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+    key = deltalake.ColumnProperties(dictionary_enabled=False)
+    return deltalake.WriterProperties(
         compression="SNAPPY",
         data_page_size_limit=PAGE_BYTES,
         data_page_row_count_limit=PAGE_ROWS,
         max_row_group_size=_ROWS_OF_A_GROUP,
+        column_properties={"key": key, **dict.fromkeys(UNLIKE, unlike)},
     )
 
 
