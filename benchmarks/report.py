@@ -40,7 +40,7 @@ together; of rows a second, those for a million rows.
   Ours and the peer's take turns.
 * **B1** Plain Spark reads both tables, finds the foreign key with `get_json_object`, joins and writes one Delta
   table. A machine that shares its processors gives other figures every time: until folded, runs of this benchmark took
-  1.5 to 2 times as long as plain Spark.
+  1.5 to 1.8 times as long as plain Spark.
 * **B2** Recomputing is the same again. The usual notebook is a `foreachBatch` over the change feed of the orders,
   joined with the whole table of products and merged by key into the result, with default settings. The join rests
   while these are measured.
