@@ -33,11 +33,11 @@ def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
         for edition in range(batches + 1):
             changes = data.changed_orders(spark, size, count, edition + 1)
             followed = running.follow(changes, "orders", count, folded=False)
-            if not edition:
+            if edition:
+                ours.append(followed)
+            else:  # the first compiles code
                 running.settle()
                 folds = running.fold_seconds
-            if edition:  # the first compiles code
-                ours.append(followed)
             orders.forget_the_past()
             if edition % max(1, batches // _PEERS) == 0:
                 with orders.resting():

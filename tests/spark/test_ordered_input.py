@@ -73,10 +73,10 @@ class Topics:
     [
         (1_000, 40, 1, True, 1),
         (10, 40, 1, True, 38),
-        (10, 40, 12, True, 46),
-        (10, 40, 12, False, 46),
+        (10, 40, 12, True, 47),
+        (10, 40, 12, False, 47),
         # Of one offset all stay together.
-        pytest.param(10, 1, 12, True, 96, marks=pytest.mark.slow),
+        pytest.param(10, 1, 12, True, 93, marks=pytest.mark.slow),
         (10, 10_000, 12, True, 1),
         pytest.param(10, 10_000, 1, False, 1, marks=pytest.mark.slow),
     ],
