@@ -40,7 +40,7 @@ together; of rows a second, those for a million rows.
   Ours and the peer's take turns.
 * A machine that shares its processors gives other figures every time. Where little is left to the goal, these are the
   ratios that several runs found: **B1** folded 1.5 to 1.8, **B5** 100 orders of 10 M 1.3 to 1.9, **B8** nothing new
-  1.0 to 1.3.
+  1.02 to 1.33.
 * **B1** Plain Spark reads both tables, finds the foreign key with `get_json_object`, joins and writes one Delta
   table.
 * **B2** Recomputing is the same again. The usual notebook is a `foreachBatch` over the change feed of the orders,
