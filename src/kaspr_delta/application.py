@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -203,9 +203,7 @@ class Application:
         told what happens meanwhile (``runtime.run_events``), from the threads in which it happens. Raises
         ResourceFailedError, AlreadyRunningError, NotQuietError and NotFoundError.
         """
-        start = datetime.now(timezone.utc)
-        self._runner(listener).until_quiet(self._refs(only))
-        return RunReport.since(self.spark, self.delta, start)
+        return self._runner(listener).until_quiet(self._refs(only))
 
     def run_continuously(
         self,
@@ -244,7 +242,6 @@ class Application:
         emitted, in one commit; what stays the same is not. Raises NotFoundError, UsageError for what keeps no state,
         and AlreadyRunningError.
         """
-        start = datetime.now(timezone.utc)
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
         reason = dict(self.plan.waiting).get(ref)
@@ -258,8 +255,7 @@ class Application:
                 f"{ref} is made from a stream, whose old records may be gone: delete it with --purge and apply it again"
             )
             raise UsageError(msg)
-        self._runner(None).rebuild(ref)
-        return RunReport.since(self.spark, self.delta, start)
+        return self._runner(None).rebuild(ref)
 
     def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
         """Remove a resource from the application. Its data stay, and are found again when it is applied anew.

@@ -12,9 +12,9 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.engine import rows
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.foreign_key_join import emit, known, subscriptions, touched
 from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows
 from tests.properties.following import JOINS, History, always_due, never_due

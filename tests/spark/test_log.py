@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.engine.log import BatchId, Log, Memo
+from kaspr_delta.engine.checkpoint import BatchId
+from kaspr_delta.engine.log import Log, Memo
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import CHANNEL, Layout

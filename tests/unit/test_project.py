@@ -30,6 +30,17 @@ def test_every_test_that_stands_for_a_scenario_is_there() -> None:
     assert len(named) > 40
 
 
+def test_every_module_that_reads_a_clock_is_listed_with_what_it_assumes() -> None:
+    package, page = ROOT / "src" / "kaspr_delta", (ROOT / "docs" / "design" / "clocks.md").read_text()
+    reads = re.compile(r"datetime\.now\(|\btime\.time\b|time_ns\(|current_timestamp\(")
+    reading = {file.relative_to(package).as_posix() for file in package.rglob("*.py") if reads.search(file.read_text())}
+    assert {file for file in reading if f"`{file}`" not in page} == set()
+    named = set(re.findall(r"`([a-z_/]+\.py)`", page))
+    assert {file for file in named if not file.startswith("test_") and not (package / file).exists()} == set()
+    tests = {file.name for file in (ROOT / "tests").rglob("test_*.py")}
+    assert {file for file in named if file.startswith("test_")} <= tests
+
+
 def test_every_make_target_is_documented() -> None:
     text = (ROOT / "Makefile").read_text()
     phony = next(line for line in text.splitlines() if line.startswith(".PHONY:")).split()[1:]

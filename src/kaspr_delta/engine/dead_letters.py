@@ -12,7 +12,7 @@ from kaspr_delta.storage.layout import DEAD_LETTERS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from kaspr_delta.engine.log import BatchId
+    from kaspr_delta.engine.checkpoint import BatchId
 
 # What a row of a log tells of its failure, as storage/layout.py has it.
 ARROW_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])

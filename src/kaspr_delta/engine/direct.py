@@ -17,7 +17,7 @@ from kaspr_delta.storage.delta import Delta
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kaspr_delta.engine.log import BatchId
+    from kaspr_delta.engine.checkpoint import BatchId
 
 _RECORDS, _NOTHING = "records", "nothing"
 

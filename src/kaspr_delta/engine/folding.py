@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.counters import counter
 from kaspr_delta.engine.direct import appended
-from kaspr_delta.engine.log import BatchId, Memo
+from kaspr_delta.engine.log import Memo
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, Progress
 from kaspr_delta.engine.resource import Folded, FoldsTogether, Resource

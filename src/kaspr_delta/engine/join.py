@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.counters import work
 from kaspr_delta.engine.dead_letters import fold_dead_letters
-from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded

@@ -10,65 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.direct import Announcement, appended
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.delta_rs import literal
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.system_tables import system_tables
-from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# The batch with which a checkpoint begins.
-FIRST = -1
-# What the state of a resource looks like. A change of its tables or of their meaning takes the next number.
-STATE_FORMAT = 1
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class BatchId:
-    """A batch of a log: what was committed under a checkpoint, counted in the order of the commits.
-
-    Batch 7 of a new checkpoint is not the batch 7 of an old one. Names of checkpoints sort by age.
-    """
-
-    checkpoint: str
-    number: int = FIRST
-
-    @property
-    def next(self) -> BatchId:
-        """The batch that follows this one."""
-        return BatchId(self.checkpoint, self.number + 1)
-
-    @property
-    def before(self) -> BatchId:
-        """The batch that this one follows."""
-        return BatchId(self.checkpoint, self.number - 1)
-
-    def transaction(self, purpose: str) -> Transaction:
-        """The transaction of what is appended for this batch to one place."""
-        return Transaction(f"{self.checkpoint}:{purpose}", self.number - FIRST)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a checkpoint begins with: the definition its state is made by, and where in its sources it goes on from."""
-
-    definition: Mapping[str, str]
-    positions: Mapping[str, int]
-    format: int = STATE_FORMAT
-
-    def to_json(self) -> str:
-        """As it stands in the log."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Start:
-        """What the log tells; of a format to come only what this version knows of."""
-        fields = json.loads(text)
-        return cls(fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +53,15 @@ class Memo:
 class LogTail:
     """What a log says to who starts: how the newest checkpoint began, what its last batch left, what is not folded yet.
 
-    ``last`` is the last number that was taken. Of a new log there is no start.
+    ``last`` is the last number that was taken. Of a new log there is no start. ``newest`` is the newest checkpoint that
+    the log or the progress names: a log that was deleted leaves progress behind.
     """
 
-    last: BatchId = BatchId("")
+    last: BatchId = field(default=BatchId(""))
     memo: Memo = Memo()
     start: Start | None = None
     unfolded: tuple[tuple[BatchId, Memo], ...] = ()
+    newest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +118,7 @@ class Log:
         rows = system_tables(spark, self.delta).query(self.table, memos_of)
         found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
-            return LogTail()
+            return LogTail(newest=max(folded, default=""))
         memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}
         unfolded = sorted(batch for batch in found if _is_unfolded(batch, memos[batch], folded))
         never = {batch for batch in unfolded if self._never_came(spark, batch, memos[batch])}
@@ -174,7 +127,7 @@ class Log:
         memo = memos[max(batch for batch in mine if batch not in never)]
         start = Start.from_json(found[begun]["start"])
         left = tuple((batch, memos[batch]) for batch in unfolded if batch not in never)
-        return LogTail(max(mine), memo, start, left)
+        return LogTail(max(mine), memo, start, left, max(begun.checkpoint, *folded))
 
     def _never_came(self, spark: SparkSession, batch: BatchId, memo: Memo) -> bool:
         return memo.direct is not None and appended(self.delta, spark, memo.direct, batch) is None

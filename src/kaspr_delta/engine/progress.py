@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, RETENTION
 from kaspr_delta.storage.system_tables import note, system_tables

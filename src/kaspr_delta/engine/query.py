@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kaspr_delta.engine.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.direct import DirectAppend, appended
 from kaspr_delta.engine.folding import Committed, Folding
-from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Log, LogTail, Memo, Start
+from kaspr_delta.engine.log import Log, LogTail, Memo
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, folded_batches
 from kaspr_delta.engine.resource import Decision, FoldsTogether, Resource, StreamedResource
@@ -269,7 +268,7 @@ class Query:
 
     def _begin(self, spark: SparkSession, tail: LogTail) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over everything."""
-        first, steps = BatchId(_new_checkpoint_name()), Steps()
+        first, steps = BatchId(new_checkpoint(tail.newest)), Steps()
         decision, positions = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
         start = Start(self.resource.definition, positions)
         steps.done("decide")
@@ -327,9 +326,3 @@ def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
 def checkpoints_of(delta: Delta, ref: ResourceRef) -> Path:
     """The folder of a resource's checkpoints, of those that a rebuild replaced too."""
     return delta.namespace.checkpoints / f"{ref.kind}-{ref.name}"
-
-
-def _new_checkpoint_name() -> str:
-    """Sorts by time, so that the newest checkpoint is the last; never used twice."""
-    now = time.time_ns()
-    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now // 10**9))}.{now % 10**9:09d}-{uuid.uuid4().hex[:8]}"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from kaspr_delta.engine.checkpoint import BatchId, Start
 from kaspr_delta.engine.direct import DirectAppend
-from kaspr_delta.engine.log import BatchId, Start
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import ResourceRef
 

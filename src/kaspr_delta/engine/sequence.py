@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -30,6 +28,8 @@ def first_seq(task: int) -> int:
 
 def seq_of_rows() -> Column:
     """A ``seq`` for rows in the order in which tasks hold them."""
+    from pyspark.sql import functions as F
+
     row = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_MASK))
     return (F.shiftleft(F.spark_partition_id().cast("bigint"), _TASK_BITS) + row).alias("seq")
 
@@ -51,4 +51,6 @@ def end_of(version: int) -> int:
 
 def offset() -> Column:
     """The offset of a row of a topic's or channel's change feed."""
+    from pyspark.sql import functions as F
+
     return (F.shiftleft(F.col("_commit_version"), SEQ_BITS) + F.col("seq")).alias("offset")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.engine.log import BatchId, Log
+from kaspr_delta.engine.checkpoint import BatchId
+from kaspr_delta.engine.log import Log
 from kaspr_delta.engine.progress import BatchReport, Progress
 from kaspr_delta.engine.resource import FoldsTogether, Resource
 from kaspr_delta.engine.rows import Rows

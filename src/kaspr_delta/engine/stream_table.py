@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.stream_side import StreamSide
 from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.foreign_key_join.touched import Touched, touched_keys
 from kaspr_delta.engine.join import RECORDS, Join
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.rows import Rows, union_of

@@ -11,7 +11,7 @@ from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kaspr_delta.engine.log import BatchId
+    from kaspr_delta.engine.checkpoint import BatchId
     from kaspr_delta.engine.rows import Rows
 
 

@@ -19,7 +19,8 @@ class AggregationPlan:
 
     ``group`` gives the key of the group that a value belongs to; None: the record's own key. ``adder`` is the function
     of ``reduce`` and ``aggregate``; only ``aggregate`` has an ``initializer`` and, over a table, a ``subtractor``.
-    What every row of a table contributed is kept in the Delta table ``contributions``.
+    What every row of a table contributed is kept in the Delta table ``contributions``; the times of groups that are
+    newer than their rows are in ``group_times``.
     """
 
     name: str
@@ -31,6 +32,7 @@ class AggregationPlan:
     subtractor: Snippet | None
     log: str
     contributions: str
+    group_times: str
     location: Location
 
     @property

@@ -7,7 +7,7 @@ from kaspr_delta.plan.aggregation_plans import AggregationKind, AggregationPlan
 from kaspr_delta.plan.applications import Application, Declared, channel_of
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.join_plans import StreamPlan
-from kaspr_delta.plan.names import aggregation_table, contributions_table
+from kaspr_delta.plan.names import aggregation_table, contributions_table, group_times_table
 from kaspr_delta.plan.references import References
 from kaspr_delta.plan.sides import Sides
 from kaspr_delta.plan.stream_serializers import refuse_unspellable
@@ -50,6 +50,7 @@ def _plan(
         subtractor=_snippet(table, aggregate.subtractor if aggregate else None, "aggregate", "subtractor"),
         log=aggregation_table(table.name),
         contributions=contributions_table(table.name),
+        group_times=group_times_table(table.name),
         location=table.location,
     )
 

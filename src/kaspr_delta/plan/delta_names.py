@@ -13,6 +13,7 @@ from kaspr_delta.plan.names import (
     contributions_table,
     delta_name,
     export_table,
+    group_times_table,
     index_table,
     ingest_table,
     log_table,
@@ -76,6 +77,7 @@ def _of_table(table: Declared[TableSpec], application: Application) -> Iterator[
         yield Claim(aggregation_table(table.name), f"the log of table '{table.name}'", at)
         if _made_from_rows(spec.from_, application):
             yield Claim(contributions_table(table.name), f"the contributions to table '{table.name}'", at)
+            yield Claim(group_times_table(table.name), f"the times of groups of table '{table.name}'", at)
     if spec.window and spec.window.emit == "close":
         yield Claim(windows_table(table.name), f"the open windows of table '{table.name}'", at)
 

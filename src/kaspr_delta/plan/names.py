@@ -74,6 +74,11 @@ def contributions_table(table: str) -> str:
     return f"contributions__{delta_name(table)}"
 
 
+def group_times_table(table: str) -> str:
+    """The times of groups of a table that is made from another one, where they moved and the values did not."""
+    return f"group_times__{delta_name(table)}"
+
+
 def windows_table(table: str) -> str:
     """The windows of a table that shows them when they close."""
     return f"windows__{delta_name(table)}"

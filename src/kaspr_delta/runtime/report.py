@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kaspr_delta.engine.counters import Metric, work_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.batches import LastBatches, after
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.system_tables import system_tables
 
@@ -95,8 +96,9 @@ class Status:
 
         batches = delta.read(spark, PROGRESS).groupBy("resource")
         sums = (F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters"))
-        last = F.max_by(F.struct("rows_in", "rows_out", "seconds", "counts"), "at").alias("last")
-        rows = batches.agg(*sums, F.max("at").alias("last_batch"), last).collect()
+        order = F.struct("checkpoint", "batch")
+        last = F.max_by(F.struct("rows_in", "rows_out", "seconds", "counts"), order).alias("last")
+        rows = batches.agg(*sums, F.max_by("at", order).alias("last_batch"), last).collect()
         done = {row["resource"]: {**row.asDict(), "last": LastBatch.of(*row["last"])} for row in rows}
         counts = {name: {of: value for of, value in what.items() if of != "resource"} for name, what in done.items()}
         return cls.summed(plan, counts, metrics(delta, spark))
@@ -148,11 +150,11 @@ class RunReport:
         return sum(report.dead_letters for report in self.resources.values())
 
     @classmethod
-    def since(cls, spark: SparkSession, delta: Delta, start: datetime) -> RunReport:
-        """The report of all batches finished since a moment."""
+    def after(cls, spark: SparkSession, delta: Delta, known: LastBatches) -> RunReport:
+        """The report of all batches that came after the known ones."""
         names = ResourceReport.__dataclass_fields__
         sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
-        since = f"at >= TIMESTAMP '{start:%Y-%m-%dT%H:%M:%S.%fZ}' AND {OF_RESOURCES}"
-        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {since} GROUP BY resource"  # noqa: S608
+        new = f"{after(known)} AND {OF_RESOURCES}"
+        done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {new} GROUP BY resource"  # noqa: S608
         rows = system_tables(spark, delta).query(PROGRESS, done)
         return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows})

@@ -44,6 +44,7 @@ from kaspr_delta.storage.layout import (
     CONTRIBUTIONS,
     EFFECTS,
     EXPORT,
+    GROUP_TIMES,
     INDEX,
     INGEST,
     STREAM_CHANNEL,
@@ -71,6 +72,7 @@ def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]
             yield aggregation.log, AGGREGATION
             if isinstance(aggregation.origin, str):
                 yield aggregation.contributions, CONTRIBUTIONS
+                yield aggregation.group_times, GROUP_TIMES
     if ref.kind == "join" and (join := plan.join(ref.name)):
         yield from _tables_of_join(join, *plan.column_types(join))
     if ref.kind == "agent" and (agent := plan.agent(ref.name)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -17,6 +17,8 @@ from kaspr_delta.engine.retention import remove_old
 from kaspr_delta.errors import NotQuietError
 from kaspr_delta.plan.application_plan import Plan, Stage
 from kaspr_delta.plan.definition import ResourceRef, names_topics
+from kaspr_delta.runtime.batches import last_of
+from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
 from kaspr_delta.runtime.scheduler import tasks_firing
@@ -50,14 +52,14 @@ class Runner:
     def __post_init__(self) -> None:
         self._failures = Failures(self._queries, self.listener)
 
-    def until_quiet(self, only: Collection[ResourceRef] = ()) -> None:
-        """Process what is there, in dependency order, until no resource has anything to do.
+    def until_quiet(self, only: Collection[ResourceRef] = ()) -> RunReport:
+        """Process what is there, in dependency order, until no resource has anything to do; what each did.
 
         A task runs once if it is named in ``only``, otherwise not. Raises ResourceFailedError when one failed (what
         depends on it was still run on what it has), AlreadyRunningError and NotQuietError.
         """
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
-        with self._held([*_refs(stages), *tasks]):
+        with self._held([*_refs(stages), *tasks]) as folded:
             for ref in tasks:
                 self._progress(ref, lambda ref: self._queries[ref].tick(self.spark, ending=True))
             for _ in range(_MOST_ROUNDS):
@@ -68,6 +70,7 @@ class Runner:
             else:
                 raise _endless(_refs(stages))
         self._failures.tell()
+        return RunReport.after(self.spark, self.delta, last_of(folded))
 
     def continuously(
         self,
@@ -96,10 +99,12 @@ class Runner:
             streams.note_failures()
         self._failures.tell()
 
-    def rebuild(self, ref: ResourceRef) -> None:
-        """Make a resource's state anew. Raises AlreadyRunningError and NotFoundError."""
+    def rebuild(self, ref: ResourceRef) -> RunReport:
+        """Make a resource's state anew; what that did. Raises AlreadyRunningError and NotFoundError."""
         with self.delta.namespace.running(str(ref)):
+            folded = folded_batches(self.delta, self.spark)
             query_of(self.delta, self.plan, ref).rebuild(self.spark)
+        return RunReport.after(self.spark, self.delta, last_of(folded))
 
     def _watch(
         self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event, changed: Callable[[], bool]
@@ -172,8 +177,11 @@ class Runner:
         return stages
 
     @contextlib.contextmanager
-    def _held(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
-        """Hold the locks of the resources, and finish what a killed run left, also of those who share their tables."""
+    def _held(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
+        """Hold the locks of the resources, and finish what a killed run left, also of those who share their tables.
+
+        Gives the batches that were folded before that (see ``folded_batches``).
+        """
         with contextlib.ExitStack() as held:
             self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in refs]
             self._queries.update({ref: self._query(ref) for ref in refs})
@@ -186,7 +194,7 @@ class Runner:
                 partial(remove_old, self.delta, self.spark, self.plan),
             )
             side_by_side([*recoveries, *cleaning])
-            yield
+            yield folded
 
     def _query(self, ref: ResourceRef) -> Query:
         query = query_of(self.delta, self.plan, ref)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from kaspr_delta import steady_clock
 from kaspr_delta.engine.query import Query
 from kaspr_delta.plan.definition import ResourceRef, SchedulePlan
 from kaspr_delta.runtime.schedule import firings
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Failed = Callable[[ResourceRef, Exception], None]
+Clock = Callable[[], datetime]
+
+# Seconds between two looks at a clock that may be set meanwhile.
+_LOOK = 1.0
+_BEGAN = datetime.now(timezone.utc)
+_BEGAN_AT = steady_clock.seconds()
 
 
 @contextlib.contextmanager
@@ -27,7 +34,8 @@ def tasks_firing(
 ) -> Iterator[None]:
     """Run tasks when they are due; runs under way are finished. ``failed`` is told what stopped one for good.
 
-    ``started`` holds since when each is counted: one that is in it goes on, and what was due meanwhile is left out.
+    ``started`` holds since when each is counted, by the clock that its schedule goes by: a task that is in it goes on,
+    and what was due meanwhile is left out.
     """
     stop = threading.Event()
     threads = [
@@ -54,14 +62,30 @@ def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
     failed: Failed,
     started: MutableMapping[ResourceRef, datetime],
 ) -> None:
-    free = datetime.now(timezone.utc)
+    now = _clock_of(schedule)
+    free = now()
     try:
         for moment in firings(schedule, started.setdefault(query.resource.ref, free)):
             if moment < free:  # it fell into the run before: what was missed is not made up for
                 continue
-            if stop.wait(max(0.0, (moment - datetime.now(timezone.utc)).total_seconds())):
+            if not _comes(moment, now, stop):
                 return
             query.tick(spark, ending=False)
-            free = datetime.now(timezone.utc)
+            free = now()
     except Exception as error:  # noqa: BLE001  a thread has nobody above it who could be told
         failed(query.resource.ref, error)
+
+
+def _clock_of(schedule: SchedulePlan | None) -> Clock:
+    """The clock that a schedule goes by: cron by the time of day, whatever sets it; an interval by one that goes on."""
+    if schedule is not None and schedule.cron is not None:
+        return lambda: datetime.now(timezone.utc)
+    return lambda: _BEGAN + timedelta(seconds=steady_clock.seconds() - _BEGAN_AT)
+
+
+def _comes(moment: datetime, now: Clock, stop: threading.Event) -> bool:
+    """Wait until a moment by a clock that may be set meanwhile. False when ``stop`` comes first."""
+    while not stop.wait(max(0.0, min((moment - now()).total_seconds(), _LOOK))):
+        if now() >= moment:
+            return True
+    return False

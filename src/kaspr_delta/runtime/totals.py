@@ -6,57 +6,49 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from kaspr_delta.engine.counters import Metric, as_metrics
+from kaspr_delta.runtime.batches import after
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 
-# Rows older than this are settled: whoever writes one has committed it by then. They are read once.
-_SETTLED = timedelta(minutes=10)
 _NAMES = ("rows_in", "rows_out", "dead_letters")
-_BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
-def _utc_now() -> datetime:
-    return datetime.now(timezone.utc)
 
 
 @dataclass
 class _Sums:
-    """Sums by resource, and the counters of each."""
+    """Sums by resource, the counters of each, and the last batch that is in them."""
 
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     counters: dict[str, Counter[str]] = field(default_factory=dict)
+    last: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
-        done = self.resources.setdefault(row["resource"], {**dict.fromkeys(_NAMES, 0), "last_batch": row["at"]})
+        """Add a batch, which comes after all that were added."""
+        self.last[row["resource"]] = row["checkpoint"], row["batch"]
+        done = self.resources.setdefault(row["resource"], dict.fromkeys(_NAMES, 0))
         for name in _NAMES:
             done[name] += row[name]
-        done["last_batch"] = max(done["last_batch"], row["at"])
+        done["last_batch"] = row["at"]
         self.counters.setdefault(row["resource"], Counter()).update(json.loads(row["counts"] or "{}"))
 
     def copy(self) -> _Sums:
         counters = {name: Counter(counts) for name, counts in self.counters.items()}
-        return _Sums({name: dict(done) for name, done in self.resources.items()}, counters)
+        return _Sums({name: dict(done) for name, done in self.resources.items()}, counters, dict(self.last))
 
 
 @dataclass
 class Totals:
-    """The sums of an application on this machine's disk. Reading them costs as much as happened lately.
+    """The sums of an application on this machine's disk. Batches are read once, so that a look costs what is new.
 
-    Rows that stand for older ones that were summed up (see ``engine.progress``) are as old as those: no sum changes.
+    A row that stands for older ones that were summed up (see ``engine.progress``) has the number of the last of them.
     """
 
     delta: DeltaRs
     keep: float = 1.0
-    clock: Callable[[], datetime] = _utc_now
-    _settled: _Sums = field(default_factory=_Sums, init=False)
-    _upto: datetime = field(default=_BEGINNING, init=False)
-    _now: _Sums = field(default_factory=_Sums, init=False)
+    _sums: _Sums = field(default_factory=_Sums, init=False)
     _read_at: float = field(default=-1e9, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -81,21 +73,15 @@ class Totals:
     def _current(self) -> _Sums:
         with self._lock:
             if time.monotonic() - self._read_at > self.keep:
-                self._read()
+                self._sums = self._read()
                 self._read_at = time.monotonic()
-            return self._now
+            return self._sums
 
-    def _read(self) -> None:
-        settled = self.clock() - _SETTLED
-        columns = ", ".join(("resource", "counts", "at", *_NAMES))
-        condition = f"{OF_RESOURCES} AND at > TIMESTAMP '{self._upto:%Y-%m-%dT%H:%M:%S.%fZ}'"
-        recent = []
-        for batch in self.delta.query(PROGRESS, f"SELECT {columns} FROM t WHERE {condition}"):  # noqa: S608
-            for row in batch.to_pylist():
-                if row["at"] <= settled:
-                    self._settled.add(row)
-                else:
-                    recent.append(row)
-        self._upto, self._now = settled, self._settled.copy()
-        for row in recent:
-            self._now.add(row)
+    def _read(self) -> _Sums:
+        """The sums with the batches that are new."""
+        sums = self._sums.copy()  # others are reading those
+        columns = ", ".join(("resource", "checkpoint", "batch", "counts", "at", *_NAMES))
+        new = f"{OF_RESOURCES} AND {after(sums.last)}"
+        for row in self.delta.rows(PROGRESS, f"SELECT {columns} FROM t WHERE {new} ORDER BY checkpoint, batch"):  # noqa: S608
+            sums.add(row)
+        return sums

@@ -6,7 +6,6 @@ lock. Tables that are not there are empty.
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,20 +156,6 @@ class DeltaRs:
             if made is not None and made.rows:
                 return version
         return None
-
-    def committed_at(self, table: str) -> float | None:
-        """When the newest commit was made, in Unix seconds; None where there is no table."""
-        head = self.head(table)
-        return None if head is None else head.file[1] / 1e9
-
-    def first_after(self, table: str, moment: float) -> int:
-        """The first version that was committed after a moment (Unix seconds); the one to come if there is none."""
-        log = self._location(table) / "_delta_log"
-        commits = sorted(log.glob("?" * 20 + ".json"), reverse=True)
-        later = list(itertools.takewhile(lambda commit: commit.stat().st_mtime > moment, commits))
-        if later:
-            return int(later[-1].stem)
-        return int(commits[0].stem) + 1 if commits else 0
 
     def table_id(self, table: str) -> str | None:
         """What tells a table from one of its name that was made later; None where there is none."""

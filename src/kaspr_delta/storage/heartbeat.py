@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import threading
@@ -14,43 +15,53 @@ from pathlib import Path
 
 from pydantic import BaseModel, FiniteFloat, ValidationError
 
+from kaspr_delta import steady_clock
 from kaspr_delta.errors import AlreadyRunningError
+
+_log = logging.getLogger(__name__)
 
 
 class Record(BaseModel, frozen=True):
-    """What the file holds: who has the lease, and when that process was last alive."""
+    """The content of the file: which process has the lease, and how often it has renewed it.
+
+    ``beat`` is when it did so last, in Unix seconds by its own clock: for people, nothing is decided by it.
+    """
 
     holder: str
     host: str
     pid: int
     beat: FiniteFloat
+    count: int = 0
 
 
 @dataclass
 class Lease:
-    """The right to run a resource, for as long as this process shows that it is alive.
+    """The right to run a resource, for as long as this process renews it.
 
-    * Who finds the record of another that is younger than the lease is refused. Any other record is replaced.
-    * Two that start at once both write; the last record stays, and both see whose it is when they read again.
-    * A holder suspended for longer than the lease finds that another came: ``lost`` is set, and it has to stop.
+    * A process that finds the record of another one watches it for the length of the lease (``seconds``). It is refused
+      if the record changes meanwhile, and replaces the record if not.
+    * Of two processes that start at once both write. The last record stays; the other process reads it after
+      ``settle`` and is refused as soon as that record is renewed.
+    * A holder that was suspended for longer than the lease finds that another came: ``lost`` is set, and it must stop.
 
-    Assumed: all clocks agree within seconds, and others see a write before ``settle`` is over; where two hold the
-    lease all the same, one notices at its next beat. A beat from the future is fresh until a lease after its time.
+    No two clocks are compared: each process counts seconds by its own. Assumed is that a renewal, due ``every`` so many
+    seconds, is seen by other machines before a lease is over. Where two hold the lease all the same, one of them
+    notices at its next renewal.
     """
 
     path: Path
     resource: str
     schema: str
     seconds: float = 30
-    every: float = 10
+    every: float = 5
     settle: float = 1
-    # Not monotonic: beats are compared between machines, and the time a machine was suspended has to count.
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = steady_clock.seconds
     pause: Callable[[threading.Event, float], bool] = threading.Event.wait
     holder: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
     lost: threading.Event = field(default_factory=threading.Event, init=False)
     _left: threading.Event = field(default_factory=threading.Event, init=False)
-    _last_beat: float = field(default=0, init=False)
+    _renewed: float = field(default=0, init=False)
+    _count: int = field(default=0, init=False)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Lease]:
@@ -74,15 +85,19 @@ class Lease:
 
     def _acquire(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        watched, since = None, 0.0
         while (found := self._read()) is None or found.holder != self.holder:
-            if found is not None and (age := self.clock() - found.beat) < self.seconds:
+            if found is None or (found == watched and self.clock() - since >= self.seconds):
+                self._write()
+            elif watched is None:
+                _log.warning("%s: waiting to see whether %s still runs it", self.resource, _process(found))
+                watched, since = found, self.clock()
+            elif found != watched:
                 msg = (
-                    f"{self.resource} already runs on {self.schema}: process {found.pid} on host {found.host} was seen "
-                    f"{max(0, age):.0f} seconds ago. Stop that one first; if it died, the resource is free "
-                    f"{self.seconds:.0f} seconds after that"
+                    f"{self.resource} already runs on {self.schema}: {_process(found)} keeps renewing {self.path}. Stop"
+                    f" that one first; if it dies, the resource is free {self.seconds:.0f} seconds later"
                 )
                 raise AlreadyRunningError(msg)
-            self._write()
             self.pause(self._left, self.settle)
 
     def _keep_beating(self) -> None:
@@ -90,16 +105,16 @@ class Lease:
             self._if_mine(self._write)
 
     def _if_mine(self, change: Callable[[], None]) -> None:
-        expired = self.clock() - self._last_beat >= self.seconds
+        expired = self.clock() - self._renewed >= self.seconds
         try:
             found = self._read()
-            # Another's record, however old, tells that it ran. Without any, nobody came while the last beat was fresh.
+            # Another's record, however old, tells that it ran. Without any, nobody came while the lease was not over.
             if (found.holder != self.holder) if found else expired:
                 self.lost.set()
             else:
                 change()
         except OSError:
-            # Storage that fails for a moment costs nothing while the last beat keeps others away.
+            # Storage that fails for a moment costs nothing while the last renewal keeps others away.
             if expired:
                 self.lost.set()
 
@@ -109,11 +124,19 @@ class Lease:
         return None
 
     def _write(self) -> None:
-        record = Record(holder=self.holder, host=socket.gethostname(), pid=os.getpid(), beat=self.clock())
+        self._count += 1
+        now = self.clock()
+        record = Record(
+            holder=self.holder, host=socket.gethostname(), pid=os.getpid(), beat=time.time(), count=self._count
+        )
         temporary = self.path.with_name(f"{self.path.name}.{self.holder}")
         try:
             temporary.write_text(record.model_dump_json())
             temporary.replace(self.path)
         finally:
             temporary.unlink(missing_ok=True)
-        self._last_beat = record.beat
+        self._renewed = now
+
+
+def _process(found: Record) -> str:
+    return f"process {found.pid} on host {found.host}"

@@ -147,8 +147,8 @@ INGEST = Layout(
 EXPORT = Layout(f"after BIGINT, upto BIGINT, records BIGINT, {BATCH}")
 
 # The log of a table that is made from something. `kind` is `write` (key, value: none deletes), `contribution` (key: a
-# row of the table it is made from; what it adds to the group `grp` while `live`), `failed`, or `close` and `expire` as
-# in an agent's log.
+# row of the table it is made from; what it adds to the group `grp` while `live`), `time` (key: a group whose time moved
+# and whose value did not; not `live`: a group that is gone), `failed`, or `close` and `expire` as in an agent's log.
 AGGREGATION = Layout(
     "kind STRING, key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, stream STRING, grp STRING,"
     f" live BOOLEAN, source STRING, problem {PROBLEM}, {BATCH}",
@@ -158,6 +158,10 @@ AGGREGATION = Layout(
 
 # What the rows of a table contribute to the groups of a table made from it.
 CONTRIBUTIONS = Layout("key STRING, grp STRING, value STRING")
+
+# The times of groups of a table that is made from another one, where they are newer than the rows of the groups: a row
+# whose value stays is not written, and its time goes on all the same.
+GROUP_TIMES = Layout("key STRING, timestamp TIMESTAMP")
 
 RESULT = Layout(
     "key STRING, left STRING, right STRING, timestamp TIMESTAMP", change_feed=True, found_by=("key", "timestamp")

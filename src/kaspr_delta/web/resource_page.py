@@ -77,5 +77,5 @@ class ResourcePage:
         """The last batches of a resource, the oldest first."""
         columns = '"at", "rows_in", "rows_out", "dead_letters", "seconds"'
         where = f"resource = {literal(str(ref))}"
-        newest = f'SELECT {columns} FROM t WHERE {where} ORDER BY "at" DESC LIMIT {_BATCHES}'  # noqa: S608
+        newest = f"SELECT {columns} FROM t WHERE {where} ORDER BY checkpoint DESC, batch DESC LIMIT {_BATCHES}"  # noqa: S608
         yield from reversed(self.delta.rows(PROGRESS, newest))

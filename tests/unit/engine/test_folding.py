@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine import folding
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.folding import Committed, Folding
-from kaspr_delta.engine.log import BatchId, Log, Memo
+from kaspr_delta.engine.log import Log, Memo
 from kaspr_delta.engine.progress import Progress
 from kaspr_delta.engine.resource import Folded, FoldsTogether
 from kaspr_delta.engine.rows import Rows

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.log import BatchId, LogTail, Memo
+from kaspr_delta.engine.checkpoint import BatchId
+from kaspr_delta.engine.log import LogTail, Memo
 from kaspr_delta.engine.query import Query
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.plan.definition import ResourceRef

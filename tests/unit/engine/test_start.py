@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaspr_delta.engine.log import STATE_FORMAT, BatchId, Start
+from kaspr_delta.engine.checkpoint import STATE_FORMAT, BatchId, Start
 from kaspr_delta.engine.source_errors import why_the_feed_ends
 
 

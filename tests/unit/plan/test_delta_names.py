@@ -67,7 +67,7 @@ def test_a_join_claims_what_its_shape_keeps(spec: str, claimed: set[str]) -> Non
     [
         ("{}", set()),
         ("{from: {topic: a}, count: {}}", {"aggregation__x"}),
-        ("{from: {table: a}, count: {}}", {"aggregation__x", "contributions__x"}),
+        ("{from: {table: a}, count: {}}", {"aggregation__x", "contributions__x", "group_times__x"}),
         (
             "{from: {topic: a}, count: {}, window: {tumbling: {size: 1m}, emit: close}}",
             {"aggregation__x", "windows__x"},

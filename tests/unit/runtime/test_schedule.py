@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+import time_machine
 
 from kaspr_delta.plan.definition import ResourceRef, SchedulePlan
 from kaspr_delta.runtime.schedule import firings
@@ -115,3 +116,26 @@ def test_when_others_are_applied_a_task_goes_on_as_if_nothing_had_been() -> None
     started = {hourly.ref: datetime.now(timezone.utc) - timedelta(milliseconds=3_599_800)}
     fire(hourly, SchedulePlan(3_600_000, None, "UTC"), 0.6, started)
     assert hourly.runs == 1
+
+
+def test_an_interval_goes_on_whatever_the_clock_is_set_to() -> None:
+    query = FakeQuery()
+    with time_machine.travel(time.time() - 3_600):
+        fire(query, SchedulePlan(200, None, "UTC"), 0.7)
+    assert 2 <= query.runs <= 3
+
+
+def test_a_moment_of_a_day_comes_when_the_clock_is_put_forward() -> None:
+    query, noon = FakeQuery(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
+    with time_machine.travel(noon - timedelta(hours=1)) as clock:
+        threading.Timer(0.1, lambda: clock.move_to(noon)).start()
+        fire(query, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
+    assert query.runs == 1
+
+
+def test_a_moment_of_a_day_comes_once_when_the_clock_is_put_back() -> None:
+    query, noon = FakeQuery(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
+    with time_machine.travel(noon - timedelta(seconds=0.2)) as clock:
+        threading.Timer(0.6, lambda: clock.move_to(noon - timedelta(seconds=0.2))).start()
+        fire(query, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
+    assert query.runs == 1

@@ -15,24 +15,33 @@ NOW = datetime.now(timezone.utc)
 READ = counter("table_operations", "users", "keys_retrieved")
 
 
-def batch(resource: str, rows: int, age: timedelta) -> tuple[object, ...]:
-    return (resource, "c", 0, rows, 2 * rows, 0, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
+def batch(resource: str, number: int, rows: int, age: timedelta = timedelta()) -> tuple[object, ...]:
+    return (resource, "c00000001-a", number, rows, 2 * rows, 0, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
 
 
-def test_what_is_settled_is_read_once_and_all_of_it_counts(tmp_path: Path) -> None:
+def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(tmp_path: Path) -> None:
     delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
     system = LocalSystemTables(delta)
-    totals = Totals(delta, keep=-1, clock=lambda: NOW)
+    totals = Totals(delta, keep=-1)
     assert totals.resources == {}
-    system.append(PROGRESS, [batch("agent/a", 5, timedelta(days=3)), batch("agent/a", 1, timedelta(seconds=1))])
-    assert totals.resources["agent/a"]["rows_in"] == 1  # it was too late to be counted: nobody commits days later
-    totals = Totals(delta, keep=-1, clock=lambda: NOW)
+    system.append(PROGRESS, [batch("agent/a", 0, 2), batch("agent/a", 1, 3), batch("agent/a", 2, 1)])
     for _ in range(2):
         assert totals.resources["agent/a"]["rows_in"] == 6
         assert totals.resources["agent/a"]["rows_out"] == 12
     # Old batches are summed up in one row, and new ones come.
-    system.replace(PROGRESS, [batch("agent/a", 5, timedelta(days=3)), batch("agent/a", 1, timedelta(seconds=1))])
-    system.append(PROGRESS, [batch("agent/a", 10, timedelta()), batch("join/j", 7, timedelta())])
-    assert {name: done["rows_in"] for name, done in totals.resources.items()} == {"agent/a": 16, "join/j": 7}
-    assert totals.resources["agent/a"]["last_batch"] == NOW
-    assert totals.metrics == [Metric("table_operations", {"table": "users", "operation": "keys_retrieved"}, 23)]
+    system.replace(PROGRESS, [batch("agent/a", 1, 5), batch("agent/a", 2, 1)])
+    system.append(PROGRESS, [batch("agent/a", 3, 10), batch("join/j", 0, 7)])
+    for one in (totals, Totals(delta)):
+        assert {name: done["rows_in"] for name, done in one.resources.items()} == {"agent/a": 16, "join/j": 7}
+        assert one.metrics == [Metric("table_operations", {"table": "users", "operation": "keys_retrieved"}, 23)]
+
+
+def test_a_batch_is_counted_whatever_the_clock_said_when_it_was_folded(tmp_path: Path) -> None:
+    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
+    system = LocalSystemTables(delta)
+    totals = Totals(delta, keep=-1)
+    ages = (timedelta(), timedelta(days=1), timedelta(hours=-3), timedelta(hours=1))
+    for number, age in enumerate(ages):
+        system.append(PROGRESS, [batch("agent/a", number, 1, age)])
+        assert totals.resources["agent/a"]["rows_in"] == number + 1
+        assert totals.resources["agent/a"]["last_batch"] == NOW - age

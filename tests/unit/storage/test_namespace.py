@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import time
+import itertools
+import threading
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,24 @@ def test_on_a_volume_a_resource_that_runs_is_not_started_twice(tmp_path: Path) -
 
 
 def test_on_a_volume_what_runs_on_another_machine_is_not_started_here(tmp_path: Path) -> None:
-    record = Record(holder="another", host="worker-7", pid=4711, beat=time.time())
     lock_file(tmp_path).parent.mkdir()
-    lock_file(tmp_path).write_text(record.model_dump_json())
-    with pytest.raises(AlreadyRunningError, match=r"on main\.shop: process 4711 on host worker-7 was seen"):
-        on_a_volume(tmp_path).running("agent/orders").__enter__()
+    refused = threading.Event()
+
+    def renew() -> None:
+        for count in itertools.count():
+            record = Record(holder="another", host="worker-7", pid=4711, beat=0, count=count)
+            lock_file(tmp_path).write_text(record.model_dump_json())
+            if refused.wait(0.2):
+                return
+
+    other = threading.Thread(target=renew)
+    other.start()
+    try:
+        with pytest.raises(AlreadyRunningError, match=r"on main\.shop: process 4711 on host worker-7 keeps renewing"):
+            on_a_volume(tmp_path).running("agent/orders").__enter__()
+    finally:
+        refused.set()
+        other.join()
 
 
 def test_where_volumes_are_out_of_reach_nothing_runs() -> None:

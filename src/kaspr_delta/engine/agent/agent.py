@@ -21,9 +21,9 @@ from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.agent.take import ready
+from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.counters import counter
 from kaspr_delta.engine.direct import DirectAppend
-from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.query import checkpoints_of
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
@@ -173,8 +173,10 @@ class Agent(Pipeline[AgentPlan]):
         return _Done(effects, received, worker.executor)
 
     def _waited_enough(self, state: AgentState) -> bool:
-        take = self.plan.take
-        return take is not None and state.since is not None and time.time() - state.since >= take.within / 1_000
+        if self.plan.take is None or state.since is None:
+            return False
+        # A clock that was set back would make records wait for longer than they may.
+        return not 0 <= time.time() - state.since < self.plan.take.within / 1_000
 
 
 class _Worker(NamedTuple):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.effect import RECORD
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.counters import counter
 from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.live_table import LiveTable, state_of
-from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows

@@ -89,13 +89,13 @@ def _bounds(batch: LargeBatch) -> list[int]:
 def _inside(batch: LargeBatch, version: int) -> list[int]:
     """Where pieces of a commit end, all but the last."""
     records = batch.between(end_of(version - 1), end_of(version))
-    each = records.select("offset", size().cast("bigint").alias("size")).toArrow()
+    each = records.select("offset", size().alias("size")).toArrow()
     # What has one offset stays together, in whatever order Spark gives it.
     sizes = each.group_by("offset").aggregate([("size", "sum")]).sort_by("offset")
     upto = pc.cumulative_sum(sizes["size_sum"])
     numbered = sizes.append_column("piece", pc.divide(upto, _PIECE_BYTES))
     last = numbered.group_by("piece").aggregate([("offset", "max")])["offset_max"]
-    return sorted(set(last.to_pylist()))[:-1]
+    return sorted(last.to_pylist())[:-1]
 
 
 def _sorted(records: pa.Table) -> pa.Table:

@@ -11,7 +11,7 @@ from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.fold import EffectFold
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.table_state import AnyState
-from kaspr_delta.engine.log import BatchId
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.resource import Folded
 from kaspr_delta.engine.rows import Rows

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, FoldGroups
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.live_table import LiveTable, state_of
-from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded
@@ -43,6 +43,11 @@ class Aggregation(Planned[AggregationPlan]):
         if self.plan.group is None:
             return None
         return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
+
+    @property
+    def timely(self) -> bool:
+        """Whether a row changes when only its time does: a total has the greatest time of all records that made it."""
+        return self.plan.kind != "toTable"
 
     def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
         """What brings tables of its own up to rows of the log that are of these kinds."""
@@ -76,11 +81,15 @@ class Aggregation(Planned[AggregationPlan]):
                 pass_window(self.delta, spark, self.application.known_table(self.plan.name), row)
         return Folded(counts.get(("write",), 0), letters)
 
+    def held_rows(self, spark: SparkSession, groups: DataFrame | None) -> DataFrame:
+        """The rows of the table, of these groups or of all (see ``LiveTable.live_rows``)."""
+        return self.table.live_rows(spark, None, groups)
+
     def _held(self, changes: DataFrame, *, few: bool) -> DataFrame:
         """What the groups of some changes hold before them."""
         place = ("key", "window_start") if self.table.plan.window else ("key",)
         wanted = changes.select(F.col("grp").alias("key"), *place[1:]).distinct()
-        held = self.table.live_rows(changes.sparkSession, None, wanted if few else None)
+        held = self.held_rows(changes.sparkSession, wanted if few else None)
         held = held if few else held.join(wanted, list(place), "left_semi")
         window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
         return held.select(
@@ -90,8 +99,7 @@ class Aggregation(Planned[AggregationPlan]):
     def _fold_writes(self, rows: Rows) -> None:
         windows = ("window_start", "stream") if self.table.plan.window else ()
         written = rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows)
-        # The time of a total is the greatest of all that made it, also of what left its value as it was.
-        self.table.write(written, timely=self.plan.kind != "toTable", here=rows.here)
+        self.table.write(written, timely=self.timely, here=rows.here)
 
     @staticmethod
     def _letters(rows: DataFrame) -> DataFrame:

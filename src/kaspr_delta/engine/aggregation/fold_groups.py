@@ -127,6 +127,7 @@ class _Group:
     fold: FoldGroups
     group: str
     window: datetime | None
+    held: Change | None = None
     value: str | None = None
     timestamp: datetime | None = None
     stream: str | None = None
@@ -135,7 +136,7 @@ class _Group:
     def apply(self, change: Change) -> Iterator[Folded]:
         """Take a change; what it leaves beside what the group holds."""
         if change.op == "held":
-            self.value, self.timestamp = change.value, change.timestamp
+            self.held, self.value, self.timestamp = change, change.value, change.timestamp
             return
         problem = self._problem_of(change)
         if problem is None:
@@ -150,9 +151,20 @@ class _Group:
             yield Folded("contribution", change.id, change.value, grp=self.group, live=live)
 
     def outcome(self) -> Iterator[Folded]:
-        """What the group holds now, if that is something else."""
-        if self.changed:
+        """What the group holds now, if that is something else.
+
+        Over a stream each record writes the row of its group, for the row has the time of the newest record. Over a
+        table a row whose value stays is left alone, and the time of its group is kept apart.
+        """
+        if not self.changed:
+            return
+        held = None if self.held is None else self.held.value
+        if not isinstance(self.fold.plan.origin, str) or self.value != held:
             yield Folded("write", self.group, self.value, self.timestamp, self.window, self.stream)
+            if held is not None and self.value is None:
+                yield Folded("time", self.group, live=False)
+        elif self.held is not None and self.timestamp != self.held.timestamp:
+            yield Folded("time", self.group, timestamp=self.timestamp, live=True)
 
     def _step(self, change: Change) -> None:
         """What a function gets is what the table would give it, wherever batches end: a total of its own, from text."""

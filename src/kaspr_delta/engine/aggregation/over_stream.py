@@ -16,7 +16,7 @@ from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import to_rows
 from kaspr_delta.engine.agent.ordered import passed_windows
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
-from kaspr_delta.engine.log import Start
+from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.stream_side import StreamSide, reached

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
+from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows, union_of
 from kaspr_delta.engine.selector import Selected, Selector, duplicates, problem, with_selected
@@ -104,8 +104,19 @@ class TableAggregation(Aggregation):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         return self._recompute(batch, self.origin.newest(batch.sparkSession).version)
 
+    @property
+    def timely(self) -> bool:
+        """A row changes with its value alone: where only the time of its group moved, that is kept apart."""
+        return False
+
     def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
-        return [partial(self._fold_contributions, rows)] if "contribution" in kinds else []
+        folds = {"contribution": self._fold_contributions, "time": self._fold_times}
+        return [partial(fold, rows) for kind, fold in folds.items() if kind in kinds]
+
+    def held_rows(self, spark: SparkSession, groups: DataFrame | None) -> DataFrame:
+        times = self.delta.read(spark, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")
+        held = super().held_rows(spark, groups).join(times, "key", "left")
+        return held.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
 
     def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
         """Changes (columns side, key, changed_at) to rows of the log. ``anew``: as if nothing had been contributed."""
@@ -122,7 +133,7 @@ class TableAggregation(Aggregation):
         # Step 4: difference. A group that holds what it held is left alone by the fold.
         parts = [folded.df, _failed(grouped.df, source), *_refused(touched, source)]
         if again:
-            parts += [self._emptied(folded.df), _gone(grouped.df)]
+            parts += [*self._emptied(folded.df), _gone(grouped.df)]
         rows = union_of(parts)
         count = keys.count()
         effects = Rows.of(rows) if grouped.few else Rows(rows)
@@ -144,16 +155,22 @@ class TableAggregation(Aggregation):
         group = GroupRows(self.grouping, self.origin.text, self.table.text)
         return (Rows.of(found) if touched.few else Rows(found)).map_arrow(group, _GROUPED)
 
-    def _emptied(self, folded: DataFrame) -> DataFrame:
-        """Groups of the table to which nothing belongs any more, as deletions."""
+    def _emptied(self, folded: DataFrame) -> list[DataFrame]:
+        """Groups of the table to which nothing belongs any more, as deletions of their rows and times."""
         rows = self.delta.read(folded.sparkSession, self.table.plan.delta_name).select(self.table.key)
-        return rows.join(folded.where("kind = 'write'").select("key"), "key", "left_anti").select(
-            "key", F.lit("write").alias("kind"), F.current_timestamp().alias("timestamp")
-        )
+        gone = rows.join(folded.where("kind = 'write'").select("key"), "key", "left_anti")
+        return [
+            gone.select("key", F.lit("write").alias("kind"), F.current_timestamp().alias("timestamp")),
+            gone.select("key", F.lit("time").alias("kind"), F.lit(False).alias("live")),
+        ]
 
     def _fold_contributions(self, rows: Rows) -> None:
         states = rows.df.where("kind = 'contribution'").select("key", "grp", "value", "live")
         self.delta.upsert(states, self.plan.contributions, compare=("grp", "value"), keep="live", here=rows.here)
+
+    def _fold_times(self, rows: Rows) -> None:
+        times = rows.df.where("kind = 'time'").select("key", "timestamp", "live")
+        self.delta.upsert(times, self.plan.group_times, compare=("timestamp",), keep="live", here=rows.here)
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kaspr_delta.engine.agent.fold import EffectFold
 from kaspr_delta.engine.binding.place import Place, place_of
-from kaspr_delta.engine.log import BatchId, Start
+from kaspr_delta.engine.checkpoint import BatchId, Start
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.counters import work
 from kaspr_delta.engine.foreign_key_join.emit import as_effects, emit
 from kaspr_delta.engine.foreign_key_join.first_load import is_large, never_seen, usual_keys
@@ -21,7 +22,6 @@ from kaspr_delta.engine.foreign_key_join.send import Extract, send
 from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.foreign_key_join.touched import Touched, checked, touched_keys
 from kaspr_delta.engine.join import RECORDS, Fold, cost_of
-from kaspr_delta.engine.log import BatchId
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.event import microseconds
+from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.join import Join
-from kaspr_delta.engine.log import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.stream_side import SCHEMA, StreamSide

@@ -138,6 +138,13 @@ def test_the_clock_on_the_wall_may_place_events() -> None:
     assert clock.times == {"now": 120_000}
 
 
+def test_no_event_is_late_for_a_clock_that_was_put_back() -> None:
+    before = {"now": 300_000}
+    effects, _, clock = run(COUNT, [at(5, "a")], window(relative_to="now"), before=before, now=120)
+    assert written(effects) == {('"a"', 300): "1"}
+    assert clock.times == before
+
+
 @pytest.mark.parametrize("value", [125, 125.5, "1970-01-01T00:02:05Z", "1970-01-01T02:02:05+02:00"])
 def test_a_function_of_the_value_may_place_events(value: Any) -> None:
     plan = window(relative_to="custom", selector=code("def t(value): return value['at']"))

@@ -65,7 +65,9 @@ def row(op: str, value: str | None, key: str = '"r"', *, last: bool = True, **of
 
 def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers = JSON, **functions: str) -> FoldGroups:
     snippets = {name: code(functions[name]) if name in functions else None for name in SUM}
-    plan = AggregationPlan("made", kind, "rows", None, **snippets, log="", contributions="", location=HERE)
+    plan = AggregationPlan(
+        "made", kind, "rows", None, **snippets, log="", contributions="", group_times="", location=HERE
+    )
     return FoldGroups(plan, TableText(serializers), TableText(serializers), timeout)
 
 
@@ -287,3 +289,24 @@ class TestContributions:
     def test_the_dead_letter_of_a_row_has_its_key(self) -> None:
         (failed,) = of("failed", fold(groups("aggregate", **SUM), row("add", "{}", '"r"')))
         assert failed.key == '"r"'
+
+
+class TestOfATable:
+    """A row of a table that is made from a table is written when its value changes; the time of its group goes on."""
+
+    def test_a_change_that_cancels_out_moves_the_time_alone(self) -> None:
+        held = change("held", "2", timestamp=5)
+        changes = row("subtract", "{}", timestamp=9, last=False), row("add", "{}", timestamp=9)
+        made = [one for one in fold(groups("count"), held, *changes) if one.kind != "contribution"]
+        assert [(one.kind, one.key, one.timestamp, one.live) for one in made] == [("time", '"g"', at(9), True)]
+
+    def test_an_older_change_that_cancels_out_moves_nothing(self) -> None:
+        held = change("held", "2", timestamp=5)
+        changes = row("subtract", "{}", timestamp=3, last=False), row("add", "{}", timestamp=3)
+        assert {one.kind for one in fold(groups("count"), held, *changes)} == {"contribution"}
+
+    def test_a_group_that_is_deleted_has_no_time(self) -> None:
+        how = groups("aggregate", **SUM | {"subtractor": "def take(total, value): return None"})
+        made = fold(how, change("held", "2", timestamp=5), row("subtract", '{"n":2}', timestamp=9))
+        kinds = [(one.kind, one.value, one.live) for one in made if one.kind != "contribution"]
+        assert kinds == [("write", None, None), ("time", None, False)]

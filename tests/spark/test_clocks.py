@@ -1,0 +1,208 @@
+"""A clock that jumps changes nothing but the times that are shown."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import time_machine
+
+from kaspr_delta import Application, ResourceFailedError
+from tests.continuous import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HOUR = 3_600
+AGENT = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: forward, labels: {kaspr.io/app: clocks}}
+spec:
+  input: {topic: {name: "TOPICS"}}
+  output: {topics: [{name: out}]}
+"""
+TAKE = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: together, labels: {kaspr.io/app: clocks}}
+spec:
+  input: {topic: {name: clicks}, take: {max: 100, within: 3s}}
+  processors:
+    pipeline: [collect]
+    operations: [{name: collect, map: {python: "def collect(values): return values"}}]
+  output: {topics: [{name: groups}]}
+"""
+JOIN = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: orders, labels: {kaspr.io/app: clocks}}
+spec: {name: orders}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: products, labels: {kaspr.io/app: clocks}}
+spec: {name: products}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: priced, labels: {kaspr.io/app: clocks}}
+spec:
+  leftTable: orders
+  rightTable: products
+  extractor: {python: "def extract(order): return order['product']"}
+"""
+
+
+@contextlib.contextmanager
+def clock_off_by(seconds: float) -> Iterator[None]:
+    with time_machine.travel(time.time() + seconds):
+        yield
+
+
+def opened(spark: SparkSession, folder: Path, *manifests: str) -> Application:
+    app = "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: clocks}\nspec: {}\n"
+    file = folder / "manifests.yaml"
+    file.write_text("---\n".join([app, *manifests]))
+    return Application.open(file, warehouse=folder / "wh", spark=spark)
+
+
+def reading(spark: SparkSession, folder: Path, topics: str) -> Application:
+    return opened(spark, folder, AGENT.replace("TOPICS", topics))
+
+
+def sent(app: Application, topic: str) -> list[Any]:
+    return [record["value"] for record in app.topic(topic).records()]
+
+
+@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+def test_an_agent_whose_topics_change_reads_each_record_once(spark: SparkSession, tmp_path: Path, jump: float) -> None:
+    app = reading(spark, tmp_path, "a")
+    app.topic("a").produce([{"value": number} for number in range(3)])
+    app.run()
+    with clock_off_by(jump):
+        app = reading(spark, tmp_path, "a, b")
+        app.topic("b").produce([{"value": 100}])
+        app.run()
+        app.topic("b").produce([{"value": 101}])
+        app.run()
+    app = reading(spark, tmp_path, "a, b, c")
+    app.topic("c").produce([{"value": 200}])
+    app.run()
+    app.run()
+    assert sent(app, "out") == [0, 1, 2, 100, 101, 200]
+
+
+def test_a_join_that_was_rebuilt_under_an_older_clock_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    app = opened(spark, tmp_path, JOIN)
+    app.table("products").put({"P1": 1, "P2": 2})
+    app.table("orders").put({"O1": {"product": "P1", "other": "P2"}})
+    app.run()
+    with clock_off_by(-HOUR):
+        changed = opened(spark, tmp_path, JOIN.replace("order['product']", "order['other']"))
+        with pytest.raises(ResourceFailedError, match="rebuild"):
+            changed.run()
+        assert changed.rebuild("join/priced").rows_out == 1
+        changed.table("products").put({"P2": 22})
+        assert changed.run().rows_out == 1  # reported, whatever the time of its batches
+    changed.run()
+    assert {key: row["right"] for key, row in changed.join("priced").rows()} == {"O1": 22}
+
+
+def test_the_last_batch_is_the_one_that_was_committed_last(spark: SparkSession, tmp_path: Path) -> None:
+    app = reading(spark, tmp_path, "a")
+    app.topic("a").produce([{"value": number} for number in range(5)])
+    app.run()
+    with clock_off_by(-HOUR):
+        app.topic("a").produce([{"value": 5}])
+        app.run()
+    (status,) = [one for one in app.status().resources if str(one.resource) == "agent/forward"]
+    assert status.rows_in == 6
+    assert status.last is not None
+    assert status.last.rows_in == 1
+
+
+def test_records_wait_for_others_no_longer_than_they_may_when_the_clock_is_put_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = opened(spark, tmp_path, TAKE)
+    app.topic("clicks").produce([{"value": 1}, {"value": 2}])
+    with time_machine.travel(time.time() + HOUR) as clock, running(app):
+        deadline = time.monotonic() + 60
+        while not any("since" in str(row["memo"]) and '"since": null' not in row["memo"] for row in memos(app)):
+            assert time.monotonic() < deadline, "no batch came"
+            time.sleep(0.2)
+        clock.move_to(time.time() - HOUR)
+        while not sent(app, "groups"):
+            assert time.monotonic() < deadline, "the records still wait"
+            time.sleep(0.2)
+    assert sent(app, "groups") == [[1, 2]]
+
+
+def memos(app: Application) -> list[Any]:
+    rows = app.delta.read(app.spark, "log__together").where("memo IS NOT NULL")
+    return [row for row in rows.select("memo").collect() if row["memo"]]
+
+
+PENDING = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: products, labels: {kaspr.io/app: clocks}}
+spec: {name: products, extraTopicConfigs: {cleanup.policy: delete, retention.ms: "86400000"}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: shown, labels: {kaspr.io/app: clocks}}
+spec: {leftStream: {topic: views}, rightTable: products, on: key, type: left, pending: {ttl: 1h}}
+"""
+
+
+def test_a_record_that_waits_comes_out_once_when_the_clock_goes_back_and_forward(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = opened(spark, tmp_path, PENDING)
+    app.topic("views").produce([{"key": "P1", "value": 1}, {"key": "P2", "value": 2}])
+    app.run()
+    with clock_off_by(-24 * HOUR):
+        app.table("products").put({"P1": "Widget"})
+        app.run()
+        met = {"P1": {"left": 1, "right": "Widget"}}
+        assert {record["key"]: record["value"] for record in app.channel("shown-channel").records()} == met
+    for hours in (2, -2, 2):
+        with clock_off_by(hours * HOUR):
+            app.run()
+    records = app.channel("shown-channel").records()
+    alone = {"left": 2, "right": None}
+    assert [(record["key"], record["value"]) for record in records] == [*met.items(), ("P2", alone)]
+
+
+def test_rows_are_kept_while_the_clock_is_behind_and_go_when_their_time_has_come(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    app = opened(spark, tmp_path, PENDING)
+    app.table("products").put({"P1": "Widget"})
+    for hours, kept in ((-1_000, 1), (23, 1), (25, 0)):
+        with clock_off_by(hours * HOUR):
+            app.run()
+        assert len(app.table("products").to_dict()) == kept
+
+
+def test_batches_that_are_summed_up_by_a_clock_that_is_ahead_count_as_before(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kaspr_delta.engine.progress._MANY_OLD", 1)
+    app = reading(spark, tmp_path, "a")
+    for number in range(3):
+        app.topic("a").produce([{"value": number}])
+        app.run()
+    with clock_off_by(40 * 24 * HOUR):
+        app.run()
+    app.topic("a").produce([{"value": 3}])
+    assert app.run().resources["agent/forward"].rows_in == 1
+    (status,) = [one for one in app.status().resources if str(one.resource) == "agent/forward"]
+    assert status.rows_in == 4
+    assert sent(app, "out") == [0, 1, 2, 3]
