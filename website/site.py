@@ -68,14 +68,15 @@ def files_of_the_site(scripts: Mapping[str, bytes] = _NO_SCRIPTS) -> dict[str, b
 
 def navigation() -> str:
     """The navigation, as YAML."""
-    other_docs = [page for page in map(page_of, _docs()) if page not in {*_START, *_GUIDES, *_REFERENCE}]
+    design = [page_of(file) for file in _docs() if file.startswith(f"{DOCS}/design/")]
+    other_docs = [page for page in map(page_of, _docs()) if page not in {*_START, *_GUIDES, *_REFERENCE, *design}]
     sections = {
         "Start": _START,
         "Guides": (*_GUIDES, *other_docs),
         "Examples": sorted(page for page in pages().values() if page.startswith("examples/")),
         "Notebooks": [page_of(file) for file in _notebooks()],
         "Reference": _REFERENCE,
-        "Inside": _INSIDE,
+        "Inside": (*_INSIDE, *design),
     }
     lines = ["nav:"]
     for title, entries in sections.items():

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # of very large ones, and small tables are up to date at once.
 _REST = 29
 _LONGEST_REST = 120.0
+# Where no batch comes for so many times as long as the last fold took, and for so many seconds, nothing is to wait for.
+_QUIET = 3
+_LEAST_QUIET = 1.0
 # What is held of batches that wait, and of states that stay behind, in which every batch looks for keys.
 _MOST_BYTES = 64 << 20
 _MOST_BEHIND = 32 << 20
@@ -68,6 +71,7 @@ class Folding:
     behind: StateBehind = field(init=False)
     _took: float = field(default=0.0, init=False)
     _ended: float = field(default=0.0, init=False)
+    _came: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.behind = StateBehind(self.delta, self.resource)
@@ -84,11 +88,13 @@ class Folding:
 
     @property
     def due(self) -> bool:
-        """Whether a batch waits that has waited long enough, or is too much to be held."""
+        """Whether a batch waits that has waited long enough, for no other that comes, or is too much to be held."""
         if not self.tail:
             return False
-        rested = time.monotonic() - self._ended >= min(self._took * _REST, _LONGEST_REST)
-        return rested or sum(one.held for one in self.tail) > _MOST_BYTES
+        now = time.monotonic()
+        rested = now - self._ended >= min(self._took * _REST, _LONGEST_REST)
+        quiet = now - self._came >= max(self._took * _QUIET, _LEAST_QUIET)
+        return rested or quiet or sum(one.held for one in self.tail) > _MOST_BYTES
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget what waits, for the log has it, and bring the state up to what is folded (see ``folded_batches``)."""
@@ -103,6 +109,7 @@ class Folding:
         state = self.resource.state_of(committed.rows)
         committed.steps.done("fold")
         self.tail.append(replace(committed, state=state))
+        self._came = time.monotonic()
         return self.settle(spark) if state is None else self.fold_due(spark)
 
     def fold_due(self, spark: SparkSession) -> list[BatchReport]:

@@ -138,6 +138,22 @@ def test_folds_take_at_most_a_thirtieth_of_the_time(clock: Clock, reported: list
     assert len(reported) + len(taken.tail) == 200
 
 
+def test_what_waits_is_folded_when_no_other_batch_comes(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 4)
+    taken = folding_of(join, tmp_path)
+    for number in range(4):
+        clock.now += 11.9
+        take(taken, number)
+    assert reported == [0]
+    folded = list[int]()
+    for seconds in (11.9, 0.2, 100):
+        clock.now += seconds
+        taken.fold_due(NO_SPARK)
+        folded.append(len(join.folds))
+    assert folded == [1, 2, 2]
+    assert join.folds == [[0], [1, 2, 3]]
+
+
 def test_where_folds_are_short_none_waits_for_long(clock: Clock, reported: list[int], tmp_path: Path) -> None:
     join = Join(clock, 0.02)
     taken = folding_of(join, tmp_path)

@@ -1,0 +1,54 @@
+"""A result is up to date soon after the last change, whatever a fold takes: no other change has to come."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+from kaspr_delta.engine.folding import Folding
+from tests.continuous import running
+from tests.properties.storm import MANIFESTS, differing, joined
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SLOW_FOLD = 2.0  # after which a fold rests for a minute while changes keep coming
+ORDERS = 500
+
+
+def test_a_table_that_is_overwritten_is_in_the_result_without_another_change(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fold = Folding.fold
+
+    def slowly(*arguments: Any, **named: Any) -> Any:
+        time.sleep(SLOW_FOLD)
+        return fold(*arguments, **named)
+
+    app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
+    app.table("products").put({f"P{n}": {"n": n} for n in range(20)})
+    app.table("orders").put({f"O{n}": {"fk": f"P{n % 25}", "n": n} for n in range(ORDERS)})
+    app.run()
+    monkeypatch.setattr(Folding, "fold", slowly)
+    with running(app, only=["join/left"]) as failures:
+        # The first batch is folded at once; the next one comes while folds rest.
+        app.table("orders").put({"O1": {"fk": "P0", "n": -1}})
+        wait(app, failures, seconds=40)
+        app.sql(
+            "INSERT OVERWRITE orders SELECT key, to_json(named_struct('fk', 'P' || (cast(hash(key) AS INT) % 7),"
+            " 'n', -2)) AS value, timestamp FROM orders WHERE key > '\"O2'"
+        )
+        wait(app, failures, seconds=30)
+
+
+def wait(app: Application, failures: list[Exception], seconds: float) -> None:
+    """Wait until the result is what the tables give."""
+    ends = time.monotonic() + seconds
+    while (rows := differing(joined(app, "left"), app.delta.read(app.spark, "left"))) > 0:
+        assert not failures, failures
+        assert time.monotonic() < ends, f"{rows} rows differ"
+        time.sleep(0.5)
