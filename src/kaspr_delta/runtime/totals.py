@@ -1,4 +1,4 @@
-"""What resources have done so far, added up from their progress rows without Spark."""
+"""What resources have done so far, added up from their progress rows, and the dead letters there are; without Spark."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from typing import Any
 
 from kaspr_delta.engine.counters import Metric, as_metrics
 from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.system_tables import LocalSystemTables, SparkSystemTables
 
 # Rows older than this are settled: whoever writes one has committed it by then. They are read once.
 _SETTLED = timedelta(minutes=10)
-_NAMES = ("rows_in", "rows_out", "dead_letters")
+# What is added up, and of which column of the progress.
+_SUMS = {"rows_in": "rows_in", "rows_out": "rows_out", "failures": "dead_letters"}
 _BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -33,9 +35,9 @@ class _Sums:
     counters: dict[str, Counter[str]] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
-        done = self.resources.setdefault(row["resource"], {**dict.fromkeys(_NAMES, 0), "last_batch": row["at"]})
-        for name in _NAMES:
-            done[name] += row[name]
+        done = self.resources.setdefault(row["resource"], {**dict.fromkeys(_SUMS, 0), "last_batch": row["at"]})
+        for name, column in _SUMS.items():
+            done[name] += row[column]
         done["last_batch"] = max(done["last_batch"], row["at"])
         self.counters.setdefault(row["resource"], Counter()).update(json.loads(row["counts"] or "{}"))
 
@@ -57,13 +59,18 @@ class Totals:
     _settled: _Sums = field(default_factory=_Sums, init=False)
     _upto: datetime = field(default=_BEGINNING, init=False)
     _now: _Sums = field(default_factory=_Sums, init=False)
+    _letters: dict[str, int] = field(default_factory=dict, init=False)
     _read_at: float = field(default=-1e9, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
-        """By ``kind/name`` what a resource has done: rows_in, rows_out, dead_letters and last_batch."""
-        return self._current().resources
+        """By ``kind/name`` what a resource has done: rows_in, rows_out, failures and last_batch.
+
+        ``failures`` counts all that ever became a dead letter, ``dead_letters`` those that are there by now.
+        """
+        done = self._current().resources
+        return {name: {**one, "dead_letters": self._letters.get(name, 0)} for name, one in done.items()}
 
     @property
     def metrics(self) -> list[Metric]:
@@ -87,7 +94,7 @@ class Totals:
 
     def _read(self) -> None:
         settled = self.clock() - _SETTLED
-        columns = ", ".join(("resource", "counts", "at", *_NAMES))
+        columns = ", ".join(("resource", "counts", "at", *_SUMS.values()))
         condition = f"{OF_RESOURCES} AND at > TIMESTAMP '{self._upto:%Y-%m-%dT%H:%M:%S.%fZ}'"
         recent = []
         for batch in self.delta.query(PROGRESS, f"SELECT {columns} FROM t WHERE {condition}"):  # noqa: S608
@@ -99,3 +106,10 @@ class Totals:
         self._upto, self._now = settled, self._settled.copy()
         for row in recent:
             self._now.add(row)
+        self._letters = dead_letters_by_resource(LocalSystemTables(self.delta))
+
+
+def dead_letters_by_resource(system: LocalSystemTables | SparkSystemTables) -> dict[str, int]:
+    """How many dead letters there are, by ``kind/name``."""
+    counted = "SELECT resource, count(*) AS letters FROM t GROUP BY resource"
+    return {row["resource"]: row["letters"] for row in system.query(DEAD_LETTERS, counted)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from kaspr_delta.engine.counters import Metric, counter
 from kaspr_delta.runtime.totals import Totals
 from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables
 
@@ -16,7 +16,7 @@ READ = counter("table_operations", "users", "keys_retrieved")
 
 
 def batch(resource: str, rows: int, age: timedelta) -> tuple[object, ...]:
-    return (resource, "c", 0, rows, 2 * rows, 0, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
+    return (resource, "c", 0, rows, 2 * rows, rows, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
 
 
 def test_what_is_settled_is_read_once_and_all_of_it_counts(tmp_path: Path) -> None:
@@ -36,3 +36,17 @@ def test_what_is_settled_is_read_once_and_all_of_it_counts(tmp_path: Path) -> No
     assert {name: done["rows_in"] for name, done in totals.resources.items()} == {"agent/a": 16, "join/j": 7}
     assert totals.resources["agent/a"]["last_batch"] == NOW
     assert totals.metrics == [Metric("table_operations", {"table": "users", "operation": "keys_retrieved"}, 23)]
+
+
+def test_dead_letters_are_counted_as_they_are_now_and_failures_as_they_ever_were(tmp_path: Path) -> None:
+    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
+    system = LocalSystemTables(delta)
+    system.append(PROGRESS, [batch("agent/a", 3, timedelta(days=3)), batch("agent/a", 2, timedelta())])
+    letters = [(name, "t", "k", "v", "event failed", "", NOW, 0, NOW) for name in ("agent/a", "agent/a", "join/j")]
+    system.append(DEAD_LETTERS, letters)
+    totals = Totals(delta, keep=-1, clock=lambda: NOW)
+    assert totals.resources["agent/a"]["failures"] == 5
+    assert totals.resources["agent/a"]["dead_letters"] == 2
+    delta.delete(DEAD_LETTERS, "resource = 'agent/a'")
+    assert totals.resources["agent/a"]["failures"] == 5
+    assert totals.resources["agent/a"]["dead_letters"] == 0

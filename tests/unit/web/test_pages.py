@@ -194,6 +194,17 @@ def test_a_resource_shows_what_its_last_change_did_and_what_it_was(orders: Shop)
         assert "No rows with this key" in shop.client.get("/ui/table/orders?key=%27%22%5C").text
 
 
+def test_the_status_tells_the_letters_that_are_there_and_the_metric_all_that_ever_were(failed: Shop) -> None:
+    with served(failed) as shop:
+        assert shop.client.post("/ui/dead-letters/retry", data=retry_form(shop)).status_code == 303
+        stands = {one["resource"]: one for one in shop.client.get("/status/").json()["resources"]}
+        agent = stands["agent/ingest-orders"]
+        assert (agent["deadLetters"], agent["failures"]) == (0, 1)
+        counted = r'kaspr_resource_dead_letters_total{[^}]*resource="agent/ingest-orders"[^}]*} 1.0'
+        assert re.search(counted, shop.client.get("/metrics").text)
+        assert "(1 so far)" in shop.client.get("/ui/agent/ingest-orders").text
+
+
 def rows_schema(shop: Shop) -> pa.Schema:
     return arrow_schema(table_layout(plan_of(shop, "orders")).columns)
 
