@@ -84,19 +84,23 @@ def _spellings(data: bytes | None) -> Iterator[str | None]:
         return
 
 
-def _joined(row: Mapping[str, Any]) -> Any:
-    """What a reader of a channel is given; None of a tombstone."""
-    return {"left": row["left"], "right": row["right"]} if row["kind"] == "value" else None
-
-
 def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
     """Whether a letter's value is this record. One of typed tables is told by its time and kind alone."""
-    typed = any(isinstance(row[side], dict) for side in ("left", "right"))
-    return bool((value is not None) == (row["kind"] == "value") if typed else _joined(row) == _parsed(value))
+    if value is None or row["kind"] != "value":
+        return value is None and row["kind"] == "tombstone"
+    if any(isinstance(row[side], dict) for side in ("left", "right")):
+        return True
+    told = _parsed(value)
+    return isinstance(told, dict) and all(_is_side(row[side], told.get(side)) for side in ("left", "right"))
 
 
-def _parsed(value: str | None) -> Any:
+def _is_side(text: str | None, told: Any) -> bool:
+    """Whether a letter tells this side of a pair: as JSON, or as text (bytes, and all sides in older letters)."""
+    return bool(told == text) or (text is not None and bool(told == _parsed(text)))
+
+
+def _parsed(text: str) -> Any:
     try:
-        return None if value is None else json.loads(value)
+        return json.loads(text)
     except ValueError:
-        return value
+        return text

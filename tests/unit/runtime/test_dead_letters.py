@@ -155,13 +155,17 @@ def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> Non
     delta.append("channel__orders_products_joined", pa.Table.from_pylist(rows, schema))
 
 
+@pytest.mark.parametrize("pair", [{"left": {}, "right": 1}, {"left": "{}", "right": "1"}])
 def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
-    delta: DeltaRs, letters: DeadLetters
+    delta: DeltaRs, letters: DeadLetters, pair: dict[str, Any]
 ) -> None:
-    """A channel of a join of tables tells states: the older one must not be the last that its reader sees."""
+    """A channel of a join of tables tells states: the older one must not be the last that its reader sees.
+
+    Letters show the pair as the channel does; older ones have each side as text.
+    """
     emitted(delta, ("1", "value", "1", 1), ("2", "value", "1", 1), ("2", "tombstone", None, 2), ("3", "state", "1", 2))
     for key in ("1", "2", "3"):
-        value = json.dumps({"left": "{}", "right": "1"})
+        value = json.dumps(pair)
         agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
         failed(delta, **agent, key=key, value=value)
     retried = letters.retry(letters.newest(10))
