@@ -73,10 +73,10 @@ def test_values_of_several_types_are_json_text_in_files(
 
 
 def test_pages_show_their_rows_by_key_text(
-    handles: list[TableHandle | JoinHandle | StreamJoinHandle], tmp_path: Path
+    handles: list[TableHandle | JoinHandle | StreamJoinHandle], spark: SparkSession, tmp_path: Path
 ) -> None:
     assert len(handles) == 2
-    delta = DeltaRs(Application.open(warehouse=tmp_path / "wh", spark=handles[0].spark).delta.namespace)
+    delta = DeltaRs(Application.open(warehouse=tmp_path / "wh", spark=spark).delta.namespace)
     for name in ("things", "pairs"):
         past = Past(delta, name)
         rows = past.then(past.versions[-1]).rows

@@ -52,7 +52,7 @@ def keys_given(keys: Any) -> list[Any]:
     return wanted
 
 
-def records_given(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def records_given(records: Any) -> Iterator[Mapping[str, Any]]:
     """The records of ``produce``. Raises UsageError for a single one, and for what is none, naming the item."""
     if isinstance(records, (*_TEXT, Mapping)) or not isinstance(records, Iterable):
         shown = reprlib.repr(records)
