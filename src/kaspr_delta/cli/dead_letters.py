@@ -40,10 +40,10 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Print what could not be processed, and why, as JSON lines, oldest first; or try it again.
 
-    A retry puts each record once more on the topic or channel that it came from, and removes the dead letter. All that
-    read the topic or channel get the record, those that did not fail a second time: which they are is said, and asked
-    before. With --only-failed all others skip the record. Rows of tables are tried when they change. It needs no
-    Spark, and the next run takes the records up.
+    A retry puts each record once more on the topic or channel that it came from, and removes the dead letter. All
+    readers of the topic or channel get the record; the command names those that would get it a second time, and asks.
+    With --only-failed they skip the record. Rows of tables are tried when they change. It needs no Spark, and the next
+    run takes the records up.
 
     For example:
 
