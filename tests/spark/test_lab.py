@@ -111,7 +111,8 @@ def test_windows_that_show_when_they_close_show_their_last_value_and_only_then(f
     assert [row["_change_type"] for row in feed] == ["insert"]
 
 
-def test_windows_are_columns_in_sql(first: Application) -> None:
+def test_windows_are_columns_in_sql_and_of_a_table_as_a_frame(first: Application) -> None:
+    assert first.table("minutes").df.columns == ["key", "window_start", "window_end", "value", "timestamp"]
     rows = first.sql("SELECT key, value, window_start, window_end FROM v_minutes ORDER BY window_start").collect()
     assert [row["window_end"] - row["window_start"] for row in rows] == [timedelta(minutes=1)] * 4
 

@@ -3,18 +3,65 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaspr_delta import Application
+from kaspr_delta.engine.agent.source import channel_records, topic_records
+from kaspr_delta.engine.sequence import seq_of
+from kaspr_delta.plan.definition import ChannelInput
 from kaspr_delta.runtime.dead_letters import DeadLetters
 from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.layout import RETRY_FOR, TOPIC, kind_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 APPLICATION = Path(__file__).parent / "applications" / "retry.yaml"
+FOR_ONE = Path(__file__).parent / "applications" / "retry_for_one.yaml"
+
+
+def test_of_records_that_are_for_one_reader_each_reader_sees_its_own_without_the_mark(spark: SparkSession) -> None:
+    """Who has no name, as `consume`, sees none of them."""
+    marks = {
+        1: None,
+        2: [{"key": "trace", "value": b"x"}],
+        3: [{"key": "trace", "value": b"x"}, {"key": RETRY_FOR, "value": b"agent/a"}],
+        4: [{"key": RETRY_FOR, "value": b"agent/b"}],
+        5: [{"key": RETRY_FOR, "value": None}],
+    }
+    feed = spark.createDataFrame(
+        [(b"k", b"v", mark, None, 0, seq, "insert", 1, None) for seq, mark in marks.items()],
+        f"{TOPIC.columns}, _change_type STRING, _commit_version BIGINT, _commit_timestamp TIMESTAMP",
+    )
+
+    def seen(reader: str | None) -> dict[int, list[str] | None]:
+        rows = topic_records(feed, "t", reader).orderBy("offset").collect()
+        headers = {seq_of(row["offset"]): row["headers"] for row in rows}
+        return {seq: None if found is None else [header["key"] for header in found] for seq, found in headers.items()}
+
+    assert seen("agent/a") == {1: None, 2: ["trace"], 3: ["trace"]}
+    assert seen("agent/b") == {1: None, 2: ["trace"], 4: []}
+    assert seen(None) == {1: None, 2: ["trace"]}
+
+
+def test_on_a_channel_too(spark: SparkSession) -> None:
+    kinds = ["value", "tombstone", "state", *(kind_for(kind, "agent/a") for kind in ("value", "tombstone"))]
+    feed = spark.createDataFrame(
+        [("1", kind, "{}", None, None, seq, "insert", 1, None) for seq, kind in enumerate(kinds)],
+        "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, _change_type STRING,"
+        " _commit_version BIGINT, _commit_timestamp TIMESTAMP",
+    )
+
+    def seen(reader: str, *, tombstones: bool) -> list[bytes | None]:
+        channel = ChannelInput("c", "j", tombstones, "earliest")
+        return [row["value"] for row in channel_records(feed, channel, reader, 1).orderBy("offset").collect()]
+
+    value = b'{"left":"{}","right":null}'
+    assert seen("agent/a", tombstones=True) == [value, None, value, None]
+    assert seen("agent/a", tombstones=False) == [value, value]
+    assert seen("agent/b", tombstones=True) == [value, None]
 
 
 @pytest.mark.slow
@@ -57,8 +104,50 @@ def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: Spar
         assert sent[0]["headers"] == {"trace": "x"}
 
         # The join's state knows nothing of it: nothing is emitted anew, and a change reaches the orders as ever.
-        assert app.rebuild("join/priced").resources == {}
+        assert app.rebuild("join/priced").rows_out == 0
         app.table("products").put({"P": {"price": 7}})
         app.run()
         assert sorted(record["value"] for record in app.topic("prices").records()[2:]) == [7, 70]
         assert letters.retry(second).records == {}
+
+
+@pytest.mark.slow
+def test_a_record_that_is_retried_for_the_reader_that_failed_reaches_no_other(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Agents, by topic and pattern, joins of all kinds of streams, tables made from them and exports skip it."""
+    manifests = tmp_path / "retry.yaml"
+    manifests.write_text(FOR_ONE.read_text().replace("FOLDER", str(tmp_path)))
+    with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
+        letters = DeadLetters(DeltaRs(app.delta.namespace), app.plan)
+
+        def others() -> dict[str, Any]:
+            return {
+                **{name: app.topic(name).records() for name in ("seen", "copies")},
+                **{name: app.channel(name).records() for name in ("met", "near")},
+                **{name: app.table(name).rows() for name in ("counted", "counted-met")},
+                "files": sorted(
+                    line
+                    for file in (tmp_path / "seen").glob("batch=*/part-*")
+                    for line in file.read_text().splitlines()
+                ),
+            }
+
+        app.topic("raw").produce([{"key": "k", "value": {"n": 1}, "timestamp": 60_000}])
+        app.run()
+        before = others()
+        assert {name: len(found) for name, found in before.items()} == dict.fromkeys(before, 1)
+        assert [(letter["resource"], letter["source"]) for letter in app.dead_letters()] == [
+            ("agent/failing", "seen"),
+            ("agent/later", "met"),
+        ]
+        assert len(letters.seen_twice(letters.newest(10))) == 2
+        app.table("known").put({"x": 7})
+        retried = letters.retry(letters.newest(10), only_failed=True)
+        assert sorted((origin.name, count) for origin, count in retried.records.items()) == [("met", 1), ("seen", 1)]
+        app.run()
+        assert others() == before
+        assert [record["value"] for record in app.topic("answers").records()] == [[7, ["trace"]]]
+        assert [record["value"] for record in app.topic("found").records()] == [[7, {"n": 1}]]
+        failures = {str(one.resource): (one.dead_letters, one.failures) for one in app.status().resources}
+        assert (failures["agent/failing"], failures["agent/later"]) == ((0, 1), (0, 1))

@@ -16,7 +16,7 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.join_plans import StreamJoinPlan, TableTableJoinPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
-from kaspr_delta.storage.decoded import decoded
+from kaspr_delta.storage.decoded import by_key, decoded
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import PAIR
 
@@ -56,17 +56,25 @@ class JoinHandle:
 
         Types are those of typed tables, or inferred from the rows.
         """
-        columns = json_columns(self.join, self.application)
-        if self.join.select is not None:
-            return decoded(self._read().drop(PAIR), tuple(name for name in columns if name == "key"))
-        return decoded(self._read(), columns)
+        return self._decoded(self._read())
 
     def export(self, path: str, file_format: str | None = None) -> int:
         """Write all results, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
 
-        See ``row_files.write_file``. Raises UsageError.
+        Keys of several types: numbers by value, then all others by their JSON text. See ``row_files.write_file``.
+        Raises UsageError.
         """
-        return write_file(self.df.orderBy("key"), path, file_format)
+        ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
+        return write_file(self._decoded(ordered), path, file_format)
+
+    def _decoded(self, rows: DataFrame) -> DataFrame:
+        if self.join.select is not None:
+            return decoded(rows.drop(PAIR), tuple(name for name in self._json_columns if name == "key"))
+        return decoded(rows, self._json_columns)
+
+    @property
+    def _json_columns(self) -> tuple[str, ...]:
+        return json_columns(self.join, self.application)
 
     def _read(self) -> DataFrame:
         return self.delta.read(self.spark, self.join.result)

@@ -15,7 +15,7 @@ from kaspr_delta.serde.json_lines import objects_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 LoadFormat = Literal["json", "csv", "parquet", "delta"]
 ExportFormat = Literal["csv", "parquet"]
@@ -76,7 +76,7 @@ def write_file(rows: DataFrame, path: str, file_format: str | None = None) -> in
     """Write rows to one CSV or Parquet file, in the place of one that is there; the number of them.
 
     Parquet keeps nested columns. In CSV fields of objects are columns of their own, called ``left.price``, lists are
-    JSON text and bytes base64. Raises UsageError.
+    JSON text and bytes base64. In both, what has several types (a VARIANT) is JSON text. Raises UsageError.
     """
     wanted = file_format or _ENDINGS.get(Path(path).suffix.lower())
     if wanted not in get_args(ExportFormat):
@@ -158,10 +158,31 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
             case T.StructType() as inner if flat:
                 yield from _columns(inner, flat=flat, above=f"{place}.", name=f"{called}.")
                 continue
+            case kind if not flat:
+                column = _without_variants(column, kind)
             case T.VariantType():
                 column = F.to_json(column)
-            case T.ArrayType() | T.MapType() if flat:
+            case T.ArrayType() | T.MapType():
                 column = F.to_json(column)
-            case T.BinaryType() if flat:
+            case T.BinaryType():
                 column = F.base64(column)
         yield column.alias(called)
+
+
+def _without_variants(column: Column, kind: DataType) -> Column:
+    """A column for Parquet, where a VARIANT would be bytes: wherever it is, it becomes JSON text."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if "variant" not in kind.simpleString():
+        return column
+    match kind:
+        case T.StructType():
+            fields = (_without_variants(column[one.name], one.dataType).alias(one.name) for one in kind.fields)
+            return F.when(column.isNotNull(), F.struct(*fields))
+        case T.ArrayType():
+            return F.transform(column, lambda item: _without_variants(item, kind.elementType))
+        case T.VariantType():
+            return F.to_json(column)
+        case _:
+            return column

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.column_files import load_columns
+from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file, write_file
 from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
@@ -18,7 +19,7 @@ from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.decoded import decoded
+from kaspr_delta.storage.decoded import by_key, decoded
 from kaspr_delta.storage.layout import WRITTEN_AT
 
 if TYPE_CHECKING:
@@ -41,15 +42,15 @@ class TableHandle:
     table: LiveTable
     made_from: str | None = None
 
-    def put(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """Write rows, given as a mapping or as pairs (for keys that no dictionary can have), in one commit.
+    def put(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any] | Mapping[str, Any]]) -> None:
+        """Write rows in one commit: a mapping, pairs (for keys that no dictionary can have), or records.
 
-        A value of None deletes. Of several rows with one key the last counts. Raises SerializationError, and UsageError
-        for a table with windows and for one that is made from something.
+        A record is ``{"key": …, "value": …}``. A value of None deletes. Of several rows with one key the last counts.
+        Raises SerializationError, and UsageError for what is no row (see ``given.rows_given``), for a table with
+        windows and for one that is made from something.
         """
-        pairs = rows.items() if isinstance(rows, Mapping) else rows
         texts = self.table.text
-        self._write({texts.key(key): texts.row(key, value) for key, value in pairs})
+        self._write({texts.key(key): texts.row(key, value) for key, value in rows_given(rows)})
 
     def load(self, source: str, *, key: str | Sequence[str] = (), file_format: str | None = None) -> int:
         """Write the rows of a file in one commit; the number of them.
@@ -77,15 +78,22 @@ class TableHandle:
     def export(self, path: str, file_format: str | None = None) -> int:
         """Write all rows, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
 
-        See ``row_files.write_file``. Raises UsageError.
+        Keys of several types: numbers by value, then all others by their JSON text. See ``row_files.write_file``.
+        Raises UsageError.
         """
-        order = self.table.plan.typed.key if self.table.plan.typed else self.table.place
-        return write_file(self.df.orderBy(*map(quoted, order)), path, file_format)
+        typed = self.table.plan.typed
+        if typed is not None:
+            return write_file(self.df.orderBy(*map(quoted, typed.key)), path, file_format)
+        rows, place = self.table.live_rows(self.spark), self.table.place
+        ordered = by_key(rows, *place[1:]) if self.table.plan.serializers.key == "json" else rows.orderBy(*place)
+        return write_file(self._decoded(ordered), path, file_format)
 
     def delete(self, keys: Any) -> None:
-        """Delete one key, or a list of keys, in one commit. Deleting a missing key is silent."""
-        wanted = keys if isinstance(keys, list) else [keys]
-        self._write({self.table.text.key(key): None for key in wanted})
+        """Delete one key, or several (a list, a set …), in one commit. Deleting a missing key is silent.
+
+        A tuple or a dictionary is one key. Raises UsageError for a record.
+        """
+        self._write({self.table.text.key(key): None for key in keys_given(keys)})
 
     def get(self, key: Any) -> Any:
         """The value of a key; None when there is none. In a table with windows that of the newest window."""
@@ -116,15 +124,14 @@ class TableHandle:
         if self.table.plan.typed is not None:
             rows = self.table.live_rows(self.spark, typed=True)
             return rows.select("value.*", F.col("timestamp").alias(WRITTEN_AT))
-        columns = tuple(
-            name
-            for name, serializer in (
-                ("key", self.table.plan.serializers.key),
-                ("value", self.table.plan.serializers.value),
-            )
-            if serializer == "json"
-        )
-        return decoded(self.table.live_rows(self.spark).drop("copies"), columns)
+        return self._decoded(self.table.live_rows(self.spark))
+
+    def _decoded(self, rows: DataFrame) -> DataFrame:
+        """Live rows with the JSON of their keys and values as typed columns."""
+        spelled = {"key": self.table.plan.serializers.key, "value": self.table.plan.serializers.value}
+        columns = tuple(column for column, serializer in spelled.items() if serializer == "json")
+        windows = ("window_start", "window_end") if self.table.plan.window else ()
+        return decoded(rows.select("key", *windows, "value", "timestamp"), columns)
 
     def _refuse_foreign(self) -> None:
         if self.table.plan.is_foreign:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.api.given import records_given
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.changelog import table_write
@@ -52,7 +53,9 @@ class TopicHandle:
         """
         elsewhere = self._fed_from()
         topics = Topics({self.plan.name: self.plan.partitions}, self.plan.partitions)
-        effects = to_arrow(to_effect(record, self.plan.name, self.plan.serializers, topics) for record in records)
+        effects = to_arrow(
+            to_effect(record, self.plan.name, self.plan.serializers, topics) for record in records_given(records)
+        )
         count = int(effects.num_rows)
         if count:
             rows = pa.Table.from_batches([effects], SCHEMA)
@@ -104,7 +107,7 @@ class ChangelogHandle:
         plan = self.table.plan
         refuse_made(plan.name, self.made_from)
         topics = Topics({plan.changelog: plan.partitions}, plan.partitions)
-        effects = [to_effect(record, plan.changelog, plan.serializers, topics) for record in records]
+        effects = [to_effect(record, plan.changelog, plan.serializers, topics) for record in records_given(records)]
         rows = {key: (key, value, _moment(e)) for e in effects for key, value in [table_write(e, plan)]}
         if rows:
             self.table.put(self.spark, list(rows.values()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -18,7 +20,7 @@ from kaspr_delta.storage.namespace import Warehouse
 _AT_ONCE = 10_000
 
 
-def dead_letters(
+def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
     resource: Annotated[
         str | None,
@@ -27,27 +29,40 @@ def dead_letters(
     retry: Annotated[  # noqa: FBT002
         bool, typer.Option("--retry", help="Put their records on their topics and channels again, as they were.")
     ] = False,
+    only_failed: Annotated[  # noqa: FBT002
+        bool, typer.Option("--only-failed", help="Retry: each record for the resource that failed on it alone.")
+    ] = False,
+    yes: Annotated[  # noqa: FBT002
+        bool, typer.Option("--yes", "-y", help="Retry: do not ask, also where others get records a second time.")
+    ] = False,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
     """Print what could not be processed, and why, as JSON lines, oldest first; or try it again.
 
-    A retry puts each record once on the topic or channel that it came from, for all who read that, and removes the
-    dead letter. Rows of tables are tried when they change. It needs no Spark, and the next run takes the records up.
+    A retry puts each record once more on the topic or channel that it came from, and removes the dead letter. All
+    readers of the topic or channel get the record; the command names those that would get it a second time, and asks.
+    With --only-failed they skip the record. Rows of tables are tried when they change. It needs no Spark, and the next
+    run takes the records up.
 
     For example:
 
         kaspr-delta dead-letters
-        kaspr-delta dead-letters --resource agent/process-enriched-orders --retry
+        kaspr-delta dead-letters --resource agent/process-enriched-orders --retry --only-failed
     """
     if retry:
-        _retry(Target.of(context, warehouse, app), resource)
+        _retry(Target.of(context, warehouse, app), resource, only_failed=only_failed, yes=yes)
         return
+    if only_failed or yes:
+        msg = (
+            f"{'--only-failed' if only_failed else '--yes'} is for --retry: add that, or leave both out to see letters"
+        )
+        raise UsageError(msg)
     for letter in open_application(context, warehouse, app).dead_letters(resource):
         typer.echo(json_line(letter))
 
 
-def _retry(target: Target, resource: str | None) -> None:
+def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
     from kaspr_delta.runtime.applying import applied_plan
     from kaspr_delta.runtime.dead_letters import DeadLetters
     from kaspr_delta.storage.delta_rs import DeltaRs
@@ -61,9 +76,12 @@ def _retry(target: Target, resource: str | None) -> None:
         return
     letters = DeadLetters(DeltaRs(place.namespace(plan.schema)), plan)
     chosen = letters.newest(_AT_ONCE, resource)
-    retried = letters.retry(chosen)
+    if not only_failed and not yes:
+        _ask(letters.seen_twice(chosen))
+    retried = letters.retry(chosen, only_failed=only_failed)
+    alone = ", each for the resource that failed on it alone" if only_failed else ""
     for origin, records in retried.records.items():
-        typer.echo(f"{origin.kind} {origin.name}: {records} record{'' if records == 1 else 's'} put there again")
+        typer.echo(f"{origin.kind} {origin.name}: {records} record{'' if records == 1 else 's'} put there again{alone}")
     for letter in retried.lost:
         note(f"{letter.resource}, key {letter.key}: its record is gone, or a newer one came since", style="yellow")
     rest = Counter((one.resource, letters.why_not(one)) for one in chosen if letters.origin_of(one) is None)
@@ -71,3 +89,16 @@ def _retry(target: Target, resource: str | None) -> None:
         note(f"{name}: {count} cannot be retried by themselves. {why}", style="yellow")
     if not chosen:
         note("there are no dead letters")
+
+
+def _ask(seen_twice: Sequence[str]) -> None:
+    """Ask whether others may get records a second time. Raises UsageError where nobody can answer, and Abort for no."""
+    if not seen_twice:
+        return
+    if not sys.stdin.isatty():
+        msg = f"{'; '.join(seen_twice)}: add --only-failed to hand each record to the resource that failed on it alone"
+        raise UsageError(f"{msg}, or --yes to put it there for all")
+    for sentence in seen_twice:
+        note(f"{sentence}.", style="yellow")
+    note("With --only-failed each record is for the resource that failed on it alone.")
+    typer.confirm("Put the records there for all?", abort=True, err=True)

@@ -39,7 +39,10 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Show what every resource has done since it was first run: rows, dead letters, when its last batch was.
+    """Show what every resource has done since it was first run: rows, and when its last batch was.
+
+    Dead letters are those that are there now: a retry takes them away. With -o json `failures` counts all
+    that there ever were.
 
     Below stand Kaspr's counters: how often functions read, wrote and deleted keys of which table, and how many records
     came from and went to which topic. Only what was committed is counted.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.counters import work
-from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.query import side_by_side
 from kaspr_delta.engine.resource import Folded
@@ -78,12 +76,12 @@ class Join(Planned[JoinPlanT]):
         """
         counted: list[dict[tuple[str, ...], int]] = [rows.count_by(*self.counted) for _, rows in batches]
         kinds: frozenset[str] = frozenset(name[0] for counts in counted for name in counts)
-        if not kinds:  # only the state that the memo holds has changed
+        if not (kinds or any(self.renews_letters(batch) for batch, _ in batches)):  # only the memo's state has changed
             return [Folded(0, 0) for _ in batches]
         several: list[Rows] = [rows for _, rows in batches]
         if here and sum(sum(counts.values()) for counts in counted) <= MANY_ROWS:
             several = [rows.brought() for rows in several]
-        folds: list[Fold] = [*state_folds(Rows.of_all(several), kinds)]
+        folds: list[Fold] = [*state_folds(Rows.of_all(several), kinds)] if kinds else []
         folded: list[Folded] = [
             Folded(
                 sum(count for name, count in counts.items() if name[0] in RECORDS),
@@ -93,8 +91,7 @@ class Join(Planned[JoinPlanT]):
             for counts in counted
         ]
         for (batch, rows), done in zip(batches, folded, strict=True):
-            if done.dead_letters:
-                folds.append(partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch))
+            folds.extend(self.letter_folds(batch, self.letters(rows.df), done.dead_letters))
         merged = [done for done in side_by_side(folds) if done is not None]
         return [*folded[:-1], replace(folded[-1], counts=cost_of(merged))]
 

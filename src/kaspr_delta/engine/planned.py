@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from kaspr_delta.engine.checkpoint import FIRST, BatchId
+from kaspr_delta.engine.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class LoggedPlan(Protocol):
@@ -60,6 +63,22 @@ class Planned(Generic[PlanT]):
     def event_timeout(self) -> float:
         """How many seconds a function may take for one event or row."""
         return self.application.event_timeout / 1_000
+
+    @property
+    def renewed(self) -> Renewed:
+        """The dead letters that a new checkpoint makes again: those of records, which are not read again, stay."""
+        return Renewed()
+
+    def renews_letters(self, batch: BatchId) -> bool:
+        """Whether dead letters of a batch take the place of earlier ones."""
+        return batch.number == FIRST and self.renewed != Renewed()
+
+    def letter_folds(self, batch: BatchId, letters: DataFrame, failed: int) -> Sequence[Callable[[], None]]:
+        """What brings the dead letters up to a batch, of which so many rows have failed."""
+        made = self.delta, letters, str(self.ref), batch
+        if self.renews_letters(batch):
+            return [partial(renew_dead_letters, *made, self.renewed, failed)]
+        return [partial(fold_dead_letters, *made)] if failed else []
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         return None

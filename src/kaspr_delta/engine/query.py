@@ -110,7 +110,7 @@ class Query:
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the tables as they are: what comes out differently is emitted, in one commit."""
         with self.delta.namespace.turn(self.resource.turn):
-            self._begin(spark, self._finish(spark, folded_batches(self.delta, spark)))
+            self._begin(spark, self._finish(spark, folded_batches(self.delta, spark)), again=True)
 
     def start(self, spark: SparkSession, every: str | None) -> StreamingQuery | None:
         """Start the query: until what is there now is processed, or, with an interval, until it is stopped.
@@ -266,8 +266,11 @@ class Query:
             self._start, self._last, self._memo = tail.start, tail.last, tail.memo
         self._processed = {}
 
-    def _begin(self, spark: SparkSession, tail: LogTail) -> None:
-        """Begin a new checkpoint: the same steps as in a batch, over everything."""
+    def _begin(self, spark: SparkSession, tail: LogTail, *, again: bool = False) -> None:
+        """Begin a new checkpoint: the same steps as in a batch, over everything.
+
+        What is made ``again`` is folded also where nothing differs: dead letters may have to go.
+        """
         first, steps = BatchId(new_checkpoint(tail.newest)), Steps()
         decision, positions = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
         start = Start(self.resource.definition, positions)
@@ -275,7 +278,7 @@ class Query:
         memo = Memo(-1, decision.rows_in, decision.counts, decision.state)
         logged = self.log.begin(decision.effects, first, memo, start)
         steps.done("commit")
-        if not decision.effects.empty:
+        if again or not decision.effects.empty:
             self._tell(self.folding.fold(spark, [Committed(first, logged, memo, steps)]))
         self._start, self._last, self._memo = start, first, memo
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.dead_letters import Renewed
 from kaspr_delta.engine.foreign_key_join.touched import NOT_CANONICAL, NULL_KEY
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows, union_of
@@ -78,6 +79,11 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
             "table": self.right.plan.delta_name,
             "rightExtractor": self.plan.extractor.fingerprint,
         }
+
+    @property
+    def renewed(self) -> Renewed:
+        """Those of rows: a new checkpoint makes the index anew."""
+        return Renewed((self.plan.right,))
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -125,11 +125,12 @@ class ReadRecords:
 
 @dataclass(frozen=True, slots=True)
 class StreamSide:
-    """The records of a topic or channel, for a join or an aggregation."""
+    """The records of a topic or channel, for a join or an aggregation: the ``reader``, as ``kind/name``."""
 
     delta: Delta
     plan: StreamPlan
     application: Plan
+    reader: str
 
     @property
     def text(self) -> TableText:
@@ -139,7 +140,7 @@ class StreamSide:
     @property
     def source(self) -> Source:
         """The records as they are."""
-        return Source(self.delta, self.plan.input, self.application)
+        return Source(self.delta, self.plan.input, self.application, self.reader)
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
         """The records after a position, as a stream of rows of InputRecord."""

@@ -59,7 +59,7 @@ class StreamTable(Join[StreamTablePlanT]):
     @property
     def left(self) -> StreamSide:
         """The stream."""
-        return StreamSide(self.delta, self.plan.left, self.application)
+        return StreamSide(self.delta, self.plan.left, self.application, str(self.ref))
 
     @property
     def right(self) -> LiveTable:

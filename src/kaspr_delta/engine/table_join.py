@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.checkpoint import Start
-from kaspr_delta.engine.dead_letters import problem
+from kaspr_delta.engine.dead_letters import Renewed, problem
 from kaspr_delta.engine.foreign_key_join.touched import Touched, touched_keys
 from kaspr_delta.engine.join import RECORDS, Join
 from kaspr_delta.engine.live_table import LiveTable
@@ -124,6 +124,11 @@ class TableJoin(Join[TableJoinPlanT]):
             return selected_columns(columns)
         paths, sides = dict(select.paths), {"left": self.left.plan, "right": self.right.plan}
         return {one.name: picked_column(sides[paths[one.name][0]], paths[one.name], one) for one in columns}
+
+    @property
+    def renewed(self) -> Renewed:
+        """All: a new checkpoint reads all rows of both tables."""
+        return Renewed(every=True)
 
     def letters(self, rows: DataFrame) -> DataFrame:
         return super().letters(rows.withColumn("source", F.lit(f"{self.plan.left},{self.plan.right}")))

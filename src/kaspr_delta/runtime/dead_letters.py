@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -14,7 +15,7 @@ from kaspr_delta.plan.definition import ChannelInput, ResourceRef, TopicInput
 from kaspr_delta.plan.join_plans import StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.events import NORMAL, Event
-from kaspr_delta.runtime.letter_records import Origin, records_of
+from kaspr_delta.runtime.letter_records import Origin, handed_to, records_of
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
@@ -84,15 +85,13 @@ class DeadLetters:
 
     def origin_of(self, letter: Letter) -> Origin | None:
         """Where the letter's record came from, if that is a topic or a channel; else ``why_not`` tells more."""
+        name = letter.source or ""
         for read in _inputs(self.plan, letter.ref):
-            if isinstance(read, ChannelInput) and read.channel == letter.source:
-                join = self.plan.channel(read.channel)
-                if join is not None:
-                    is_state = isinstance(join, TableTableJoinPlan)
-                    return Origin("channel", read.channel, join.log, str(join.ref), is_state)
-            named = isinstance(read, TopicInput) and (read.pattern is not None or letter.source in read.topics)
-            if named and letter.source and self.plan.changelog(letter.source) is None:
-                return Origin("topic", letter.source, topic_table(letter.source), f"topic/{letter.source}")
+            join = self.plan.channel(name)
+            if _reads_channel(read, name) and join is not None:
+                return Origin("channel", name, join.log, isinstance(join, TableTableJoinPlan))
+            if _reads_topic(read, name) and self.plan.changelog(name) is None:
+                return Origin("topic", name, topic_table(name))
         return None
 
     def why_not(self, letter: Letter) -> str:
@@ -105,53 +104,77 @@ class DeadLetters:
         again = "" if ref.kind == "agent" else f", and so are all rows by kaspr-delta rebuild {ref}"
         return f"It is a row of a table: it is tried again when it changes{again}."
 
-    def readers(self, letter: Letter) -> list[str]:
-        """Who else reads the topic or channel of a letter, and would see its record again."""
+    def seen_twice(self, letters: Iterable[Letter]) -> list[str]:
+        """Which other readers would get records of letters a second time, in sentences without their full stop."""
+        sentences = []
+        for origin, mine in self._by_origin(letters).items():
+            for ref, count in _by_resource(mine).items():
+                others = self.other_readers(next(letter for letter in mine if letter.ref == ref))
+                records = "1 record" if count == 1 else f"{count:,} records"
+                if others:
+                    again = f"which would get {records} of {ref} a second time"
+                    sentences.append(f"{origin.kind} {origin.name} is also read by {', '.join(others)}, {again}")
+        return sentences
+
+    def other_readers(self, letter: Letter) -> list[str]:
+        """Which other resources, and which export, read the topic or channel of a letter."""
         origin = self.origin_of(letter)
         if origin is None:
             return []
-        return sorted({edge.target for edge in self.plan.edges if edge.source == origin.label} - {letter.resource})
+        reads = _reads_channel if origin.kind == "channel" else _reads_topic
+        refs = (ref for ref in self.plan.runs if any(reads(read, origin.name) for read in _inputs(self.plan, ref)))
+        topic = self.plan.topic(origin.name) if origin.kind == "topic" else None
+        written = topic.binding if topic is not None else None
+        exports = [f"the export {written.text}"] if written is not None and written.direction == "output" else []
+        return [*sorted({*map(str, refs)} - {letter.resource}), *exports]
 
-    def retry(self, letters: Iterable[Letter], asked_by: str | None = None) -> Retried:
+    def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:
         """Put the records of letters on their topics and channels again, as they were, and remove the letters.
 
-        A letter's record is put there once, however often and by how many this is asked: the append carries the
-        letter's id as its transaction. Who dies before the letter is removed can ask again.
+        With ``only_failed`` each record is for the resource that failed on it, and all other readers skip it. A
+        letter's record is put there once, however often and by how many this is asked: the append carries the letter's
+        id as its transaction. Who dies before the letter is removed can ask again.
         """
+        sent: dict[Origin, int] = {}
+        lost: list[Letter] = []
+        for origin, mine in self._by_origin(letters).items():
+            found, sent[origin] = self._send(origin, mine, only_failed=only_failed)
+            lost.extend(letter for letter in mine if letter not in found)
+            if found:
+                self._note(found, _told(origin, asked_by, only_failed=only_failed))
+        return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
+
+    def _by_origin(self, letters: Iterable[Letter]) -> dict[Origin, list[Letter]]:
         by_origin: dict[Origin, list[Letter]] = {}
         for letter in letters:
             origin = self.origin_of(letter)
             if origin is not None:
                 by_origin.setdefault(origin, []).append(letter)
-        sent: dict[Origin, int] = {}
-        lost: list[Letter] = []
-        for origin, mine in by_origin.items():
-            found, sent[origin] = self._send(origin, mine)
-            lost.extend(letter for letter in mine if letter not in found)
-            if found:
-                self._note(origin, found, asked_by)
-        return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
+        return by_origin
 
-    def _send(self, origin: Origin, letters: Iterable[Letter]) -> tuple[list[Letter], int]:
+    def _send(self, origin: Origin, letters: Iterable[Letter], *, only_failed: bool) -> tuple[list[Letter], int]:
         """Append the records of letters; the letters that had one, and how many records were new."""
         records: dict[Letter, list[dict[str, Any]]] = {}
 
         def rows() -> dict[str, list[dict[str, Any]]]:
             records.update((letter, rows) for letter in letters if (rows := records_of(self.delta, origin, letter)))
             return {
-                f"retry:{letter.id}": [{**row, "seq": seq} for seq, row in enumerate(found)]
+                f"retry:{letter.id}": [
+                    {**(handed_to(letter.resource, origin, row) if only_failed else row), "seq": seq}
+                    for seq, row in enumerate(found)
+                ]
                 for letter, found in records.items()
             }
 
         sent = self.delta.append_once(origin.table, rows)
         return list(records), sent
 
-    def _note(self, origin: Origin, letters: Iterable[Letter], asked_by: str | None) -> None:
+    def _note(self, letters: Iterable[Letter], told: str) -> None:
         """Remove letters whose records were sent, and tell of it by events."""
         self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
         now = datetime.now(timezone.utc)
         events = [
-            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, _told(count, origin, asked_by))
+            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, f"{_counted(count)} {told}")
             for ref, count in _by_resource(letters).items()
         ]
         system = LocalSystemTables(self.delta)
@@ -169,6 +192,16 @@ def _inputs(plan: Plan, ref: ResourceRef) -> Iterator[TopicInput | ChannelInput]
     for side in (*sides, *(() if made is None else (made.origin,))):
         if isinstance(side, StreamPlan):
             yield side.input
+
+
+def _reads_channel(read: TopicInput | ChannelInput, name: str) -> bool:
+    return isinstance(read, ChannelInput) and read.channel == name
+
+
+def _reads_topic(read: TopicInput | ChannelInput, name: str) -> bool:
+    if not isinstance(read, TopicInput):
+        return False
+    return name in read.topics if read.pattern is None else re.fullmatch(read.pattern, name) is not None
 
 
 def _is(letter: Letter) -> str:
@@ -190,6 +223,11 @@ def _by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
     return counts
 
 
-def _told(count: int, origin: Origin, asked_by: str | None) -> str:
+def _counted(count: int) -> str:
+    return f"{count} dead letter{'s' if count > 1 else ''}"
+
+
+def _told(origin: Origin, asked_by: str | None, *, only_failed: bool) -> str:
+    reader = " for this reader alone" if only_failed else ""
     who = f", as {asked_by} asked" if asked_by else ""
-    return f"{count} dead letter{'s' if count > 1 else ''} put on {origin.kind} `{origin.name}` again{who}"
+    return f"put on {origin.kind} `{origin.name}` again{reader}{who}"

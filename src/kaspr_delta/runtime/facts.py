@@ -88,6 +88,6 @@ class SparkFacts:
     def done(self) -> Mapping[str, Mapping[str, Any]]:
         from kaspr_delta.runtime.report import Status
 
-        names = ("rows_in", "rows_out", "dead_letters", "last_batch")
+        names = ("rows_in", "rows_out", "dead_letters", "failures", "last_batch")
         status = Status.of(self.spark, self.delta, self.plan).resources
         return {str(one.resource): {name: getattr(one, name) for name in names} for one in status if one.last_batch}

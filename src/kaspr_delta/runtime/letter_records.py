@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
 from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
+from kaspr_delta.storage.layout import RETRY_FOR, kind_for
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.dead_letters import Letter
@@ -24,14 +25,12 @@ _EMISSION = ("key", "kind", "left", "right", "timestamp")
 class Origin:
     """A topic or channel that a letter's record came from; ``table`` holds its records.
 
-    ``label`` is what feeds its readers in the plan. Of a channel ``is_state`` tells that its join keeps a result, of
-    which each record is the newest state of its key.
+    Of a channel ``is_state`` tells that its join keeps a result, of which each record is the newest state of its key.
     """
 
     kind: Literal["topic", "channel"]
     name: str
     table: str
-    label: str
     is_state: bool = False
 
 
@@ -40,17 +39,26 @@ def records_of(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str,
     return (_on_channel if origin.kind == "channel" else _on_topic)(delta, origin, letter)
 
 
+def handed_to(reader: str, origin: Origin, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of an origin as all its readers but one skip it."""
+    if origin.kind == "channel":
+        return {**record, "kind": kind_for(record["kind"], reader)}
+    return {**record, "headers": [*(record["headers"] or ()), {"key": RETRY_FOR, "value": reader.encode()}]}
+
+
 def _on_topic(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
     """The record of a letter as it is on its topic, once for each copy; none where it is gone.
 
-    A letter holds text for people; the topic has the bytes, the headers and the partition.
+    A letter holds text for people; the topic has the bytes, the headers and the partition. An earlier retry may have
+    put it there for one reader; that mark is not of the record.
     """
     at = "timestamp IS NULL" if letter.timestamp is None else f"timestamp = {moment_literal(letter.timestamp)}"
     columns = ", ".join(f'"{name}"' for name in _RECORD)
     rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {at}")  # noqa: S608
     for row in rows:
         if letter.key in _spellings(row["key"]) and letter.value in _spellings(row["value"]):
-            return [row] * letter.copies
+            headers = [header for header in row["headers"] or () if header["key"] != RETRY_FOR]
+            return [{**row, "headers": headers or None}] * letter.copies
     return []
 
 
@@ -84,19 +92,23 @@ def _spellings(data: bytes | None) -> Iterator[str | None]:
         return
 
 
-def _joined(row: Mapping[str, Any]) -> Any:
-    """What a reader of a channel is given; None of a tombstone."""
-    return {"left": row["left"], "right": row["right"]} if row["kind"] == "value" else None
-
-
 def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
     """Whether a letter's value is this record. One of typed tables is told by its time and kind alone."""
-    typed = any(isinstance(row[side], dict) for side in ("left", "right"))
-    return bool((value is not None) == (row["kind"] == "value") if typed else _joined(row) == _parsed(value))
+    if value is None or row["kind"] != "value":
+        return value is None and row["kind"] == "tombstone"
+    if any(isinstance(row[side], dict) for side in ("left", "right")):
+        return True
+    told = _parsed(value)
+    return isinstance(told, dict) and all(_is_side(row[side], told.get(side)) for side in ("left", "right"))
 
 
-def _parsed(value: str | None) -> Any:
+def _is_side(text: str | None, told: Any) -> bool:
+    """Whether a letter tells this side of a pair: as JSON, or as text (bytes, and all sides in older letters)."""
+    return bool(told == text) or (text is not None and bool(told == _parsed(text)))
+
+
+def _parsed(text: str) -> Any:
     try:
-        return None if value is None else json.loads(value)
+        return json.loads(text)
     except ValueError:
-        return value
+        return text

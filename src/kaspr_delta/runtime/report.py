@@ -12,6 +12,7 @@ from kaspr_delta.engine.counters import Metric, work_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.batches import LastBatches, after
+from kaspr_delta.runtime.totals import dead_letters_by_resource
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.system_tables import system_tables
 
@@ -69,7 +70,10 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class ResourceStatus:
-    """How a resource stands: ``state`` is ``ran``, ``new`` before its first batch, or why it waits."""
+    """How a resource stands: ``state`` is ``ran``, ``new`` before its first batch, or why it waits.
+
+    ``dead_letters`` are there now; ``failures`` counts all that ever became one, also those that a retry removed.
+    """
 
     resource: ResourceRef
     state: str
@@ -78,6 +82,7 @@ class ResourceStatus:
     dead_letters: int = 0
     last_batch: datetime | None = None
     last: LastBatch | None = None
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +94,23 @@ class Status:
 
     @classmethod
     def of(cls, spark: SparkSession, delta: Delta, plan: Plan) -> Status:
-        """The status, as the batches of all runs so far add up to."""
+        """The status, as the batches of all runs so far add up to, and the dead letters that there are."""
         from pyspark.sql import functions as F
 
         from kaspr_delta.engine.metrics import metrics
 
         batches = delta.read(spark, PROGRESS).groupBy("resource")
-        sums = (F.sum(name).alias(name) for name in ("rows_in", "rows_out", "dead_letters"))
+        letters = dead_letters_by_resource(system_tables(spark, delta))
+        sums = (F.sum("rows_in").alias("rows_in"), F.sum("rows_out").alias("rows_out"))
+        failures = F.sum("dead_letters").alias("failures")
         order = F.struct("checkpoint", "batch")
         last = F.max_by(F.struct("rows_in", "rows_out", "seconds", "counts"), order).alias("last")
-        rows = batches.agg(*sums, F.max_by("at", order).alias("last_batch"), last).collect()
+        rows = batches.agg(*sums, failures, F.max_by("at", order).alias("last_batch"), last).collect()
         done = {row["resource"]: {**row.asDict(), "last": LastBatch.of(*row["last"])} for row in rows}
-        counts = {name: {of: value for of, value in what.items() if of != "resource"} for name, what in done.items()}
+        counts = {
+            name: {of: value for of, value in what.items() if of != "resource"} | {"dead_letters": letters.get(name, 0)}
+            for name, what in done.items()
+        }
         return cls.summed(plan, counts, metrics(delta, spark))
 
     @classmethod
@@ -125,6 +135,7 @@ class Status:
                     "rowsIn": one.rows_in,
                     "rowsOut": one.rows_out,
                     "deadLetters": one.dead_letters,
+                    "failures": one.failures,
                     "lastBatch": one.last_batch,
                 }
                 for one in self.resources

@@ -32,7 +32,7 @@ class Facts(Protocol):
 
     @property
     def done(self) -> Mapping[str, Mapping[str, Any]]:
-        """By ``kind/name`` what its batches did: rows_in, rows_out, dead_letters, last_batch."""
+        """By ``kind/name`` what its batches did: rows_in, rows_out, failures, last_batch; and its dead_letters now."""
         ...
 
 
@@ -175,7 +175,13 @@ def _kept(plan: Plan, ref: ResourceRef) -> str | None:
     return None
 
 
-_CAMEL = {"rows_in": "rowsIn", "rows_out": "rowsOut", "dead_letters": "deadLetters", "last_batch": "lastBatch"}
+_CAMEL = {
+    "rows_in": "rowsIn",
+    "rows_out": "rowsOut",
+    "dead_letters": "deadLetters",
+    "failures": "failures",
+    "last_batch": "lastBatch",
+}
 
 
 def _moment(at: datetime) -> str:

@@ -1,4 +1,4 @@
-"""What resources have done so far, added up from their progress rows without Spark."""
+"""What resources have done so far, added up from their progress rows, and the dead letters there are; without Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import Any
 from kaspr_delta.engine.counters import Metric, as_metrics
 from kaspr_delta.runtime.batches import after
 from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.system_tables import LocalSystemTables, SparkSystemTables
 
-_NAMES = ("rows_in", "rows_out", "dead_letters")
+# What is added up, and of which column of the progress.
+_SUMS = {"rows_in": "rows_in", "rows_out": "rows_out", "failures": "dead_letters"}
 
 
 @dataclass
@@ -28,9 +30,9 @@ class _Sums:
     def add(self, row: dict[str, Any]) -> None:
         """Add a batch, which comes after all that were added."""
         self.last[row["resource"]] = row["checkpoint"], row["batch"]
-        done = self.resources.setdefault(row["resource"], dict.fromkeys(_NAMES, 0))
-        for name in _NAMES:
-            done[name] += row[name]
+        done = self.resources.setdefault(row["resource"], dict.fromkeys(_SUMS, 0))
+        for name, column in _SUMS.items():
+            done[name] += row[column]
         done["last_batch"] = row["at"]
         self.counters.setdefault(row["resource"], Counter()).update(json.loads(row["counts"] or "{}"))
 
@@ -49,13 +51,18 @@ class Totals:
     delta: DeltaRs
     keep: float = 1.0
     _sums: _Sums = field(default_factory=_Sums, init=False)
+    _letters: dict[str, int] = field(default_factory=dict, init=False)
     _read_at: float = field(default=-1e9, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
-        """By ``kind/name`` what a resource has done: rows_in, rows_out, dead_letters and last_batch."""
-        return self._current().resources
+        """By ``kind/name`` what a resource has done: rows_in, rows_out, failures and last_batch.
+
+        ``failures`` counts all that ever became a dead letter, ``dead_letters`` those that are there by now.
+        """
+        done = self._current().resources
+        return {name: {**one, "dead_letters": self._letters.get(name, 0)} for name, one in done.items()}
 
     @property
     def metrics(self) -> list[Metric]:
@@ -80,8 +87,15 @@ class Totals:
     def _read(self) -> _Sums:
         """The sums with the batches that are new."""
         sums = self._sums.copy()  # others are reading those
-        columns = ", ".join(("resource", "checkpoint", "batch", "counts", "at", *_NAMES))
+        columns = ", ".join(("resource", "checkpoint", "batch", "counts", "at", *_SUMS.values()))
         new = f"{OF_RESOURCES} AND {after(sums.last)}"
         for row in self.delta.rows(PROGRESS, f"SELECT {columns} FROM t WHERE {new} ORDER BY checkpoint, batch"):  # noqa: S608
             sums.add(row)
+        self._letters = dead_letters_by_resource(LocalSystemTables(self.delta))
         return sums
+
+
+def dead_letters_by_resource(system: LocalSystemTables | SparkSystemTables) -> dict[str, int]:
+    """How many dead letters there are, by ``kind/name``."""
+    counted = "SELECT resource, count(*) AS letters FROM t GROUP BY resource"
+    return {row["resource"]: row["letters"] for row in system.query(DEAD_LETTERS, counted)}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.plan.join_plans import JoinPlan, StreamStreamJoinPlan, TableTableJoinPlan
+from kaspr_delta.serde.json_text import parse
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 
@@ -53,3 +56,18 @@ class JoinedText:
             "left": None if left is None else self.left.value_object(left),
             "right": None if right is None else self.right.value_object(right),
         }
+
+    def shown(self, row: Mapping[str, Any]) -> str:
+        """The same pair as one JSON text, for people; bytes are in base64."""
+        return f'{{"left":{_piece(self.left, row["left"])},"right":{_piece(self.right, row["right"])}}}'
+
+
+def _piece(side: TableText, text: str | None) -> str:
+    """A side as a piece of JSON: bytes, and text that SQL wrote and that is no JSON, in quotes."""
+    if text is None:
+        return "null"
+    try:
+        parse(text)
+    except SerializationError:
+        return json.dumps(text)
+    return json.dumps(text) if side.serializers.value == "raw" else text

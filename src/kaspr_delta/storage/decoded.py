@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+def by_key(rows: DataFrame, *further: str) -> DataFrame:
+    """Rows with keys as JSON text by their keys, whatever types these have: numbers by value, then others by text.
+
+    Rows of one key are ordered by ``further`` columns.
+    """
+    number = F.when(F.col("key").rlike("^[-0-9]"), F.col("key").try_cast("double"))
+    return rows.orderBy(number.asc_nulls_last(), "key", *further)
+
+
 def decoded(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     """Replace columns of JSON text by typed ones; where rows disagree about a field's type it is a VARIANT.
 

@@ -77,6 +77,15 @@ class Layout:
         return {} if kept is None else dict.fromkeys(names, f"interval {kept} milliseconds")
 
 
+RETRY_FOR = "kaspr-retry-for"
+"""The header of a record that a retry hands to one reader alone, with its name (``agent/x``): all others skip it."""
+
+
+def kind_for(kind: str, reader: str) -> str:
+    """The same on a channel, which has no headers: the ``kind`` of a record that is for one reader alone."""
+    return f"{kind} for {reader}"
+
+
 # A topic: order is (_commit_version, seq). Keys and values are bytes, as on a Kafka topic.
 TOPIC = Layout(
     f"key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT, seq BIGINT",
@@ -89,7 +98,7 @@ TOPIC = Layout(
 # `tombstone` or `state` (nothing emitted); fk, left_hash, emitted and live are the state of the key from then on;
 # `stale`: its right row woke it, but its left row was no longer the one that subscribed.
 # Left and right are rows as JSON text, or of the types of typed tables. A record that a retry put there anew has no
-# checkpoint and no state: it is for the channel's readers alone.
+# checkpoint and no state: it is for the channel's readers alone, or for one of them (``kind_for``).
 CHANNEL = Layout(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, fk STRING, left_hash STRING,"
     f" emitted STRING, live BOOLEAN, stale BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN, {BATCH}",

@@ -1,4 +1,4 @@
-"""What flows along the lines of the topology: rows and records so far, those still to be read, and what failed."""
+"""What stands at the lines of the topology: what went along them or is read there, what is still to be, what failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kaspr_delta.storage.delta_rs import DeltaRs
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One line. ``rows``: records that were read or sent, keys that were written, or the rows of what is joined.
+    """One line. ``rows``: records and keys that went along it so far, or, with ``now``, the rows of what it comes from.
 
     None: nobody counts them. ``lag``: how many the target has yet to read; None where it reads nothing.
     """
@@ -25,11 +25,21 @@ class Flow:
     rows: int | None
     lag: int | None
     letters: int
+    now: bool = False
 
     @property
     def above(self) -> str:
         """What stands above the line; numbers are short."""
         return "" if self.rows is None else brief(self.rows)
+
+    @property
+    def _when(self) -> str:
+        return "now" if self.now else "so far"
+
+    @property
+    def counted(self) -> str:
+        """The same in full, with what is counted."""
+        return "" if self.rows is None else f"{self.rows:,} {self._when}"
 
     @property
     def below(self) -> tuple[str, ...]:
@@ -42,7 +52,7 @@ class Flow:
     @property
     def words(self) -> str:
         """The same for who reads or hears it."""
-        told = [] if self.rows is None else [f"{self.rows:,} rows or records"]
+        told = [] if self.rows is None else [f"{self.rows:,} rows or records {self._when}"]
         told += [] if self.lag is None else [f"{self.lag:,} still to be read"]
         told += [f"{self.letters:,} dead letters"] if self.letters else []
         return ", ".join(told)
@@ -53,16 +63,17 @@ def flows(delta: DeltaRs, plan: Plan, facts: LocalFacts, edges: Iterable[Edge]) 
     edges = list(edges)
     runs = set(plan.runs) - {ref for ref, _ in plan.waiting}
     lags = {ref: lags_of(delta, plan, ref) for ref in runs if ref.kind != "task"}
-    counted = facts.totals.metrics_by_resource
     letters = DeadLetters(delta, plan).counts()
-    return {
-        edge: Flow(
-            _rows(delta, plan, edge, counted),
+    found = {}
+    for edge in edges:
+        now = _rows_now(delta, plan, edge)
+        found[edge] = Flow(
+            _rows_so_far(plan, edge, facts) if now is None else now,
             lags.get(ResourceRef.of(edge.target), {}).get(edge.source),
             sum(letters.get((edge.target, name), 0) for name in names_of(plan, edge)),
+            now is not None,
         )
-        for edge in edges
-    }
+    return found
 
 
 def names_of(plan: Plan, edge: Edge) -> set[str]:
@@ -93,25 +104,34 @@ def brief(number: int) -> str:
     return str(number)
 
 
-def _rows(delta: DeltaRs, plan: Plan, edge: Edge, counted: Mapping[str, list[Metric]]) -> int | None:
-    source, target = ResourceRef.of(edge.source), ResourceRef.of(edge.target)
+def _rows_so_far(plan: Plan, edge: Edge, facts: LocalFacts) -> int | None:
+    """What agents and tasks have read, sent and written since they were first run, and joins with streams emitted."""
+    source, target, counted = ResourceRef.of(edge.source), ResourceRef.of(edge.target), facts.totals.metrics_by_resource
     if target.kind == "agent":
-        names = names_of(plan, edge)
-        return _sum(counted, edge.target, "messages_received_per_topic", topic=names)
+        return _sum(counted, edge.target, "messages_received_per_topic", topic=names_of(plan, edge))
     if source.kind in {"agent", "task"} and target.kind == "topic":
         return _sum(counted, edge.source, "topic_messages_sent", topic={target.name})
     if source.kind in {"agent", "task"} and target.kind == "table":
         return _sum(counted, edge.source, "table_operations", table={target.name}, operation=_WRITTEN)
-    table = _table_of(plan, source) if target.kind in {"join", "table"} else None
+    if source.kind == "join" and target.kind in {"join", "table"}:
+        done = facts.done.get(edge.source)
+        return 0 if done is None else int(done["rows_out"])
+    return None
+
+
+def _rows_now(delta: DeltaRs, plan: Plan, edge: Edge) -> int | None:
+    """The rows of what a join or a made table reads, where that keeps rows; None elsewhere than on this machine."""
+    source = ResourceRef.of(edge.source)
+    table = _table_of(plan, source) if ResourceRef.of(edge.target).kind in {"join", "table"} else None
     return None if table is None or delta.namespace.location(table) is None else delta.count(table)
 
 
 def _table_of(plan: Plan, source: ResourceRef) -> str | None:
-    """The Delta table of what a join or a made table reads."""
+    """The Delta table with the rows of a table, topic or result; a join with a stream has none, only what it emits."""
     join, topic, table = plan.join(source.name), plan.topic(source.name), plan.table(source.name)
-    if source.kind == "join" and join is not None:
-        return join.result if isinstance(join, TableTableJoinPlan) else join.log
-    found = topic if source.kind == "topic" else table
+    if source.kind == "join":
+        return join.result if isinstance(join, TableTableJoinPlan) else None
+    found = {"topic": topic, "table": table}.get(source.kind)
     return None if found is None else found.delta_name
 
 

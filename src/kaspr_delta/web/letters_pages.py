@@ -60,7 +60,7 @@ class LettersPages:
             "others": sum(one.copies for one in chosen) - sum(one.copies for one in can),
             "shown": [self._row(letters, one) for one in can[:5]],
             "origins": sorted({(origin.kind, origin.name) for origin in map(letters.origin_of, can) if origin}),
-            "readers": sorted({reader for one in can for reader in letters.readers(one)}),
+            "seen_twice": letters.seen_twice(can),
             "seal": self.seals.of(visitor, _purpose(resource, letter)),
             "refused": visitor.refused,
         }
@@ -76,7 +76,8 @@ class LettersPages:
         if not self.seals.proves(form.get("seal", ""), visitor, _purpose(resource, letter)):
             msg = "The form is not from a page of this server as it runs now. Go back, load the page again, and retry."
             raise PermissionError(msg)
-        retried = DeadLetters(self.delta, plan).retry(self._chosen(plan, form), visitor.user)
+        only_failed = form.get("readers") != "all"
+        retried = DeadLetters(self.delta, plan).retry(self._chosen(plan, form), visitor.user, only_failed=only_failed)
         told = {"sent": sum(retried.records.values()), "lost": len(retried.lost)}
         on_topics = {origin.name: sent for origin, sent in retried.records.items() if origin.kind == "topic"}
         return f"ui/dead-letters?{urlencode(told)}", on_topics

@@ -107,14 +107,14 @@ class Metrics:
             yield family
 
     def _of_resources(self, status: Status) -> Iterator[Metric]:
-        for name, text in (
-            ("rows_in", "Rows and records that were taken up"),
-            ("rows_out", "Records that were emitted, and rows that were written"),
-            ("dead_letters", "What could not be processed"),
+        for name, of, text in (
+            ("rows_in", "rows_in", "Rows and records that were taken up"),
+            ("rows_out", "rows_out", "Records that were emitted, and rows that were written"),
+            ("dead_letters", "failures", "What could not be processed, also where a retry removed the dead letter"),
         ):
             family = CounterMetricFamily(f"kaspr_resource_{name}", text, labels=(*_COMMON, "resource"))
             for one in status.resources:
-                family.add_metric((*self._labels, str(one.resource)), getattr(one, name))
+                family.add_metric((*self._labels, str(one.resource)), getattr(one, of))
             yield family
 
 

@@ -12,7 +12,7 @@ from kaspr_delta.storage.commit_rows import CommitInfo
 from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
 
-_SHOWN = ("key", "value", "left", "right", "window_start", "timestamp")
+_SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
 # Columns that only a change feed has, and what a result keeps of the pair that it selects from.
 _NOT_SHOWN = ("_change_type", "_commit_", PAIR)
@@ -112,11 +112,11 @@ class Past:
             return Then(version, commit, whole=False)
         asked = bool(key) and self.has_text_keys
         wanted = f"{quoted(self.key[0])} IN ({', '.join(map(literal, _texts(key)))})" if asked else "true"
-        order = ", ".join(map(quoted, self.key))
+        columns, before = self.delta.columns(self.table), self.delta.columns(self.table, version)
+        order = ", ".join(quoted(name) for name in self._place if name in before)
         (counted,) = self._rows(f"SELECT count(*) AS rows FROM t WHERE {wanted}", version)  # noqa: S608
         rows = self._rows(f"SELECT * FROM t WHERE {wanted} ORDER BY {order} LIMIT {self.most}", version)  # noqa: S608
         then = Then(version, commit, counted["rows"], tuple(map(self._shown, rows)))
-        columns, before = self.delta.columns(self.table), self.delta.columns(self.table, version)
         is_log = "seq" in columns and not self.is_typed
         if version == known.stop - 1 or is_log:
             return then

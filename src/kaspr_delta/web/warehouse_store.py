@@ -18,7 +18,7 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.typed_values import SPARK_FORMATS
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
-from kaspr_delta.storage.layout import PROGRESS, TOPIC, WRITTEN_AT
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, WRITTEN_AT
 from kaspr_delta.storage.sql_text import literal
 from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Place, Row, best_of
@@ -153,15 +153,18 @@ class WarehouseStore:
         return int(count or 0)
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        progress = self.warehouse.identifier(PROGRESS)
+        progress, letters_table = self.warehouse.identifier(PROGRESS), self.warehouse.identifier(DEAD_LETTERS)
+        counted_letters = f"SELECT resource, count(*) FROM {letters_table} GROUP BY resource"  # noqa: S608
+        letters = {str(name): int(count or 0) for name, count in self.warehouse.rows(counted_letters)}
         resources = {
             str(name): {
                 "rows_in": int(rows_in or 0),
                 "rows_out": int(rows_out or 0),
-                "dead_letters": int(letters or 0),
+                "failures": int(failures or 0),
+                "dead_letters": letters.get(str(name), 0),
                 "last_batch": moment_of(int(at or 0)),
             }
-            for name, rows_in, rows_out, letters, at in self.warehouse.rows(
+            for name, rows_in, rows_out, failures, at in self.warehouse.rows(
                 "SELECT resource, sum(rows_in), sum(rows_out), sum(dead_letters), unix_micros(max(at))"  # noqa: S608
                 f" FROM {progress} GROUP BY resource"
             )

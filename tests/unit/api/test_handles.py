@@ -90,6 +90,19 @@ def test_nobody_else_writes_a_table_that_is_made_from_something(app: Application
         changelog.produce([{"key": "a", "value": 1}])
 
 
+def test_records_are_no_keys_of_rows_and_what_is_no_row_is_refused_before_anything_is_written(app: Application) -> None:
+    rows: list[Any] = ["ab", {"key": "a", "value": 1}, [{"key": "a"}]]
+    for wrong in rows:
+        with pytest.raises(UsageError, match="put"):
+            app.table("profiles").put(wrong)
+    with pytest.raises(UsageError, match=r"write delete\(b'a'\)"):
+        app.table("profiles").delete({"key": b"a", "value": 1})
+    record: Any = {"value": 1}
+    for topic in ("views", "shop-app-profiles-changelog"):
+        with pytest.raises(UsageError, match=r"write produce\(\[{'value': 1}\]\)"):
+            app.topic(topic).produce(record)
+
+
 def test_nor_while_it_waits(app: Application) -> None:
     with pytest.raises(UsageError, match="table 'waits' is made from what is not there yet"):
         app.table("waits").put({"a": 1})

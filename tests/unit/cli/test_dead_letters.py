@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
@@ -32,6 +34,80 @@ def test_letters_are_retried_without_spark_and_what_cannot_be_is_told(kaspr: Kas
     assert "agent/ingest-orders, key gone: its record is gone" in answer.err
     assert "join/orders-products-join: 1 cannot be retried by themselves. It is a row of a table" in answer.err
     assert delta.count("topic__raw_orders") == 2
+
+
+OTHER = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: audit, labels: {kaspr.io/app: order-system}}
+spec: {input: {topic: {name: raw-orders}}}
+"""
+TOLD = "topic raw-orders is also read by agent/audit, which would get 1 record of agent/ingest-orders a second time"
+
+
+@pytest.fixture
+def two_readers(tmp_path: Path) -> DeltaRs:
+    """A dead letter of a topic that another agent reads as well."""
+    (tmp_path / "other.yaml").write_text(OTHER)
+    warehouse = Warehouse(str(tmp_path / "wh"))
+    for manifests in (BUNDLE, tmp_path / "other.yaml"):
+        apply_manifests(warehouse, load_path(manifests))
+    delta = DeltaRs(warehouse.namespace("order_system"))
+    delta.ensure("topic__raw_orders", TOPIC)
+    record = {"key": b'"O1"', "value": VALUE, "timestamp": AT, "partition": 0, "seq": 0}
+    delta.append("topic__raw_orders", pa.Table.from_pylist([record], arrow_schema(TOPIC.columns)))
+    failed(delta)
+    return delta
+
+
+def headers_on(delta: DeltaRs) -> list[object]:
+    return [row["headers"] for row in delta.rows("topic__raw_orders") if row["headers"]]
+
+
+def test_where_nobody_can_be_asked_a_record_that_others_read_too_needs_a_choice(
+    kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs
+) -> None:
+    retry = ("dead-letters", "--retry", "--warehouse", tmp_path / "wh")
+    answer = kaspr(*retry)
+    assert (answer.code, answer.out) == (2, "")
+    assert (
+        f"{TOLD}: add --only-failed to hand each record to the resource that failed on it alone, or --yes" in answer.err
+    )
+    assert two_readers.count("topic__raw_orders") == 1
+    answer = kaspr(*retry, "--only-failed")
+    told = "topic raw-orders: 1 record put there again, each for the resource that failed on it alone\n"
+    assert (answer.code, answer.out) == (0, told)
+    assert headers_on(two_readers) == [[{"key": "kaspr-retry-for", "value": b"agent/ingest-orders"}]]
+
+
+def test_yes_puts_it_there_for_all(kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs) -> None:
+    answer = kaspr("dead-letters", "--retry", "--yes", "--warehouse", tmp_path / "wh")
+    assert (answer.code, answer.out) == (0, "topic raw-orders: 1 record put there again\n")
+    assert two_readers.count("topic__raw_orders") == 2
+    assert headers_on(two_readers) == []
+
+
+@pytest.mark.parametrize(("said", "records"), [("n\n", 1), ("y\n", 2)])
+def test_on_a_terminal_it_is_asked(
+    kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, two_readers: DeltaRs, *, said: str, records: int
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(said))
+    answer = kaspr("dead-letters", "--retry", "--warehouse", tmp_path / "wh")
+    assert f"{TOLD}." in answer.err
+    assert "--only-failed" in answer.err
+    assert answer.code == (0 if records > 1 else 1)
+    assert two_readers.count("topic__raw_orders") == records
+
+
+@pytest.mark.parametrize("option", ["--only-failed", "--yes"])
+def test_how_to_retry_is_said_with_retry_alone(kaspr: Kaspr, tmp_path: Path, option: str) -> None:
+    answer = kaspr("dead-letters", option, "--warehouse", tmp_path)
+    assert answer.code == 2
+    assert f"{option} is for --retry" in answer.err
 
 
 def test_letters_in_unity_catalog_cannot_be_retried_from_here(kaspr: Kaspr) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables
 from tests.unit.cli.conftest import Answer, Kaspr
@@ -173,9 +173,12 @@ def test_rows_and_what_was_done_are_counted(on: Kaspr, tmp_path: Path) -> None:
     delta = DeltaRs(Warehouse(str(tmp_path / "wh")).namespace("order_system"))
     row = ("agent/ingest-orders", "c", 0, 3, 2, 1, 0, 0, 0.5, "{}", datetime.now(timezone.utc))
     LocalSystemTables(delta).append(PROGRESS, [row, row])
+    letter = ("agent/ingest-orders", "raw-orders", "k", "v", "event failed", "", None, 0, datetime.now(timezone.utc))
+    LocalSystemTables(delta).append(DEAD_LETTERS, [letter])
     assert rows(on("get", "kagent"))["ingest-orders"]["ROWS"] == "6"
     status = joined(on("get", "kagent", "ingest-orders", "-o", "json"))
-    assert (status["rowsIn"], status["rowsOut"], status["deadLetters"]) == (6, 4, 2)
+    assert (status["rowsIn"], status["rowsOut"]) == (6, 4)
+    assert (status["deadLetters"], status["failures"]) == (1, 2)  # that are there, and that ever were
 
 
 def test_what_is_not_there_is_told_with_what_is_near(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:

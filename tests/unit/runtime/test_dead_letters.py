@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 
@@ -14,9 +15,10 @@ from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.runtime.dead_letters import DeadLetters, Letter
 from kaspr_delta.runtime.letter_records import Origin
-from kaspr_delta.spec.loader import load_path
+from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.loader import load_path, load_text
 from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
-from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, TOPIC, Layout
+from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables
 
@@ -24,7 +26,7 @@ BUNDLES = Path(__file__).parents[3] / "bundles"
 AT = datetime(2024, 5, 1, 12, 0, 0, 123_000, tzinfo=timezone.utc)
 NOW = datetime.now(timezone.utc)
 VALUE = b'{"quantity": "it\'s many", "order_id": "O1"}'
-RAW_ORDERS = Origin("topic", "raw-orders", "topic__raw_orders", "topic/raw-orders")
+RAW_ORDERS = Origin("topic", "raw-orders", "topic__raw_orders")
 HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
 
 
@@ -155,13 +157,17 @@ def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> Non
     delta.append("channel__orders_products_joined", pa.Table.from_pylist(rows, schema))
 
 
+@pytest.mark.parametrize("pair", [{"left": {}, "right": 1}, {"left": "{}", "right": "1"}])
 def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
-    delta: DeltaRs, letters: DeadLetters
+    delta: DeltaRs, letters: DeadLetters, pair: dict[str, Any]
 ) -> None:
-    """A channel of a join of tables tells states: the older one must not be the last that its reader sees."""
+    """A channel of a join of tables tells states: the older one must not be the last that its reader sees.
+
+    Letters show the pair as the channel does; older ones have each side as text.
+    """
     emitted(delta, ("1", "value", "1", 1), ("2", "value", "1", 1), ("2", "tombstone", None, 2), ("3", "state", "1", 2))
     for key in ("1", "2", "3"):
-        value = json.dumps({"left": "{}", "right": "1"})
+        value = json.dumps(pair)
         agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
         failed(delta, **agent, key=key, value=value)
     retried = letters.retry(letters.newest(10))
@@ -205,14 +211,127 @@ def test_streams_of_joins_and_of_made_tables_are_topics_too(delta: DeltaRs) -> N
     assert source == "PageViews"
     failed(delta, resource=str(join.ref), source=source)
     (one,) = views.newest(10)
-    assert views.origin_of(one) == Origin("topic", source, "topic__pageviews", f"topic/{source}")
+    assert views.origin_of(one) == Origin("topic", source, "topic__pageviews")
 
 
-def test_others_who_read_the_topic_are_told(delta: DeltaRs, letters: DeadLetters) -> None:
+READERS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: readers}
+spec: {topics: {seen: {files: {path: /nowhere, format: json}}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: maker, labels: {kaspr.io/app: readers}}
+spec: {input: {topic: {name: raw}}, output: {topics: [{name: seen}]}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: one, labels: {kaspr.io/app: readers}}
+spec: {input: {topic: {name: seen}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: matching, labels: {kaspr.io/app: readers}}
+spec: {input: {topic: {pattern: "se.*"}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: counted, labels: {kaspr.io/app: readers}}
+spec: {from: {topic: seen}, count: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: rows, labels: {kaspr.io/app: readers}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: met, labels: {kaspr.io/app: readers}}
+spec: {leftStream: {topic: seen}, rightTable: rows, "on": key, outputChannel: met}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: pairs, labels: {kaspr.io/app: readers}}
+spec: {leftTable: rows, rightTable: rows, "on": key, outputChannel: paired}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: again, labels: {kaspr.io/app: readers}}
+spec: {leftTable: pairs, rightTable: rows, "on": key, outputChannel: again}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: two, labels: {kaspr.io/app: readers}}
+spec: {input: {channel: {name: paired}}}
+"""
+
+
+@pytest.fixture
+def readers(delta: DeltaRs) -> DeadLetters:
+    """Letters of an application in which a topic has five readers, one of them an export."""
+    (plan,), findings = build_plans(load_text(READERS, "m.yaml"))
+    assert not has_errors(findings), findings
+    return DeadLetters(delta, plan)
+
+
+def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
+    delta: DeltaRs, letters: DeadLetters
+) -> None:
+    on_topic(delta, {"key": b'"O1"', "value": VALUE})
+    failed(delta)
+    assert letters.retry(letters.newest(10), only_failed=True).records == {RAW_ORDERS: 1}
+    marked = [row["headers"] for row in records(delta) if row["headers"] != HEADERS]
+    assert marked == [[*HEADERS, {"key": RETRY_FOR, "value": b"agent/ingest-orders"}]]
+    (event,) = delta.rows(EVENTS)
+    assert event["message"] == "1 dead letter put on topic `raw-orders` again for this reader alone"
+    # It failed once more, and is now for all: whichever of the two equal records is found, the mark is gone.
+    deltalake.DeltaTable(str(delta.namespace.location("topic__raw_orders"))).delete("seq = 0 AND partition = 3")
+    on_topic(delta, {"key": b'"O1"', "value": VALUE, "headers": marked[0]})
+    failed(delta, batch=5, at=NOW + timedelta(minutes=1))
+    assert letters.retry(letters.newest(10)).records == {RAW_ORDERS: 1}
+    assert sorted(len(row["headers"]) for row in records(delta)) == [1, 2]
+
+
+def test_in_whichever_way_a_letter_is_retried_its_record_is_sent_once(delta: DeltaRs, letters: DeadLetters) -> None:
+    on_topic(delta, {"key": b'"O1"', "value": VALUE})
+    failed(delta)
+    letters.retry(letters.newest(10), only_failed=True)
+    failed(delta)  # as if the process had died before the letter was removed
+    assert letters.retry(letters.newest(10)).records == {}
+    assert len(records(delta)) == 2
+
+
+def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, letters: DeadLetters) -> None:
+    emitted(delta, ("1", "value", "1", 1), ("2", "tombstone", None, 2))
+    agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
+    failed(delta, **agent, key="1", value='{"left":{},"right":1}')
+    failed(delta, **agent, key="2", value=None)
+    letters.retry(letters.newest(10), only_failed=True)
+    again = [row for row in delta.rows("channel__orders_products_joined") if row["checkpoint"] is None]
+    assert sorted((row["key"], row["kind"]) for row in again) == [
+        ("1", "value for agent/process-enriched-orders"),
+        ("2", "tombstone for agent/process-enriched-orders"),
+    ]
+
+
+def test_all_others_who_read_the_topic_or_channel_are_told(delta: DeltaRs, readers: DeadLetters) -> None:
+    """Whoever reads the result of a join, and not its channel, does not see the record."""
+    failed(delta, resource="agent/one", source="seen")
+    failed(delta, resource="agent/one", source="seen", key="2")
+    failed(delta, resource="agent/two", source="paired")
+    letters = readers.newest(10)
+    others = "agent/matching, join/met, table/counted, the export to json files in /nowhere"
+    told = f"topic seen is also read by {others}, which would get 2 records of agent/one a second time"
+    assert readers.seen_twice(letters) == [told]
+    failed(delta, resource="agent/matching", source="second")
+    assert readers.other_readers(readers.newest(10, "agent/matching")[0]) == []
+
+
+def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: DeadLetters) -> None:
     failed(delta)
     failed(delta, resource="agent/other")
     mine, other = sorted(letters.newest(10), key=lambda letter: letter.resource)
-    assert letters.readers(mine) == []
+    assert letters.other_readers(mine) == []
     assert letters.origin_of(other) is None
     assert letters.counts() == {("agent/ingest-orders", "raw-orders"): 1, ("agent/other", "raw-orders"): 1}
     assert Letter(**delta.rows(DEAD_LETTERS)[0]).copies == 1

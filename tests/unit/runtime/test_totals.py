@@ -7,7 +7,7 @@ from pathlib import Path
 from kaspr_delta.engine.counters import Metric, counter
 from kaspr_delta.runtime.totals import Totals
 from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables
 
@@ -16,7 +16,7 @@ READ = counter("table_operations", "users", "keys_retrieved")
 
 
 def batch(resource: str, number: int, rows: int, age: timedelta = timedelta()) -> tuple[object, ...]:
-    return (resource, "c00000001-a", number, rows, 2 * rows, 0, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
+    return (resource, "c00000001-a", number, rows, 2 * rows, rows, 0, 0, 0.1, json.dumps({READ: rows}), NOW - age)
 
 
 def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(tmp_path: Path) -> None:
@@ -45,3 +45,17 @@ def test_a_batch_is_counted_whatever_the_clock_said_when_it_was_folded(tmp_path:
         system.append(PROGRESS, [batch("agent/a", number, 1, age)])
         assert totals.resources["agent/a"]["rows_in"] == number + 1
         assert totals.resources["agent/a"]["last_batch"] == NOW - age
+
+
+def test_dead_letters_are_counted_as_they_are_now_and_failures_as_they_ever_were(tmp_path: Path) -> None:
+    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
+    system = LocalSystemTables(delta)
+    system.append(PROGRESS, [batch("agent/a", 0, 3), batch("agent/a", 1, 2)])
+    letters = [(name, "t", "k", "v", "event failed", "", NOW, 0, NOW) for name in ("agent/a", "agent/a", "join/j")]
+    system.append(DEAD_LETTERS, letters)
+    totals = Totals(delta, keep=-1)
+    assert totals.resources["agent/a"]["failures"] == 5
+    assert totals.resources["agent/a"]["dead_letters"] == 2
+    delta.delete(DEAD_LETTERS, "resource = 'agent/a'")
+    assert totals.resources["agent/a"]["failures"] == 5
+    assert totals.resources["agent/a"]["dead_letters"] == 0

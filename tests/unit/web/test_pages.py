@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
 from itertools import combinations
 from pathlib import Path
+from urllib.parse import urlencode
 
 import deltalake
 import pyarrow as pa
 import pytest
 
+from kaspr_delta.engine.counters import counter
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
@@ -194,6 +197,46 @@ def test_a_resource_shows_what_its_last_change_did_and_what_it_was(orders: Shop)
         assert "No rows with this key" in shop.client.get("/ui/table/orders?key=%27%22%5C").text
 
 
+AUDIT = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: audit, labels: {kaspr.io/app: order-system}}
+spec: {input: {topic: {name: raw-orders}}}
+"""
+
+
+@pytest.mark.parametrize(("button", "marked"), [({"readers": "failed"}, True), ({"readers": "all"}, False), ({}, True)])
+def test_where_others_read_the_topic_the_page_says_so_and_asks_for_whom_the_record_is(
+    failed: Shop, tmp_path: Path, button: dict[str, str], *, marked: bool
+) -> None:
+    (tmp_path / "audit.yaml").write_text(AUDIT)
+    apply_manifests(Warehouse(str(tmp_path)), load_path(tmp_path / "audit.yaml"))
+    with served(failed) as shop:
+        form = retry_form(shop)
+        query = urlencode({name: form[name] for name in ("resource", "letter")})
+        page = shop.client.get(f"/ui/dead-letters/retry?{query}").text
+        assert "Topic raw-orders is also read by agent/audit, which would get 1 record of agent/ingest-orders" in page
+        assert re.findall(r'name="readers" value="(\w+)">([^<]*)<', page) == [
+            ("failed", "Retry for agent/ingest-orders alone"),
+            ("all", "Retry for all readers"),
+        ]
+        assert shop.client.post("/ui/dead-letters/retry", data={**form, **button}).status_code == 303
+        headers = [row["headers"] for row in shop.delta.rows("topic__raw_orders")]
+        assert ([{"key": "kaspr-retry-for", "value": b"agent/ingest-orders"}] in headers) == marked
+        assert len(headers) == 2
+
+
+def test_the_status_tells_the_letters_that_are_there_and_the_metric_all_that_ever_were(failed: Shop) -> None:
+    with served(failed) as shop:
+        assert shop.client.post("/ui/dead-letters/retry", data=retry_form(shop)).status_code == 303
+        stands = {one["resource"]: one for one in shop.client.get("/status/").json()["resources"]}
+        agent = stands["agent/ingest-orders"]
+        assert (agent["deadLetters"], agent["failures"]) == (0, 1)
+        counted = r'kaspr_resource_dead_letters_total{[^}]*resource="agent/ingest-orders"[^}]*} 1.0'
+        assert re.search(counted, shop.client.get("/metrics").text)
+        assert "(1 so far)" in shop.client.get("/ui/agent/ingest-orders").text
+
+
 def rows_schema(shop: Shop) -> pa.Schema:
     return arrow_schema(table_layout(plan_of(shop, "orders")).columns)
 
@@ -215,12 +258,38 @@ def test_the_lines_of_the_topology_tell_rows_lag_and_failures(failed: Shop) -> N
     with served(failed) as shop:
         page = shop.client.get("/ui/").text
         assert (
-            "topic/raw-orders feeds agent/ingest-orders: 0 rows or records, 3 still to be read, 1 dead letters" in page
+            "topic/raw-orders feeds agent/ingest-orders: 0 rows or records so far, 3 still to be read, 1 dead letters"
+            in page
         )
         assert re.search(r'class="feeds failed"', page)
         assert ">lag 3</text>" in page
         assert ">1 failed</text>" in page
-        assert re.search(r"topic/raw-orders<td>agent/ingest-orders<td[^>]*>0<td[^>]*>3<td[^>]*>1</tr>", page)
+        assert re.search(r"topic/raw-orders<td>agent/ingest-orders<td[^>]*>0 so far<td[^>]*>3<td[^>]*>1</tr>", page)
+
+
+def test_lines_of_agents_tell_what_went_along_them_and_lines_to_joins_the_rows_there_are(orders: Shop) -> None:
+    counts = {
+        counter("messages_received_per_topic", "raw-orders"): 4,
+        counter("table_operations", "orders", "keys_updated"): 3,
+    }
+    row = ("agent/ingest-orders", "c", 2, 4, 3, 0, 0, 0, 0.5, json.dumps(counts), NOW)
+    LocalSystemTables(orders.delta).append(PROGRESS, [row])
+    with served(orders) as shop:
+
+        def along(line: str) -> str:
+            source, target = line.split(" -> ")
+            (found,) = re.findall(f"{source} feeds {target}: ([^,<]*)", shop.client.get("/ui/").text)
+            return str(found)
+
+        assert along("topic/raw-orders -> agent/ingest-orders") == "4 rows or records so far"
+        assert along("agent/ingest-orders -> table/orders") == "3 rows or records so far"
+        assert along("table/orders -> join/orders-products-join") == "2 rows or records now"
+        # A row that is changed is still one row, and one that is deleted none.
+        deltalake.DeltaTable(str(shop.delta.namespace.location("orders"))).update(
+            updates={"value": "'{}'"}, predicate="key = '\"O1\"'"
+        )
+        shop.delta.delete("orders", "key = '\"O2\"'")
+        assert along("table/orders -> join/orders-products-join") == "1 rows or records now"
 
 
 def failed_record(count: int) -> pa.Table:

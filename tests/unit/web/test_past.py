@@ -16,7 +16,9 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.web.past import Past
 
 AT = datetime(2024, 5, 1, tzinfo=timezone.utc)
-WINDOWED = Layout("key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP", change_feed=True)
+WINDOWED = Layout(
+    "key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, window_end TIMESTAMP", change_feed=True
+)
 RAW = Layout("key BINARY, value BINARY, timestamp TIMESTAMP", change_feed=True)
 TYPED = Layout("shop STRING, id INT, at STRUCT<zip INT>, _timestamp TIMESTAMP", change_feed=True)
 LOG = Layout("key STRING, kind STRING, left STRING, right STRING, seq BIGINT", change_feed=True)
@@ -40,6 +42,25 @@ def test_a_table_that_nobody_wrote_has_no_past(delta: DeltaRs) -> None:
     assert past.versions == range(1)
     assert past.last_change() is None
     assert past.then(0).count == 0
+
+
+def test_rows_show_where_their_window_begins_and_ends_and_stand_in_its_order(delta: DeltaRs) -> None:
+    hours = [AT + timedelta(hours=n) for n in range(3)]
+    rows = [
+        {"key": key, "value": "a", "window_start": hours[n], "window_end": hours[n + 1]} for n in (1, 0) for key in "21"
+    ]
+    past = written(delta, WINDOWED, *rows)
+    shown = past.then(1).rows
+    assert [tuple(row) for row in shown] == [("key", "value", "window_start", "window_end", "timestamp")] * 4
+    assert [(row["key"], row["window_start"], row["window_end"]) for row in shown] == [
+        (key, hours[n], hours[n + 1]) for key in "12" for n in (0, 1)
+    ]
+    last = past.last_change()
+    assert last is not None
+    assert [(change.row["window_start"], change.row["window_end"]) for change in last.changes] == [
+        (hours[n], hours[n + 1]) for _ in "12" for n in (0, 1)
+    ]
+    assert past.then(0).since[0].row["window_end"] == hours[1]
 
 
 def test_rows_of_one_key_are_told_apart_by_their_windows(delta: DeltaRs) -> None:

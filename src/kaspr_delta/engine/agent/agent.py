@@ -60,7 +60,7 @@ class Agent(Pipeline[AgentPlan]):
 
     @property
     def _source(self) -> Source:
-        return Source(self.delta, self.plan.input, self.application)
+        return Source(self.delta, self.plan.input, self.application, str(self.ref))
 
     def table_of(self, source: str) -> str:
         return self._source.table(source)

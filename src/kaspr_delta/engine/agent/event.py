@@ -153,3 +153,7 @@ class ChannelDecoder:
         """The key and value of a record."""
         key = None if record.key is None else self.texts.keys.event_key(record.key.decode())
         return key, None if record.value is None else JoinedValue(self.texts.value(decode("json", record.value)))
+
+    def shown(self, value: bytes) -> bytes:
+        """The value of a record as people see it on the channel."""
+        return self.texts.shown(decode("json", value)).encode()

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kaspr_delta.engine.agent.clock import Clock
 from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import App, Decoder, Event, InputRecord
+from kaspr_delta.engine.agent.event import App, ChannelDecoder, Decoder, Event, InputRecord
 from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import Table, default_class
@@ -95,7 +95,7 @@ class Executor:
         try:
             key, value = self.decoder(record)
         except SerializationError:
-            return [_dead_letter(record, account_of_failure(frames=4))]
+            return [self._dead_letter(record, account_of_failure(frames=4))]
         context = {"app": self.app, "event": Event(record, key, value)} if self._asks_for_context else {}
         return self._attempt(value, context, record.timestamp, ((record, value),))
 
@@ -109,7 +109,7 @@ class Executor:
             try:
                 key, value = self.decoder(record)
             except SerializationError:
-                letters.append(_dead_letter(record, account_of_failure(frames=4)))
+                letters.append(self._dead_letter(record, account_of_failure(frames=4)))
             else:
                 decoded.append((record, value))
                 events.append(Event(record, key, value))
@@ -125,7 +125,7 @@ class Executor:
         self._operations.clear()
         for part in (*self.tables.values(), *self.clocks.values()):
             part.drop()
-        return [_dead_letter(record, account) for record in records]
+        return [self._dead_letter(record, account) for record in records]
 
     def fire(self, source: str, at: int) -> list[Effect]:
         """The sends of one run without an event, a task's, at a time: its first operation is given None."""
@@ -139,6 +139,12 @@ class Executor:
             for name, state in self.tables.items()
             for operation, times in state.counts.items()
         }
+
+    def _dead_letter(self, record: InputRecord, detail: str) -> Effect:
+        value = record.value
+        if value is not None and isinstance(self.decoder, ChannelDecoder):
+            value = self.decoder.shown(value)
+        return _letter(record.source, record.key, value, record.timestamp, detail)
 
     def _attempt(
         self,
@@ -207,10 +213,6 @@ class Executor:
             scope: dict[str, Any] = {"context": {"app": self.app}}
             _init_scopes[known] = self.plan.init.run(scope) if self.plan.init is not None else scope
         return _init_scopes[known]
-
-
-def _dead_letter(record: InputRecord, detail: str) -> Effect:
-    return _letter(record.source, record.key, record.value, record.timestamp, detail)
 
 
 def _letter(source: str, key: bytes | None, value: bytes | None, at: int | None, detail: str) -> Effect:

@@ -22,6 +22,7 @@ from kaspr_delta.plan.names import channel_table, topic_table
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.layout import RETRY_FOR, kind_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,11 +33,15 @@ NOTHING = -1
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input of an agent. A *position* is the offset of the last record read of a topic or channel."""
+    """The input of an agent. A *position* is the offset of the last record read of a topic or channel.
+
+    ``reader`` is who reads, as ``kind/name``: what a retry handed to another reader alone is skipped.
+    """
 
     delta: Delta
     read: TopicInput | ChannelInput
     application: Plan
+    reader: str
 
     def names(self, spark: SparkSession) -> tuple[str, ...]:
         """The topics, or the channel, that are read as of now, in order."""
@@ -116,32 +121,47 @@ class Source:
     def _of(self, name: str, feed: DataFrame) -> DataFrame:
         if isinstance(self.read, ChannelInput):
             types = self.application.column_types(self._join(self.read))
-            return channel_records(feed, self.read, self.application.default_partitions, types)
+            return channel_records(feed, self.read, self.reader, self.application.default_partitions, types)
         table = self.application.changelog(name)
-        return topic_records(feed, name) if table is None else changelog_records(feed, LiveTable(self.delta, table))
+        if table is not None:
+            return changelog_records(feed, LiveTable(self.delta, table))
+        return topic_records(feed, name, self.reader)
 
 
-def topic_records(feed: DataFrame, topic: str) -> DataFrame:
-    """A topic's change feed as rows of InputRecord, and in ``arrived`` when each was committed."""
+def topic_records(feed: DataFrame, topic: str, reader: str | None = None) -> DataFrame:
+    """A topic's change feed as rows of InputRecord, and in ``arrived`` when each was committed.
+
+    A record that a retry handed to one reader alone is there for that ``reader`` only, who does not see its mark.
+    """
     appended = feed.where(F.col("_change_type") == "insert")  # retention deletes; that is no record
-    columns = ("key", "value", "headers", "timestamp", "partition")
+    marked = _has("headers.key", F.lit(RETRY_FOR))
+    mine = F.struct(F.lit(RETRY_FOR).alias("key"), F.lit(reader).cast("binary").alias("value"))
+    appended = appended.where(~marked | _has("headers", mine))
+    headers = F.when(marked, F.filter("headers", lambda header: header["key"] != RETRY_FOR)).otherwise(F.col("headers"))
+    columns = ("key", "value", headers.alias("headers"), "timestamp", "partition")
     return appended.select(F.lit(topic).alias("source"), *columns, offset(), _arrived())
 
 
 def channel_records(
-    feed: DataFrame, channel: ChannelInput, partitions: int, types: tuple[Type | None, Type | None] = (None, None)
+    feed: DataFrame,
+    channel: ChannelInput,
+    reader: str,
+    partitions: int,
+    types: tuple[Type | None, Type | None] = (None, None),
 ) -> DataFrame:
     """A channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``.
 
-    ``types`` are those of its columns left and right, None where they are text.
+    ``types`` are those of its columns left and right, None where they are text. Of the records that a retry handed to
+    one reader alone those for this one are there.
     """
     kinds = ("value", "tombstone") if channel.tombstones else ("value",)
-    records = as_text(feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*kinds)), types)
+    mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))
+    records = as_text(feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*mine)), types)
     pair = F.to_json(F.struct("left", "right"), {"ignoreNullFields": "false"})
     return records.select(
         F.lit(channel.channel).alias("source"),
         _bytes(F.col("key")).alias("key"),
-        _bytes(F.when(F.col("kind") == "value", pair)).alias("value"),
+        _bytes(F.when(F.col("kind").startswith("value"), pair)).alias("value"),
         _no_headers(),
         "timestamp",
         partition_of(_bytes(F.col("key")), partitions),
@@ -171,6 +191,11 @@ def changelog_records(feed: DataFrame, table: LiveTable) -> DataFrame:
         offset(),
         _arrived(),
     )
+
+
+def _has(array: str, item: Column) -> Column:
+    """Whether an array holds an item. Unlike ``exists`` it lets Spark generate code for the whole scan."""
+    return F.coalesce(F.array_contains(array, item), F.lit(False))
 
 
 def _arrived() -> Column:

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, FoldGroups
 from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.dead_letters import fold_dead_letters
 from kaspr_delta.engine.live_table import LiveTable, state_of
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.query import side_by_side
@@ -72,8 +71,7 @@ class Aggregation(Planned[AggregationPlan]):
             folds.append(partial(self._fold_writes, rows))
         folds.extend(self.state_folds(rows, {kind for (kind,) in counts}))
         letters = counts.get(("failed",), 0)
-        if letters:
-            folds.append(partial(fold_dead_letters, self.delta, self._letters(rows.df), str(self.ref), batch))
+        folds.extend(self.letter_folds(batch, self._letters(rows.df), letters))
         side_by_side(folds)
         if any((kind,) in counts for kind in PASSED):
             passed = rows.df.where(F.col("kind").isin(*PASSED)).collect()

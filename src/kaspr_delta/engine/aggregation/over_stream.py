@@ -62,7 +62,7 @@ class StreamAggregation(Aggregation):
             msg = f"{self.ref} is made from a table"
             raise TypeError(msg)
         regrouped = replace(origin, repartitioned=origin.repartitioned or self.plan.group is not None)
-        return StreamSide(self.delta, regrouped, self.application)
+        return StreamSide(self.delta, regrouped, self.application, str(self.ref))
 
     def sources(self, spark: SparkSession) -> Collection[str]:
         return (self.stream.plan.name,)

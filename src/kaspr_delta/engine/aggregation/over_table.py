@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.checkpoint import Start
+from kaspr_delta.engine.dead_letters import Renewed
 from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.resource import Decision
@@ -79,6 +80,11 @@ class TableAggregation(Aggregation):
         functions["subtractor"] = plan.subtractor
         fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
         return {"table": identity(self.origin.plan), "kind": plan.kind, **fingerprints}
+
+    @property
+    def renewed(self) -> Renewed:
+        """All: a new checkpoint reads all rows of the table."""
+        return Renewed(every=True)
 
     def sources(self, spark: SparkSession) -> Collection[str]:
         return ("table",)

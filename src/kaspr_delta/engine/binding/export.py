@@ -41,7 +41,7 @@ class Export(Planned[TopicPlan]):
         place = self.plan.bound.place
         start = place.starting_offsets if isinstance(place, KafkaPlan) else "earliest"
         read = TopicInput((self.plan.name,), None, self.plan.serializers, start)
-        return Source(self.delta, read, self.application)
+        return Source(self.delta, read, self.application, str(self.ref))
 
     def sources(self, spark: SparkSession) -> Collection[str]:
         return (self.plan.name,)

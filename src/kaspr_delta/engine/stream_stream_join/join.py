@@ -57,7 +57,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def sides(self) -> Mapping[Side, StreamSide]:
         """Both streams."""
         plans = zip(SIDES, (self.plan.left, self.plan.right), strict=True)
-        return {side: StreamSide(self.delta, plan, self.application) for side, plan in plans}
+        return {side: StreamSide(self.delta, plan, self.application, str(self.ref)) for side, plan in plans}
 
     @property
     def window(self) -> JoinWindow:

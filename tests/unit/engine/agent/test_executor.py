@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kaspr_delta.engine.agent.effect import to_arrow
+from kaspr_delta.engine.agent.event import ChannelDecoder
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.table_state import Written
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.serde.joined_text import JoinedText
+from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import (
     NOON,
     executor,
@@ -276,3 +281,22 @@ def test_operations_see_the_writes_of_operations_and_events_before() -> None:
     )
     assert [outcome(agent, "a"), outcome(agent, "a"), outcome(agent, "b")] == [[1], [2], [1]]
     assert counts.written == {'"a"': Written("2", NOON), '"b"': Written("1", NOON)}
+
+
+def test_the_letter_of_a_record_of_a_channel_shows_the_pair_as_the_channel_does() -> None:
+    json_, raw = TableText(Serializers("json", "json")), TableText(Serializers("raw", "raw"))
+    for right, told in ((json_, {"price": 1.50}), (raw, "eyJwcmljZSI6MS41MH0=")):
+        run = executor(mapped("def f(v): raise ValueError"))
+        run.decoder = ChannelDecoder(JoinedText(json_, json_, right))
+        sides = {"left": '{"n":1}', "right": '{"price":1.50}' if right is json_ else told}
+        (letter,) = run.process(record(sides))
+        assert letter.kind == "dead-letter"
+        assert letter.value is not None
+        assert json.loads(letter.value) == {"left": {"n": 1}, "right": told}
+    (letter,) = run.process(record({"left": None, "right": None}))
+    assert letter.value == b'{"left":null,"right":null}'
+    run.decoder = ChannelDecoder(JoinedText(json_, json_, json_))
+    (letter,) = run.process(record({"left": "no JSON", "right": None}))  # SQL may have written it
+    assert letter.value == b'{"left":"no JSON","right":null}'
+    (letter,) = run.process(record(None)._replace(value=None, key=b"1"))
+    assert letter.value is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 from kaspr_delta.engine.agent.event import EPOCH
 from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, Change, Folded, FoldGroups
 from kaspr_delta.plan.aggregation_plans import AggregationKind, AggregationPlan
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.definition import Serializers, TopicInput
+from kaspr_delta.plan.join_plans import StreamPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import AGGREGATION, PROBLEM
 from tests.unit.engine.agent.agents import HERE, JSON, code
@@ -63,12 +65,21 @@ def row(op: str, value: str | None, key: str = '"r"', *, last: bool = True, **of
     return change(op, value, id=key, last=last, **of)
 
 
+STREAM = StreamPlan(TopicInput(("in",), None, JSON, "earliest"), 1, repartitioned=False)
+
+
 def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers = JSON, **functions: str) -> FoldGroups:
+    """Of a stream."""
     snippets = {name: code(functions[name]) if name in functions else None for name in SUM}
-    plan = AggregationPlan(
-        "made", kind, "rows", None, **snippets, log="", contributions="", group_times="", location=HERE
-    )
+    tables = dict.fromkeys(("log", "contributions", "group_times"), "")
+    plan = AggregationPlan("made", kind, STREAM, None, **snippets, **tables, location=HERE)
     return FoldGroups(plan, TableText(serializers), TableText(serializers), timeout)
+
+
+def groups_of_rows(kind: AggregationKind, **functions: str) -> FoldGroups:
+    """Of a table."""
+    how = groups(kind, **functions)
+    return replace(how, plan=replace(how.plan, origin="rows"))
 
 
 def batch(changes: Sequence[Change]) -> pa.RecordBatch:
@@ -297,16 +308,16 @@ class TestOfATable:
     def test_a_change_that_cancels_out_moves_the_time_alone(self) -> None:
         held = change("held", "2", timestamp=5)
         changes = row("subtract", "{}", timestamp=9, last=False), row("add", "{}", timestamp=9)
-        made = [one for one in fold(groups("count"), held, *changes) if one.kind != "contribution"]
+        made = [one for one in fold(groups_of_rows("count"), held, *changes) if one.kind != "contribution"]
         assert [(one.kind, one.key, one.timestamp, one.live) for one in made] == [("time", '"g"', at(9), True)]
 
     def test_an_older_change_that_cancels_out_moves_nothing(self) -> None:
         held = change("held", "2", timestamp=5)
         changes = row("subtract", "{}", timestamp=3, last=False), row("add", "{}", timestamp=3)
-        assert {one.kind for one in fold(groups("count"), held, *changes)} == {"contribution"}
+        assert {one.kind for one in fold(groups_of_rows("count"), held, *changes)} == {"contribution"}
 
     def test_a_group_that_is_deleted_has_no_time(self) -> None:
-        how = groups("aggregate", **SUM | {"subtractor": "def take(total, value): return None"})
+        how = groups_of_rows("aggregate", **SUM | {"subtractor": "def take(total, value): return None"})
         made = fold(how, change("held", "2", timestamp=5), row("subtract", '{"n":2}', timestamp=9))
         kinds = [(one.kind, one.value, one.live) for one in made if one.kind != "contribution"]
         assert kinds == [("write", None, None), ("time", None, False)]

@@ -1,0 +1,84 @@
+"""Tables and results whose keys are of several types: every way to look at them works, in an order that is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyarrow.csv import read_csv
+from pyarrow.parquet import read_table
+
+from kaspr_delta import Application
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.web.past import Past
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
+    from kaspr_delta.api.table import TableHandle
+
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: things, labels: {kaspr.io/app: keys}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: pairs, labels: {kaspr.io/app: keys}}
+spec: {leftTable: things, rightTable: things, "on": key}
+"""
+# By key text, as ``rows`` has them.
+BY_TEXT: list[Any] = ["10", "b", 10, 2.5, 9, ("x", 1), False, {"k": 1}]
+# Numbers by value, then all others by key text, as files have them.
+IN_FILES = ["2.5", "9", "10", '"10"', '"b"', '["x",1]', "false", '{"k":1}']
+
+
+@pytest.fixture
+def handles(spark: SparkSession, tmp_path: Path) -> list[TableHandle | JoinHandle | StreamJoinHandle]:
+    (tmp_path / "keys.yaml").write_text(MANIFESTS)
+    app = Application.open(tmp_path / "keys.yaml", warehouse=tmp_path / "wh", spark=spark)
+    app.table("things").put([(key, {"of": key, "all": [key, 0]}) for key in BY_TEXT])
+    app.run()
+    return [app.table("things"), app.join("pairs")]
+
+
+def test_a_table_and_a_result_are_read_and_exported_in_the_same_order_at_every_time(
+    handles: list[TableHandle | JoinHandle | StreamJoinHandle], tmp_path: Path
+) -> None:
+    for handle in handles:
+        assert [key for key, _ in handle.rows()] == BY_TEXT
+        assert list(handle.to_dict()) == BY_TEXT
+        assert sorted(str(row["key"]) for row in handle.df.select("key").collect()) == sorted(IN_FILES)
+        for ending in ("csv", "parquet"):
+            file = tmp_path / f"exported.{ending}"
+            assert handle.export(str(file)) == len(BY_TEXT)
+            exported = (read_csv if ending == "csv" else read_table)(file).to_pylist()
+            assert [row["key"] for row in exported] == IN_FILES
+
+
+def test_values_of_several_types_are_json_text_in_files(
+    handles: list[TableHandle | JoinHandle | StreamJoinHandle], tmp_path: Path
+) -> None:
+    table, join = handles
+    table.export(str(tmp_path / "table.parquet"))
+    join.export(str(tmp_path / "join.parquet"))
+    assert [row["value"] for row in read_table(tmp_path / "table.parquet").to_pylist()] == [
+        {"of": text, "all": [text, "0"]} for text in IN_FILES
+    ]
+    assert [row["right"] for row in read_table(tmp_path / "join.parquet").to_pylist()] == [
+        {"of": text, "all": [text, "0"]} for text in IN_FILES
+    ]
+
+
+def test_pages_show_their_rows_by_key_text(
+    handles: list[TableHandle | JoinHandle | StreamJoinHandle], spark: SparkSession, tmp_path: Path
+) -> None:
+    assert len(handles) == 2
+    delta = DeltaRs(Application.open(warehouse=tmp_path / "wh", spark=spark).delta.namespace)
+    for name in ("things", "pairs"):
+        past = Past(delta, name)
+        rows = past.then(past.versions[-1]).rows
+        assert [row["key"] for row in rows] == ['"10"', '"b"', "10", "2.5", "9", '["x",1]', "false", '{"k":1}']
+        assert len(past.then(0).since) == len(rows)

@@ -1,0 +1,113 @@
+"""A rebuild reads all rows again: each that fails is one dead letter after it, and no other row has any."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+from kaspr_delta.engine.folding import Folding
+from kaspr_delta.engine.progress import Progress
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.layout import DEAD_LETTERS
+from kaspr_delta.storage.system_tables import LocalSystemTables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: orders, labels: {kaspr.io/app: letters}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: products, labels: {kaspr.io/app: letters}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: priced, labels: {kaspr.io/app: letters}}
+spec:
+  leftTable: orders
+  rightTable: products
+  extractor: {python: "def product(order): return order['product']"}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: sold, labels: {kaspr.io/app: letters}}
+spec: {from: {table: orders}, groupBy: {python: "def product(order): return order['product']"}, count: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: shipped, labels: {kaspr.io/app: letters}}
+spec:
+  leftStream: {topic: shipments}
+  rightTable: orders
+  rightExtractor: {python: "def product(order): return order['product']"}
+  type: left
+  outputChannel: shipped
+"""
+REBUILT = ("join/priced", "table/sold", "join/shipped")
+
+
+@pytest.fixture
+def app(spark: SparkSession, tmp_path: Path) -> Application:
+    """Two orders of three name no product, and a record of a stream could not be joined either."""
+    (tmp_path / "letters.yaml").write_text(MANIFESTS)
+    app = Application.open(tmp_path / "letters.yaml", warehouse=tmp_path / "wh", spark=spark)
+    app.table("orders").put({"good": {"product": "P"}, "bad": {}, "worse": {}})
+    app.run()
+    record = ("join/shipped", "shipments", '"s"', "{", "value cannot be read", "", None, 0, datetime.now(timezone.utc))
+    LocalSystemTables(DeltaRs(app.delta.namespace)).append(DEAD_LETTERS, [record])
+    return app
+
+
+def failing(app: Application, resource: str) -> list[Any]:
+    return sorted(letter["key"] for letter in app.dead_letters(resource))
+
+
+def test_a_rebuild_leaves_one_letter_of_each_row_that_fails_and_none_of_others(app: Application) -> None:
+    for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
+        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+        app.rebuild(resource)
+        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+    # A row that is repaired is joined at once; its letter tells that it once failed, until the next rebuild.
+    app.table("orders").put({"bad": {"product": "P"}})
+    app.run()
+    for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
+        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+        app.rebuild(resource)
+        assert failing(app, resource) == [*of_records, '"worse"']
+    app.table("orders").delete(["good", "bad", "worse"])
+    for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
+        app.rebuild(resource)
+        assert failing(app, resource) == of_records
+    assert {str(one.resource): one.dead_letters for one in app.status().resources} == {
+        "join/priced": 0,
+        "table/sold": 0,
+        "join/shipped": 1,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [(Folding, "fold"), (Progress, "record")])
+def test_a_rebuild_that_dies_before_or_after_it_wrote_its_letters_is_finished_by_the_next_run(
+    app: Application, monkeypatch: pytest.MonkeyPatch, place: tuple[type, str]
+) -> None:
+    def lost_power(*_: Any, **__: Any) -> None:
+        raise InterruptedError
+
+    app.table("orders").put({"bad": {"product": "P"}})
+    app.run()
+    for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
+        with monkeypatch.context() as patched:
+            patched.setattr(*place, lost_power)
+            with pytest.raises(InterruptedError):
+                app.rebuild(resource)
+        app.run(only=[resource])
+        assert failing(app, resource) == [*of_records, '"worse"']
+        app.run(only=[resource])
+        assert failing(app, resource) == [*of_records, '"worse"']

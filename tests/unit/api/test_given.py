@@ -1,0 +1,87 @@
+"""What ``put``, ``delete`` and ``produce`` accept, and what they refuse with the right call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kaspr_delta.api.given import keys_given, records_given, rows_given
+from kaspr_delta.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"a": 1, "b": None},
+        [("a", 1), ["b", None]],
+        [{"key": "a", "value": 1}, {"value": None, "key": "b"}],
+        iter([{"key": "a", "value": 1}, ("b", None)]),
+    ],
+)
+def test_rows_are_a_mapping_pairs_or_records(rows: Any) -> None:
+    assert list(rows_given(rows)) == [("a", 1), ("b", None)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("a", 1), {"key": "b"}], "row 2 of put, {'key': 'b'}, is neither a pair"),
+        ([{"key": "b", "value": 1, "timestamp": 2}], "row 1 of put.*without further fields"),
+        ([{"a": 1, "b": 2}], "row 1 of put"),
+        (["ab"], "row 1 of put, 'ab', is neither a pair"),
+        ([("a", 1, 2)], "row 1 of put"),
+        ([5], "row 1 of put, 5,"),
+        ("ab", r"put takes rows, not 'ab': write put\({key: value}\)"),
+        (b"ab", "put takes rows"),
+        (5, "put takes rows, not 5"),
+        ({"key": "a", "value": 1}, r"write put\(\[{'key': 'a', 'value': 1}\]\) for the record"),
+        ({"key": "a", "value": 1, "timestamp": 2}, "may be one record"),
+    ],
+)
+def test_what_is_no_row_is_refused_by_name(rows: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        list(rows_given(rows))
+
+
+@pytest.mark.parametrize(
+    ("keys", "several"),
+    [
+        ("abc", ["abc"]),
+        (b"abc", [b"abc"]),
+        (("a", "b"), [("a", "b")]),
+        ({"a": 1}, [{"a": 1}]),
+        (1, [1]),
+        (["abc", ("a", 1)], ["abc", ("a", 1)]),
+        ({"abc"}, ["abc"]),
+        ({"a": 1, "b": 2}.keys(), ["a", "b"]),
+        ((text for text in "ab"), ["a", "b"]),
+    ],
+)
+def test_text_tuples_and_objects_are_keys_and_other_iterables_hold_keys(keys: Any, several: list[Any]) -> None:
+    assert keys_given(keys) == several
+
+
+@pytest.mark.parametrize("keys", [{"key": "a"}, {"key": "a", "value": None}, [{"key": "a", "value": 1}]])
+def test_a_record_is_no_key_to_delete(keys: Any) -> None:
+    with pytest.raises(UsageError, match=r"write delete\('a'\)"):
+        keys_given(keys)
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ({"key": "a", "value": 1}, r"write produce\(\[{'key': 'a', 'value': 1}\]\)"),
+        ("abc", "produce takes a list of records, not 'abc'"),
+        (5, "produce takes a list of records, not 5"),
+        ([{"key": "a", "value": 1}, ("a", 1)], r"record 2 of produce, \('a', 1\), is no record"),
+    ],
+)
+def test_one_record_alone_and_what_is_no_record_are_refused(records: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        list(records_given(records))
+
+
+def test_records_come_through_as_they_are() -> None:
+    records = [{"key": "a", "value": 1}, {"value": 2, "partition": 1}]
+    assert list(records_given(records)) == records
