@@ -28,7 +28,7 @@ from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.registry import Document, Registry, applied, documents_of, loaded, without
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
-from kaspr_delta.runtime.run_events import Listener, nobody
+from kaspr_delta.runtime.run_events import Listener, Waits, nobody
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.runtime.typed_tables import TypedTables
@@ -223,7 +223,11 @@ class Application:
         while not stop.is_set():
             # What changes from here on is noticed; what changed before is in the plan.
             changed = self._registry.changed(_LOOK_FAR if self.delta.namespace.location("") is None else _LOOK)
+            waited = dict(self.plan.waiting)
             self._take_up()
+            for ref, reason in self.plan.waiting:
+                if listener is not None and waited.get(ref) != reason:
+                    listener(Waits(ref, reason))
             known = [name for name in names if self._is_known(name)]
             if known or not names:
                 runner = self._runner(listener)
@@ -301,10 +305,10 @@ class Application:
         self.plan = TypedTables(self.spark, self.delta).known(self.declared)
 
     def _take_up(self) -> None:
-        """Go on with what is applied by now, and make the tables of what is new."""
-        before = self.declared
+        """Go on with what is applied by now, and make the tables and columns of what is new."""
+        before = self.declared, self.plan.tables
         self._reload()
-        if self.declared != before:
+        if (self.declared, self.plan.tables) != before:
             self.plan = _made(self.spark, self.delta, self.declared)
 
     def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:

@@ -92,6 +92,8 @@ def _interval(text: str) -> str:
 def _show_waiting(application: Application) -> None:
     for ref, reason in application.plan.waiting:
         note(f"{ref} waits: {reason}", style="yellow", event="warning")
+    for notice in application.plan.notices:
+        note(notice)
     for finding in application.plan.findings:
         if finding.severity is Severity.WARNING:
             note(str(finding), style="yellow", event="warning")

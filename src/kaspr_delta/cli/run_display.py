@@ -13,7 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from kaspr_delta.cli.progress import ProgressOutput, console, log, note
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Failed, LagSeen, Listener, RunEvent, Started
+from kaspr_delta.runtime.run_events import (
+    BatchDone,
+    CaughtUp,
+    ColumnsChanged,
+    Failed,
+    LagSeen,
+    Listener,
+    RunEvent,
+    Started,
+    Waits,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,6 +68,8 @@ class Tally:
                 self.lag = rows
             case CaughtUp():
                 self.state, self.lag = "caught up", 0
+            case Waits():
+                self.state = "waits"
             case Failed():
                 self.state = "failed"
             case BatchDone(report=report):
@@ -131,6 +143,13 @@ class Lines:
                 self._batch(event, report, lag)
             case LagSeen(rows=rows) if self.as_json and rows != before:
                 log("lag", {"resource": str(event.resource), "rows": rows})
+            case ColumnsChanged():
+                note(
+                    f"  {event.resource}: columns of a table that it reads were added or moved. It goes on, matches"
+                    " columns by name and takes up new ones"
+                )
+            case Waits(reason=reason):
+                note(f"  {event.resource} waits: {reason}", style="yellow", event="warning")
             case Failed(error=error):
                 if self.as_json:
                     log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})

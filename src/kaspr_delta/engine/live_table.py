@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows import Keys, Rows, among, stored_rows
-from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
+from kaspr_delta.engine.typed_columns import by_name, key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.serde.row_order import can_be_ordered
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
-from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
 from kaspr_delta.storage.delta import Commit, Delta
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.part import Part
@@ -79,6 +79,13 @@ class LiveTable:
         if self.plan.row_type is None:
             return self.value
         return F.struct(*(F.col(quoted(column.name)) for column in self.plan.row_type.fields)).alias("value")
+
+    @staticmethod
+    def _row_in(stored: DataFrame, row_type: Type) -> Column:
+        """A row as the join that reads it stores it: columns, and fields of columns, are matched by name."""
+        row = stored.select(*(quoted(one.name) for one in row_type.fields))
+        has = Type("STRUCT", fields=columns_of_json(row.schema.jsonValue()["fields"]))
+        return by_name(F.struct(*(F.col(quoted(one.name)) for one in row_type.fields)), has, row_type).alias("value")
 
     @property
     def timestamp(self) -> Column:
@@ -154,7 +161,7 @@ class LiveTable:
         """What of stored rows is live (see ``live_rows``); ``stored`` has chosen among known keys if it could."""
         windows = ("window_start", "window_end") if self.plan.window else ()
         row_type = self.plan.row_type if typed else None
-        value = self.value if row_type is None else self.row
+        value = self.value if row_type is None else self._row_in(stored, row_type)
         rows = stored.select(self.key, value, self.timestamp, *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
         if row_type is None and self.plan.serializers.value == "json":

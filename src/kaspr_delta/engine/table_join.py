@@ -49,12 +49,12 @@ class TableJoin(Join[TableJoinPlanT]):
     @property
     def left(self) -> LiveTable:
         """The table whose rows drive the join."""
-        return LiveTable(self.delta, self.application.rows_of(self.plan.left))
+        return LiveTable(self.delta, self.application.sides_of(self.plan)[0])
 
     @property
     def right(self) -> LiveTable:
         """The table that they are joined with."""
-        return LiveTable(self.delta, self.application.rows_of(self.plan.right))
+        return LiveTable(self.delta, self.application.sides_of(self.plan)[1])
 
     @property
     def sides(self) -> Mapping[str, LiveTable]:

@@ -38,6 +38,19 @@ def row_hash(row: Column) -> Column:
     return F.md5(F.to_json(row, SPARK_FORMATS))
 
 
+def by_name(column: Column, has: Type, wanted: Type) -> Column:
+    """A value with the fields of its STRUCTs in the order of the type that is wanted: they are matched by name."""
+    if has == wanted or has.name != wanted.name:
+        return column
+    if wanted.name == "ARRAY":
+        return F.transform(column, lambda one: by_name(one, has.inner[0], wanted.inner[0]))
+    if wanted.name == "MAP":
+        return F.transform_values(column, lambda _, one: by_name(one, has.inner[1], wanted.inner[1]))
+    types = {one.name: one.type for one in has.fields}
+    fields = (by_name(column[one.name], types[one.name], one.type).alias(one.name) for one in wanted.fields)
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
 def as_text(joined: DataFrame, types: tuple[Type | None, Type | None]) -> DataFrame:
     """Rows of a channel or result with left and right as text; ``types`` are theirs, None where they are text."""
     sides = {side: row_text(F.col(side)) for side, of in zip(("left", "right"), types, strict=True) if of is not None}

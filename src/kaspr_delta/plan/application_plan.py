@@ -71,6 +71,8 @@ class Plan:
     findings: tuple[Finding, ...]
     job_schedule: JobSchedule = field(metadata=NOT_SHOWN)
     location: Location = field(metadata=NOT_SHOWN)
+    # What was done because tables are not as they were: sentences for people.
+    notices: tuple[str, ...] = field(default=(), metadata=NOT_SHOWN)
 
     @property
     def runs(self) -> tuple[ResourceRef, ...]:
@@ -122,8 +124,13 @@ class Plan:
             description=join.description,
             location=join.location,
             typed=self._selected(join),
-            joined=(self.rows_of(join.left), self.rows_of(join.right)),
+            joined=self.sides_of(join),
         )
+
+    def sides_of(self, join: TableTableJoinPlan) -> tuple[TablePlan, TablePlan]:
+        """What a join reads on its left and right, with the columns in the order in which its channel has them."""
+        left, right = join.stored
+        return replace(self.rows_of(join.left), like=left), replace(self.rows_of(join.right), like=right)
 
     def _selected(self, join: TableTableJoinPlan) -> TypedPlan | None:
         return None if join.select is None else TypedPlan((), join.select.columns(*self.column_types(join)))
@@ -132,7 +139,8 @@ class Plan:
         """The types of the columns ``left`` and ``right`` of a join's channel and result; None: text."""
         if not isinstance(join, TableTableJoinPlan):
             return None, None
-        return self.rows_of(join.left).row_type, self.rows_of(join.right).row_type
+        left, right = self.sides_of(join)
+        return left.row_type, right.row_type
 
     def aggregation(self, name: str) -> AggregationPlan | None:
         """How the table of that name is made, if it is made from something."""

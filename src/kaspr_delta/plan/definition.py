@@ -13,7 +13,7 @@ from typing import Literal
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.binding_plans import BindingPlan
 from kaspr_delta.plan.names import windows_table
-from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.plan.typed_plans import TypedPlan, arranged
 from kaspr_delta.plan.window import WindowPlan
 from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.spec.diagnostics import Location
@@ -112,6 +112,8 @@ class TablePlan:
     typed: TypedPlan | None = field(default=None, metadata=NOT_SHOWN)
     # The sides of a join whose result stands for a table; no declared table has them. Its key is JSON text.
     joined: tuple[TablePlan, TablePlan] | None = field(default=None, metadata=NOT_SHOWN)
+    # The type of a row as whoever reads it has stored it: it has the order of the columns, whatever moves in the table.
+    like: Type | None = field(default=None, metadata=NOT_SHOWN)
 
     @property
     def ref(self) -> ResourceRef:
@@ -122,11 +124,11 @@ class TablePlan:
     def row_type(self) -> Type | None:
         """The type of a row: a STRUCT of its columns, or of a pair of such rows; None: text."""
         if self.joined is None or self.typed:
-            return self.typed.row if self.typed and self.typed.columns else None
+            return arranged(self.typed.row, self.like) if self.typed and self.typed.columns else None
         left, right = (side.row_type for side in self.joined)
         if left is None or right is None:
             return None
-        return Type("STRUCT", fields=(Column("left", left), Column("right", right)))
+        return arranged(Type("STRUCT", fields=(Column("left", left), Column("right", right))), self.like)
 
     @property
     def has_types(self) -> bool:

@@ -9,10 +9,13 @@ from kaspr_delta.functions.column_paths import Picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import NOT_SHOWN, ChannelInput, ResourceRef, SerializerName, TopicInput
 from kaspr_delta.plan.selects import SelectPlan
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import Shape
 
 JoinType = Literal["inner", "left", "outer"]
+StoredTypes = tuple[Type | None, Type | None]
+"""The types of left and right as the channel has them, once it is there; None: text, or not there yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ class ForeignKeyJoinPlan(_Join):
     # The columns that are the foreign key, if it consists of columns.
     picked: Picked | None = field(default=None, metadata=NOT_SHOWN)
     select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
+    stored: StoredTypes = field(default=(None, None), metadata=NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class SameKeyJoinPlan(_Join):
     right: str
     result: str
     select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
+    stored: StoredTypes = field(default=(None, None), metadata=NOT_SHOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kaspr_delta.spec.ddl import Column, Type, quoted
 
@@ -27,6 +27,23 @@ def changed_columns(has: Type, wanted: Type, name: str = "") -> tuple[list[tuple
         added += more
         told += problems
     return added, told
+
+
+def arranged(of: Type, like: Type | None) -> Type:
+    """A type whose STRUCTs have their fields in the order of another type; fields that it does not have come last.
+
+    >>> from kaspr_delta.spec.ddl import columns_of
+    >>> texts = "c INT, b INT, a INT", "a INT, gone INT, b INT"
+    >>> str(arranged(*(Type("STRUCT", fields=columns_of(text)) for text in texts)))
+    'STRUCT<`a`: INT, `b`: INT, `c`: INT>'
+    """
+    if like is None or like.name != of.name:
+        return of
+    if of.inner:
+        return replace(of, inner=tuple(map(arranged, of.inner, like.inner)))
+    has, order = {one.name: one for one in of.fields}, {one.name: one.type for one in like.fields}
+    names = dict.fromkeys([*(name for name in order if name in has), *has])
+    return replace(of, fields=tuple(Column(name, arranged(has[name].type, order.get(name))) for name in names))
 
 
 def _below(name: str, column: str) -> str:

@@ -41,6 +41,14 @@ class CaughtUp:
 
 
 @dataclass(frozen=True, slots=True)
+class Waits:
+    """A resource cannot go on with what is applied, or with its tables as they are by now."""
+
+    resource: ResourceRef
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A resource has stopped; the others go on."""
 
@@ -48,7 +56,14 @@ class Failed:
     error: Exception
 
 
-RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | Failed
+@dataclass(frozen=True, slots=True)
+class ColumnsChanged:
+    """Columns of a table that a resource reads were added or moved: it goes on, with columns matched by name."""
+
+    resource: ResourceRef
+
+
+RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | ColumnsChanged | Waits | Failed
 """Events come from the threads of several resources at once."""
 
 Listener: TypeAlias = Callable[[RunEvent], None]

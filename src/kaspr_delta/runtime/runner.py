@@ -81,8 +81,8 @@ class Runner:
     ) -> None:
         """Keep all resources running until ``stop`` is set, tasks by their schedules; batches under way are finished.
 
-        Ends too when what is to run has ``changed``. Raises ResourceFailedError as soon as one fails, after the others
-        were stopped.
+        Ends too when what is to run has ``changed``, or tables that are read got columns. Raises ResourceFailedError as
+        soon as one fails, after the others were stopped.
         """
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
@@ -113,7 +113,7 @@ class Runner:
         ticked = cleaned = time.monotonic()
         while not (self._failures or stop.wait(_POLL)):
             lost = any(lost.is_set() for lost in self._lost)  # leaving the locks says which one
-            if lost or changed() or not streams.all_go_on():
+            if lost or changed() or not streams.all_go_on() or streams.took_new_columns:
                 return
             if time.monotonic() - ticked >= _TICK:
                 for ref in refs:

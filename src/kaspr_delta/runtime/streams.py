@@ -15,7 +15,7 @@ from kaspr_delta.engine.source_errors import columns_were_added
 from kaspr_delta.errors import ResourceFailedError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.query_lag import lag_of
-from kaspr_delta.runtime.run_events import Failed, LagSeen, Listener, nobody
+from kaspr_delta.runtime.run_events import ColumnsChanged, Failed, LagSeen, Listener, nobody
 from kaspr_delta.storage.commit_rows import rows_changed_after
 
 if TYPE_CHECKING:
@@ -116,12 +116,18 @@ class Streams:
             return False
         self._restarted.add(ref)
         self._start(ref)
+        self.listener(ColumnsChanged(ref))
         return True
 
     def all_go_on(self) -> bool:
         """Whether all are running, those included that could be restarted."""
         stopped = [ref for ref, query in self.running.items() if not query.isActive]
         return not [ref for ref in stopped if not self.restart(ref)]
+
+    @property
+    def took_new_columns(self) -> bool:
+        """Whether a query goes on that was restarted because a table got columns: the plan does not know them yet."""
+        return any(self.running[ref].lastProgress is not None for ref in self._restarted)
 
     def tell_lag(self) -> None:
         """Tell the listener how far each resource is behind, where somebody listens."""

@@ -13,7 +13,7 @@ import networkx as nx
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TablePlan, TaskPlan, WebViewPlan
-from kaspr_delta.plan.join_plans import TableTableJoinPlan
+from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.typed_joins import type_problems
 from kaspr_delta.plan.typed_plans import changed_columns
 from kaspr_delta.runtime.resources import tables_kept_by
@@ -45,23 +45,33 @@ class TypedTables:
                 table = found  # noqa: PLW2901
             tables.append(table)
         plan = _without(replace(plan, tables=tuple(tables)), waiting)
+        plan = replace(plan, joins=tuple(map(self._as_stored, plan.joins)))
         told = {join.ref: [misfit.message for misfit in type_problems(plan, join)] for join in _typed_joins(plan)}
         return _without(plan, {ref: "; ".join(messages) for ref, messages in told.items() if messages})
 
     def follow(self, plan: Plan) -> Plan:
         """Give stored tables the columns that were added. Those that lack some, or have others, wait."""
         waiting: dict[ResourceRef, str] = {}
+        notices: list[str] = []
         typed = [table for table in plan.tables if table.typed is not None and not table.is_foreign]
         joins = [join for join in plan.joins if isinstance(join, TableTableJoinPlan)]
         for resource in (*typed, *joins):
-            reasons = [reason for stored in self._stored(plan, resource) for reason in self._widen(*stored)]
+            reasons: list[str] = []
+            new: list[str] = []
+            for table, wanted in self._stored(plan, resource):
+                added, problems = self._widen(table, wanted)
+                reasons += problems
+                new += added
+            if new:
+                names = ", ".join(dict.fromkeys(new))
+                notices.append(f"{resource.ref} has more columns from now on: {names}. Rows get them when they change")
             if reasons:
                 kind = resource.ref.kind
                 waiting[resource.ref] = (
                     f"{'; '.join(dict.fromkeys(reasons))}: change it back, or make the {kind} anew with"
                     f" `kaspr-delta delete {kind} {resource.name} --purge`"
                 )
-        return _without(plan, waiting)
+        return replace(_without(plan, waiting), notices=tuple(notices))
 
     def _foreign(self, table: TablePlan) -> TablePlan | str:
         """The table with its columns, or why it cannot be read."""
@@ -72,6 +82,14 @@ class TypedTables:
             return does_not_tell(name, self.delta.namespace)
         columns = self.delta.columns(self.spark, name)
         return column_reasons(name, table.typed, columns) or replace(table, typed=replace(table.typed, columns=columns))
+
+    def _as_stored(self, join: JoinPlan) -> JoinPlan:
+        """A join with the types of its sides as its channel has them, if it has types and is there."""
+        if not isinstance(join, TableTableJoinPlan) or not self._is_there(join.log):
+            return join
+        types = {column.name: column.type for column in self.delta.columns(self.spark, join.log)}
+        left, right = (types[side] if types[side].name == "STRUCT" else None for side in ("left", "right"))
+        return replace(join, stored=(left, right))
 
     def _is_there(self, table: str) -> bool:
         from pyspark.errors import AnalysisException
@@ -93,13 +111,14 @@ class TypedTables:
             if name == (only or name) and self.delta.exists(self.spark, name):
                 yield name, columns_of(layout.columns)
 
-    def _widen(self, table: str, wanted: tuple[Column, ...]) -> list[str]:
-        """Add what is missing; what cannot be mended so."""
+    def _widen(self, table: str, wanted: tuple[Column, ...]) -> tuple[list[str], list[str]]:
+        """Add columns that are missing; their names, and what cannot be mended so."""
         has, should = (Type("STRUCT", fields=one) for one in (self.delta.columns(self.spark, table), wanted))
         added, problems = changed_columns(has, should)
         if added and not problems:
             self.delta.add_columns(self.spark, table, added)
-        return problems
+            return [name for name, _ in added], []
+        return [], problems
 
 
 def _typed_joins(plan: Plan) -> list[TableTableJoinPlan]:

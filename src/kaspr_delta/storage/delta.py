@@ -21,7 +21,7 @@ from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.frames import frame_of
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.look_up import looked_up
-from kaspr_delta.storage.merge import Merged, Upsert, merge_statement
+from kaspr_delta.storage.merge import Merged, Upsert, as_stored, merge_statement
 from kaspr_delta.storage.merge_here import merged_here
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.part import Part
@@ -361,6 +361,8 @@ class Delta:
                 merged = merged_here(DeltaRs(self.namespace), table, rows.toArrow(), how)
                 if merged is not None:
                     return merged
+            if any(kind.startswith(("struct", "array", "map")) for _, kind in rows.dtypes):
+                rows = as_stored(rows, self.read(rows.sparkSession, table).schema)
             before = None if location is None else _newest_in(location).version
             statement = merge_statement(rows, self.namespace.identifier(table), how, among)
             (done,) = self._retried(lambda: rows.sparkSession.sql(statement, rows=rows).collect())

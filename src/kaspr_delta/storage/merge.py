@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.sql_text import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,39 @@ class Merged:
     rows: int
     copied: int = 0
     rewritten: int = 0
+
+
+def as_stored(rows: DataFrame, table: StructType) -> DataFrame:
+    """Rows whose STRUCTs have their fields in the order in which a table has them: MERGE compares them by position.
+
+    Rows with other fields than the table stay as they are: Spark says what is wrong with them.
+    """
+    from pyspark.sql.types import StructType
+
+    has = {field.name: field for field in table.fields}
+    wanted = StructType([has.get(field.name, field) for field in rows.schema.fields])
+    moved = [
+        one.name
+        for one, other in zip(rows.schema.fields, wanted.fields, strict=True)
+        if one.dataType != other.dataType and _by_name(one.dataType) == _by_name(other.dataType)
+    ]
+    fields = [has[field.name] if field.name in moved else field for field in rows.schema.fields]
+    return rows.to(StructType(fields)) if moved else rows
+
+
+def _by_name(kind: DataType) -> Any:
+    """What two types have in common that differ in the order of fields alone."""
+    return _sorted(json.loads(kind.json()))
+
+
+def _sorted(kind: Any) -> Any:
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        return sorted((field["name"], str(_sorted(field["type"]))) for field in kind["fields"])
+    return {
+        name: _sorted(part) for name, part in kind.items() if name in {"type", "elementType", "keyType", "valueType"}
+    }
 
 
 def merge_statement(rows: DataFrame, identifier: str, how: Upsert, among: Collection[str]) -> str:

@@ -1,0 +1,176 @@
+"""Columns that somebody adds in front, moves or widens are matched by name: a result changes by its values only."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+from tests.continuous import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {{name: named}}
+spec: {{}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {{name: orders, labels: {{kaspr.io/app: named}}}}
+spec: {{schema: "id STRING, product INT, place STRUCT<country STRING, zip INT>", key: id}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {{name: products, labels: {{kaspr.io/app: named}}}}
+spec: {{source: {{table: "{folder}/products", key: [id]}}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {{name: priced, labels: {{kaspr.io/app: named}}}}
+spec: {{leftTable: orders, rightTable: products, column: product, type: left}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {{name: paired, labels: {{kaspr.io/app: named}}}}
+spec: {{leftTable: products, rightTable: products, on: key, type: outer}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {{name: per-maker, labels: {{kaspr.io/app: named}}}}
+spec:
+  from: {{table: products}}
+  groupBy: {{python: "def maker(value): return value['made']['maker']"}}
+  count: {{}}
+"""
+
+
+class Shop:
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.products = f"delta.`{folder / 'products'}`"
+        spark.sql(
+            f"CREATE TABLE {self.products} (id INT, name STRING, made STRUCT<maker: STRING, year: INT>) USING DELTA"
+            " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+        )
+        self.run("INSERT INTO {} VALUES (1, 'Widget', struct('A', 2020)), (2, 'Gadget', struct('B', 2021))")
+
+    def open(self) -> Application:
+        file = self.folder / "named.yaml"
+        file.write_text(MANIFESTS.format(folder=self.folder))
+        return Application.open(file, warehouse=self.folder / "wh", spark=self.spark)
+
+    def alter(self, change: str) -> None:
+        self.spark.sql(f"ALTER TABLE {self.products} {change}")
+
+    def run(self, statement: str) -> None:
+        self.spark.sql(statement.format(self.products))
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    shop = Shop(spark, tmp_path)
+    app = shop.open()
+    app.table("orders").put({"O1": {"product": 1, "place": {"country": "DE", "zip": 1}}, "O2": {"product": 2}})
+    app.run()
+    return shop
+
+
+def names(app: Application) -> dict[Any, Any]:
+    return {key: row["right"] and row["right"]["name"] for key, row in app.join("priced").rows()}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ADD COLUMN colour STRING FIRST",
+        "ADD COLUMN colour STRING AFTER id",
+        "ADD COLUMN made.city STRING FIRST",
+        "ADD COLUMN made.city STRING AFTER maker",
+        "ALTER COLUMN name FIRST",
+        "ALTER COLUMN made.year FIRST",
+    ],
+)
+def test_a_column_in_another_place_changes_no_row(shop: Shop, change: str) -> None:
+    shop.alter(change)
+    app = shop.open()
+    assert not app.plan.waiting
+    emitted = len(app.channel("priced-channel").records())
+    # Every row is touched, and one is another one afterwards.
+    shop.run("UPDATE {} SET name = concat(name, '')")
+    shop.run("UPDATE {} SET name = 'Better' WHERE id = 1")
+    app.run()
+    new = app.channel("priced-channel").records()[emitted:]
+    assert [(record["key"], record["value"]["right"]["name"]) for record in new] == [("O1", "Better")]
+    assert names(app) == {"O1": "Better", "O2": "Gadget"}
+    assert {row["right"]["name"] for _, row in app.join("paired").rows()} == {"Better", "Gadget"}
+    assert app.table("per-maker").to_dict() == {"A": 1, "B": 1}
+    shop.run(
+        "UPDATE {} SET made = named_struct('maker', 'B', 'year', 1) WHERE id = 1"
+        if "made" not in change
+        else "UPDATE {} SET made.maker = 'B', made.year = 1 WHERE id = 1"
+    )
+    app.run()
+    assert app.table("per-maker").to_dict() == {"A": 0, "B": 2}
+    assert app.join("priced").to_dict()["O1"]["right"]["made"]["maker"] == "B"
+
+
+def test_a_column_that_is_added_in_front_while_a_run_goes_on_is_taken_up(shop: Shop) -> None:
+    app = shop.open()
+    with running(app) as failures:
+        shop.alter("ADD COLUMN colour STRING FIRST")
+        shop.run("UPDATE {} SET name = 'Better' WHERE id = 1")
+        deadline = time.monotonic() + 120
+        while names(app)["O1"] != "Better" and not failures:
+            assert time.monotonic() < deadline, names(app)
+            time.sleep(0.5)
+    assert not failures, failures
+    app = shop.open()
+    shop.run("UPDATE {} SET colour = 'red' WHERE id = 2")
+    app.run()
+    assert app.join("priced").to_dict()["O2"]["right"]["colour"] == "red"
+
+
+def test_columns_that_a_manifest_has_in_another_order_are_the_same_columns(shop: Shop) -> None:
+    file = shop.folder / "named.yaml"
+    text = file.read_text().replace(
+        "id STRING, product INT, place STRUCT<country STRING, zip INT>",
+        "place STRUCT<zip INT, country STRING>, product INT, id STRING",
+    )
+    app = Application.open(file, warehouse=shop.folder / "wh", spark=shop.spark)
+    file.write_text(text)
+    app = Application.open(file, warehouse=shop.folder / "wh", spark=shop.spark)
+    emitted = len(app.channel("priced-channel").records())
+    app.sql("UPDATE orders SET product = product")
+    app.run()
+    assert len(app.channel("priced-channel").records()) == emitted
+    app.table("orders").put({"O1": {"product": 1, "place": {"country": "FR", "zip": 2}}})
+    app.run()
+    place = app.join("priced").to_dict()["O1"]["left"]["place"]
+    assert place == {"country": "FR", "zip": 2}
+
+
+def test_a_join_waits_for_a_column_that_was_widened_and_says_what_to_do(shop: Shop) -> None:
+    shop.alter("SET TBLPROPERTIES (delta.enableTypeWidening = true)")
+    shop.alter("ALTER COLUMN made.year TYPE BIGINT")
+    shop.run("UPDATE {} SET made.year = 5000000000 WHERE id = 1")
+    app = shop.open()
+    reasons = {str(ref): reason for ref, reason in app.plan.waiting}
+    assert reasons.keys() == {"join/priced", "join/paired"}
+    assert reasons["join/priced"] == (
+        "column 'right.made.year' was INT and is BIGINT: change it back, or make the join anew with"
+        " `kaspr-delta delete join priced --purge`"
+    )
+    app.run()  # the others go on
+    assert app.table("per-maker").to_dict() == {"A": 1, "B": 1}
+    for name in ("priced", "paired"):
+        app.delete("join", name, purge=True)
+    app = shop.open()
+    assert not app.plan.waiting
+    app.run()
+    assert app.join("priced").to_dict()["O1"]["right"]["made"]["year"] == 5_000_000_000
