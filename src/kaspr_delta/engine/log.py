@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 # The batch with which a checkpoint begins.
 FIRST = -1
 # What the state of a resource looks like. A change of its tables or of their meaning takes the next number.
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+# In this one base64 text had line breaks, where Spark wrote it (see ``base64_state``).
+BROKEN_BASE64 = 1
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -60,6 +60,10 @@ class Planned(Generic[PlanT]):
     def event_timeout(self) -> float:
         """How many seconds a function may take for one event or row."""
         return self.application.event_timeout / 1_000
+
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        return {}
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         return None

@@ -80,6 +80,13 @@ class TableAggregation(Aggregation):
         fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
         return {"table": identity(self.origin.plan), "kind": plan.kind, **fingerprints}
 
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        origin, groups = self.origin.plan.serializers, self.table.plan.serializers
+        raw = {"key": origin.key == "raw", "grp": groups.key == "raw", "value": origin.value == "raw"}
+        names = [name for name, is_raw in raw.items() if is_raw]
+        return {self.plan.contributions: names} if names else {}
+
     def sources(self, spark: SparkSession) -> Collection[str]:
         return ("table",)
 
