@@ -53,7 +53,9 @@ class World:
         uses_of = Counter(self.uses.values())
         assert app.table("uses-by-part").to_dict() == uses_of
         assert app.table("seen").to_dict() == Counter(self.sightings)
-        joined = {use: {"left": part, "right": self.parts[part]} for use, part in self.uses.items() if part in self.parts}
+        joined = {
+            use: {"left": part, "right": self.parts[part]} for use, part in self.uses.items() if part in self.parts
+        }
         assert app.join("parts-of-uses").to_dict() == joined
         same = {part: {"left": name, "right": uses_of[part]} for part, name in self.parts.items() if uses_of[part]}
         assert app.join("same").to_dict() == same
@@ -66,7 +68,9 @@ class World:
 
 def as_json(pair: dict[str, Any]) -> dict[str, Any]:
     """A pair as a function sees it that is given the JSON of a result."""
-    return {side: base64.b64encode(value).decode() if isinstance(value, bytes) else value for side, value in pair.items()}
+    return {
+        side: base64.b64encode(value).decode() if isinstance(value, bytes) else value for side, value in pair.items()
+    }
 
 
 def folded(app: Application, join: str) -> dict[Any, Any]:
@@ -85,7 +89,7 @@ def world(spark: SparkSession, tmp_path: Path) -> World:
 
 
 def first(world: World) -> None:
-    world.put({part: b"first" * 20 for part in PARTS}, {use: PARTS[n % 5] for n, use in enumerate(USES)}, PARTS * 2)
+    world.put(dict.fromkeys(PARTS, b"first" * 20), {use: PARTS[n % 5] for n, use in enumerate(USES)}, PARTS * 2)
 
 
 def second(world: World) -> None:

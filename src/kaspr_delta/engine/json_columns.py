@@ -24,7 +24,10 @@ def is_json(text: Column) -> Column:
     ``try_parse_json`` is another question: it reads no name that stands twice in an object and no half character, and
     does not look at what follows the first value.
     """
-    # A list of the text and a mark that the text does not have: what would end the list early is not followed by it.
-    mark = F.md5(text)
-    listed = F.from_json(F.concat(F.lit("["), text, F.lit(',"'), mark, F.lit('"]')), "ARRAY<STRING>", _AS_PYTHON)
-    return F.coalesce((F.size(listed) == 2) & (F.try_element_at(listed, F.lit(2)) == mark), F.lit(False))
+    # In a list with its hash, which it does not know: what is one value is followed by that, and nothing else is.
+    mark = F.xxhash64(text)
+    listed = F.concat(F.lit("["), text, F.lit(","), mark.cast("string"), F.lit("]"))
+    # The first is twice as fast, and knows most of what is JSON.
+    quickly = F.try_variant_get(F.try_parse_json(listed), "$[1]", "BIGINT")
+    exactly = F.get(F.from_json(listed, "ARRAY<STRING>", _AS_PYTHON), F.lit(1))
+    return F.coalesce(quickly == mark, exactly == mark.cast("string"), F.lit(False))

@@ -173,7 +173,9 @@ class LiveTable:
         rows = among(rows, keys, self.place) if self._known(keys) is None else rows
         if each_once:
             value = F.col("value") if typed else self.as_text(F.col("value"))
-            return rows.select(*self.place, value.alias("value"), "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies"))
+            return rows.select(
+                *self.place, value.alias("value"), "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies")
+            )
         newest = self.greatest(F.lit(True), *windows[1:])
         value = F.col("row.value") if typed else self.as_text(F.col("row.value"))
         return (

@@ -25,9 +25,7 @@ def ordered(of: Type, value: Any) -> Any:
             return True, tuple(ordered(of.inner[0], item) for item in value)
         case "MAP":
             return True, tuple(sorted((key, ordered(of.inner[1], item)) for key, item in value.items()))
-        case "FLOAT" | "DOUBLE" if math.isnan(value):
-            return True, math.inf, True  # greater than infinity
         case "FLOAT" | "DOUBLE":
-            return True, value, False
+            return (True, math.inf, True) if math.isnan(value) else (True, value, False)  # NaN is the greatest
         case _:
             return True, value

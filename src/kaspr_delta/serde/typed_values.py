@@ -88,12 +88,8 @@ def from_columns(of: Type, value: Any) -> Any:
             return [from_columns(of.inner[0], item) for item in value]
         case "MAP":
             return {from_columns(of.inner[0], key): from_columns(of.inner[1], item) for key, item in value}
-        case "TIMESTAMP":
-            return value.astimezone(timezone.utc)
-        case "CHAR":
-            return _padded(of, value)
         case _:
-            return value
+            return _FROM_ARROW.get(of.name, _as_it_is)(of, value)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -187,7 +183,7 @@ def _padded(of: Type, text: str) -> str:
 
 def _single(number: float) -> float:
     """The FLOAT that is nearest: in 32 bits 0.1 is 0.10000000149011612. Raises OverflowError."""
-    return float(unpack("f", pack("f", number))[0])
+    return float(unpack("<f", pack("<f", number))[0])
 
 
 def _boolean(of: Type, value: Any, name: str) -> bool:
@@ -284,4 +280,8 @@ _READERS: dict[str, Callable[[Type, Any], Any]] = {
     "DATE": lambda _, value: date.fromisoformat(value),
     "TIMESTAMP": lambda _, value: _from_iso(value).astimezone(timezone.utc),
     "TIMESTAMP_NTZ": lambda _, value: datetime.fromisoformat(value),
+}
+_FROM_ARROW: dict[str, Callable[[Type, Any], Any]] = {
+    "TIMESTAMP": lambda _, value: value.astimezone(timezone.utc),
+    "CHAR": _padded,
 }

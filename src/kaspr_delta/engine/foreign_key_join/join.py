@@ -63,7 +63,9 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     @property
     def base64_columns(self) -> Mapping[str, Collection[str]]:
-        left, right = ({name} if table.has_raw_keys else set() for name, table in (("key", self.left), ("fk", self.right)))
+        left, right = (
+            {name} if table.has_raw_keys else set() for name, table in (("key", self.left), ("fk", self.right))
+        )
         columns = {self.plan.subscriptions: left | right, self.plan.result: left}
         return {table: sorted(names) for table, names in columns.items() if names}
 
