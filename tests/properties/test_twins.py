@@ -187,14 +187,14 @@ def for_all(most: int, check: Callable[[Any], None], values: st.SearchStrategy[A
 @contextmanager
 def set_to(spark: SparkSession, session: Mapping[str, str]) -> Iterator[None]:
     """A session with other settings."""
-    before = {name: spark.conf.get(name) for name in session}
+    before = {name: str(spark.conf.get(name)) for name in session}
     try:
         for name, value in session.items():
             spark.conf.set(name, value)
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, str(value))
+        for name, was in before.items():
+            spark.conf.set(name, was)
 
 
 def rows_of(spark: SparkSession, drawn: Sequence[Sequence[Any]], schema: Sequence[Any]) -> DataFrame:
@@ -239,7 +239,7 @@ def assert_one_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
     }
     several = key_text([F.col("row")[one.name] for one in keys], [one.type for one in keys]).alias("all")
     wanted = [*(text.alias(name) for name, text in texts.items()), *same.values(), several]
-    found = collected(rows, row_text(F.col("row")).alias("text"), "row", *wanted)
+    found = collected(rows, row_text(F.col("row")).alias("text"), F.col("row"), *wanted)
     for one, values in zip(SCHEMA, drawn, strict=True):
         of, expected = one.type, [shown(value) for value in values]
         through_text = [TEXT.value_object(text)[one.name] for text in found["text"]]
