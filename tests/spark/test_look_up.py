@@ -37,6 +37,12 @@ ODD = [
     "a",
     " a",
     "null",
+    "\x00",
+    "e\u0301",
+    "a\r\nb",
+    # What files tell of their least and greatest text is cut off.
+    *(64 * "k" + end for end in ("", "a", "é", "\uffff", "🐟")),
+    *(length * "z" for length in (31, 32, 33, 77, 60_000)),
 ]
 COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
 

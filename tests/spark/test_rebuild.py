@@ -184,8 +184,8 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
     app = warehouse.open()
     app.run(only=[INNER])
     with monkeypatch.context() as patched:
-        patched.setattr("kaspr_delta.engine.query.STATE_FORMAT", 2)
-        with pytest.raises(ResourceFailedError, match=r"join/inner has format 1, .* keeps format 2: use the version"):
+        patched.setattr("kaspr_delta.engine.query.STATE_FORMAT", 3)
+        with pytest.raises(ResourceFailedError, match=r"join/inner has format 2, .* keeps format 3: use the version"):
             app.run(only=[INNER])
     monkeypatch.setattr("kaspr_delta.runtime.registry.WAREHOUSE_FORMAT", 4)
     with pytest.raises(SetupError, match="kept in format 3"):

@@ -20,7 +20,6 @@ from kaspr_delta.functions.column_paths import Picked, picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition import Serializers, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
-from kaspr_delta.serde import typed_values
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
@@ -86,28 +85,6 @@ def columns(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     texts = [(n, TEXT.value(row)) for n, row in enumerate(rows)]
     df = spark.createDataFrame(texts, "n INT, text STRING")
     return df.select("n", row_of(F.col("text"), PLAN.row).alias("row")).orderBy("n")
-
-
-def test_rows_go_through_text_and_columns_unchanged(columns: DataFrame, rows: list[dict[str, Any]]) -> None:
-    found = columns.select(row_text(F.col("row")).alias("text"), "row").toArrow()
-    assert [TEXT.value_object(text) for text in found["text"].to_pylist()] == rows
-    assert [typed_values.from_columns(PLAN.row, row) for row in found["row"].to_pylist()] == rows
-
-
-def test_a_key_has_one_text_in_spark_and_in_python_and_is_found_in_it_again(
-    columns: DataFrame, rows: list[dict[str, Any]]
-) -> None:
-    texts = {column.name: key_text([F.col("row")[column.name]], [column.type]).alias(column.name) for column in KEYS}
-    spelled = columns.select("n", "row", *texts.values())
-    again = [key_columns(F.col(column.name), [column.type])[0] for column in KEYS]
-    same = [
-        new.eqNullSafe(F.col("row")[one.name]).alias(f"same_{one.name}") for new, one in zip(again, KEYS, strict=True)
-    ]
-    for found, row in zip(spelled.select("*", *same).orderBy("n").collect(), rows, strict=True):
-        for column in KEYS:
-            value = row[column.name]
-            expected = None if value is None else typed_values.key_text(column.type, value, column.name)
-            assert (found[column.name], found[f"same_{column.name}"]) == (expected, True), (column, value)
 
 
 def test_a_key_of_several_columns_is_one_text_or_none(columns: DataFrame, rows: list[dict[str, Any]]) -> None:

@@ -151,6 +151,8 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
+    from kaspr_delta.engine.base64_text import base64_of
+
     for field in schema.fields:
         place, called = f"{above}`{field.name.replace('`', '``')}`", f"{name}{field.name}"
         column = F.col(place)
@@ -165,7 +167,7 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
             case T.ArrayType() | T.MapType():
                 column = F.to_json(column)
             case T.BinaryType():
-                column = F.base64(column)
+                column = base64_of(column)
         yield column.alias(called)
 
 

@@ -13,7 +13,9 @@ from kaspr_delta.storage.transaction import Transaction
 # The batch with which a checkpoint begins.
 FIRST = -1
 # What the state of a resource looks like. A change of its tables or of their meaning takes the next number.
-STATE_FORMAT = 1
+STATE_FORMAT = 2
+# In this one base64 text had line breaks, where Spark wrote it (see ``base64_state``).
+BROKEN_BASE64 = 1
 _NUMBERED = re.compile(r"c(\d{8})-")
 
 

@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.base64_text import base64_of, bytes_of, in_lines, on_one_line
+from kaspr_delta.engine.json_columns import is_json
 from kaspr_delta.engine.rows import Keys, Rows, among, stored_rows
-from kaspr_delta.engine.typed_columns import by_name, key_columns, key_text, row_hash, row_of, row_text
+from kaspr_delta.engine.typed_columns import (
+    by_name,
+    in_order,
+    key_columns,
+    key_text,
+    row_hash,
+    row_of,
+    row_text,
+)
 from kaspr_delta.plan.definition import SerializerName, TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
-from kaspr_delta.serde.row_order import can_be_ordered
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
@@ -51,16 +60,26 @@ class LiveTable:
     def key(self) -> Column:
         """The key column as text."""
         if self.plan.joined:
-            return F.col("key")
+            # The result of a join that did not run since an older version wrote it.
+            return on_one_line(F.col("key")).alias("key") if self.has_raw_keys else F.col("key")
         if self.plan.typed:
             return key_text([F.col(quoted(name)) for name in self.plan.typed.key], self.plan.typed.key_types).alias(
                 "key"
             )
         return _as_text("key", self.plan.serializers.key)
 
+    @property
+    def has_raw_keys(self) -> bool:
+        """Whether keys are bytes, which are base64 text here."""
+        return self.plan.serializers.key == "raw"
+
+    def as_bytes(self, key: Column) -> Column:
+        """A key as ``key`` gives it as bytes, as it is on a topic."""
+        return bytes_of(key) if self.has_raw_keys else key.cast("binary")
+
     def _known(self, keys: Keys) -> Collection[str] | None:
         """Known keys that the table has as they are."""
-        as_text = self.plan.typed is None and (self.plan.joined is not None or self.plan.serializers.key != "raw")
+        as_text = self.plan.typed is None and not self.has_raw_keys
         return keys if as_text and isinstance(keys, Collection) else None
 
     @property
@@ -80,9 +99,11 @@ class LiveTable:
             return self.value
         return F.struct(*(F.col(quoted(column.name)) for column in self.plan.row_type.fields)).alias("value")
 
-    @staticmethod
-    def _row_in(stored: DataFrame, row_type: Type) -> Column:
-        """A row as the join that reads it stores it: columns, and fields of columns, are matched by name."""
+    def _row_in(self, stored: DataFrame) -> Column:
+        """The value of stored rows as it is, a STRUCT in the order in which the join that reads it stores it."""
+        row_type = self.plan.row_type
+        if row_type is None:
+            return self.value
         row = stored.select(*(quoted(one.name) for one in row_type.fields))
         has = Type("STRUCT", fields=columns_of_json(row.schema.jsonValue()["fields"]))
         return by_name(F.struct(*(F.col(quoted(one.name)) for one in row_type.fields)), has, row_type).alias("value")
@@ -100,13 +121,15 @@ class LiveTable:
 
     def fingerprint(self, row: Column) -> Column:
         """What tells values apart, as ``live_rows`` gives them."""
-        return F.md5(row) if self.plan.row_type is None else row_hash(row)
+        if self.plan.row_type is not None:
+            return row_hash(row)
+        return F.md5(in_lines(row) if self.plan.serializers.value == "raw" else row)
 
     def is_readable(self, row: Column) -> Column:
         """Whether a value, as ``live_rows`` gives it, is what its serializer writes."""
         if self.plan.row_type is not None or self.plan.serializers.value != "json":
             return F.lit(True)
-        return F.try_parse_json(row).isNotNull()
+        return is_json(row)
 
     def part(self, version: int) -> Part | None:
         """Its rows at a version, to be told of without Spark; None where they do not stand there as key and value.
@@ -160,27 +183,38 @@ class LiveTable:
     def live(self, stored: DataFrame, keys: Keys = None, *, typed: bool = False, each_once: bool = False) -> DataFrame:
         """What of stored rows is live (see ``live_rows``); ``stored`` has chosen among known keys if it could."""
         windows = ("window_start", "window_end") if self.plan.window else ()
-        row_type = self.plan.row_type if typed else None
-        value = self.value if row_type is None else self._row_in(stored, row_type)
-        rows = stored.select(self.key, value, self.timestamp, *windows)
+        rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        if row_type is None and self.plan.serializers.value == "json":
+        if self.plan.row_type is None and self.plan.serializers.value == "json":
             rows = rows.where(F.col("value") != "null")
         rows = among(rows, keys, self.place) if self._known(keys) is None else rows
         if each_once:
-            return rows.select(*self.place, "value", "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies"))
-        newest = F.max(F.struct("timestamp", "value", *windows[1:]))
-        if row_type is not None and not can_be_ordered(row_type):
-            newest = F.max_by(F.struct("timestamp", "value"), F.struct("timestamp", row_text(F.col("value"))))
+            value = F.col("value") if typed else self.as_text(F.col("value"))
+            return rows.select(
+                *self.place, value.alias("value"), "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies")
+            )
+        newest = self.greatest(F.lit(True), *windows[1:])
+        value = F.col("row.value") if typed else self.as_text(F.col("row.value"))
         return (
             rows.groupBy(*self.place)
             .agg(newest.alias("row"), F.count("*").alias("copies"))
             .select(
                 *self.place,
-                *(F.col(f"row.{name}").alias(name) for name in ("value", "timestamp", *windows[1:])),
+                value.alias("value"),
+                *(F.col(f"row.{name}").alias(name) for name in ("timestamp", *windows[1:])),
                 "copies",
             )
         )
+
+    def greatest(self, among: Column, *also: str) -> Column:
+        """Of rows of one key the one that counts: a struct of timestamp, value as ``row`` has it, and other columns.
+
+        It is the latest of those that are ``among`` them, then the greatest.
+        """
+        row = F.when(among, F.struct("timestamp", "value", *also))
+        if self.plan.row_type is None:
+            return F.max(row)
+        return F.max_by(row, F.when(among, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))
 
     def write(self, rows: DataFrame, *, timely: bool = False, here: bool = False) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
@@ -263,16 +297,16 @@ def _later(column: str, milliseconds: int) -> Column:
 
 
 def _as_text(column: str, serializer: SerializerName) -> Column:
-    return (F.base64(column) if serializer == "raw" else F.col(column)).alias(column)
+    return (base64_of(F.col(column)) if serializer == "raw" else F.col(column)).alias(column)
 
 
 def _as_json(column: str, side: TablePlan) -> Column:
     """What a column of a join's result holds, as a piece of JSON: bytes are in base64 there."""
     json = F.col(column) if side.row_type is None else row_text(F.col(column))
     if side.serializers.value == "raw":
-        json = F.concat(F.lit('"'), json, F.lit('"'))
+        json = F.concat(F.lit('"'), on_one_line(json), F.lit('"'))
     return F.coalesce(json, F.lit("null"))
 
 
 def _stored(column: str, serializer: SerializerName) -> Column:
-    return (F.unbase64(column) if serializer == "raw" else F.col(column)).alias(column)
+    return (bytes_of(F.col(column)) if serializer == "raw" else F.col(column)).alias(column)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -79,6 +79,10 @@ class Planned(Generic[PlanT]):
         if self.renews_letters(batch):
             return [partial(renew_dead_letters, *made, self.renewed, failed)]
         return [partial(fold_dead_letters, *made)] if failed else []
+
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        return {}
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         return None

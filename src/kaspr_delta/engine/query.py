@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kaspr_delta.engine.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.base64_state import put_on_one_line
+from kaspr_delta.engine.checkpoint import BROKEN_BASE64, STATE_FORMAT, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.direct import DirectAppend, appended
 from kaspr_delta.engine.folding import Committed, Folding
 from kaspr_delta.engine.log import Log, LogTail, Memo
@@ -82,7 +83,10 @@ class Query:
             tail = self._finish(spark, folded_batches(self.delta, spark) if self.companions else folded)
             if tail.start is not None:
                 self._check(tail.start)
-            self._go_on(spark, tail)
+            if self._mended(spark, tail):
+                self._begin(spark, tail)
+            else:
+                self._go_on(spark, tail)
 
     def ended(self, spark: SparkSession) -> None:
         """The stream has processed all there was when it started."""
@@ -110,7 +114,9 @@ class Query:
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the tables as they are: what comes out differently is emitted, in one commit."""
         with self.delta.namespace.turn(self.resource.turn):
-            self._begin(spark, self._finish(spark, folded_batches(self.delta, spark)), again=True)
+            tail = self._finish(spark, folded_batches(self.delta, spark))
+            self._mended(spark, tail)
+            self._begin(spark, tail, again=True)
 
     def start(self, spark: SparkSession, every: str | None) -> StreamingQuery | None:
         """Start the query: until what is there now is processed, or, with an interval, until it is stopped.
@@ -292,6 +298,15 @@ class Query:
             self._tell(self.folding.fold(spark, unfolded))
         return tail
 
+    def _mended(self, spark: SparkSession, tail: LogTail) -> bool:
+        """Whether the state is of a format whose keys might not find each other; they do now, but what did not matters.
+
+        The state is begun anew then, as in a rebuild: only what comes out differently is emitted.
+        """
+        if tail.start is None or tail.start.format != BROKEN_BASE64:
+            return False
+        return put_on_one_line(self.delta, spark, self.resource.base64_columns)
+
     def _tell(self, reports: Iterable[BatchReport]) -> None:
         for report in reports:
             if self.listener is not None:
@@ -300,7 +315,7 @@ class Query:
     def _check(self, start: Start) -> None:
         """Raise RebuildNeededError when the state was made by another definition, SetupError for another format."""
         ref = self.resource.ref
-        if start.format != STATE_FORMAT:
+        if start.format not in {STATE_FORMAT, BROKEN_BASE64}:
             msg = (
                 f"the state of {ref} has format {start.format}, and this version of kaspr-delta keeps format"
                 f" {STATE_FORMAT}: use the version that wrote it, or a new warehouse"

@@ -72,6 +72,11 @@ class Resource(Protocol):
         """What its state depends on, by what people call it; where that changes, a rebuild is due. Empty: no state."""
         ...
 
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        """The columns of its tables that may hold bytes as base64 text, by table (see ``base64_state``)."""
+        ...
+
     def sources(self, spark: SparkSession) -> Collection[str]:
         """What it reads, as of now. Where that changes, a new checkpoint goes on from where the old one stands."""
         ...

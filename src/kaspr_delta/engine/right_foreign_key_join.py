@@ -5,7 +5,7 @@ The counterpart of KIP-213's subscriptions is an index of the table's foreign ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,10 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def renewed(self) -> Renewed:
         """Those of rows: a new checkpoint makes the index anew."""
         return Renewed((self.plan.right,))
+
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        return {self.plan.index: ["id"]} if self.right.has_raw_keys else {}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

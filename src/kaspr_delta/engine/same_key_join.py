@@ -5,7 +5,7 @@ The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,10 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
             "right table": identity(self.right.plan),
             **self.selection,
         }
+
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        return {self.plan.result: ["key"]} if self.left.has_raw_keys else {}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.join import Join
+from kaspr_delta.engine.json_columns import is_json
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.stream_side import StreamSide
 from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
@@ -120,7 +121,7 @@ def readable(table: LiveTable, value: Column) -> Column:
     """Whether a value of a table can be read: SQL may have written what is no JSON text."""
     if table.plan.serializers.value != "json":
         return F.lit(True)
-    return value.isNull() | F.try_parse_json(value).isNotNull()
+    return value.isNull() | is_json(value)
 
 
 def unreadable(value: Column) -> Column:

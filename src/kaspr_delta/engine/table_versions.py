@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.agent.source import partition_of
 from kaspr_delta.engine.live_table import LiveTable
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
     feed = table.delta.changes(spark, table.plan.delta_name, after + 1, upto)
     rows = feed.select(
         table.key,
-        table.value,
+        table.row,
         table.timestamp,
         F.col("_change_type").isin("insert", "update_postimage").alias("is_new"),
         F.col("_commit_version").alias("version"),
@@ -97,14 +98,14 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
     )
     if table.plan.serializers.value == "json":  # as among live rows, JSON's null is no value
         rows = rows.withColumn("value", F.nullif(F.col("value"), F.lit("null")))
-    rows = rows.withColumn("row", F.struct("timestamp", "value"))
     # Of several rows of one key the newest counts, as among live rows.
     commits = rows.groupBy("key", "version").agg(
-        F.max(F.when(~F.col("is_new"), F.col("row"))).alias("was"),
-        F.max(F.when(F.col("is_new"), F.col("row"))).alias("became"),
+        table.greatest(~F.col("is_new")).alias("was"),
+        table.greatest(F.col("is_new")).alias("became"),
         F.max("at").alias("at"),
     )
-    partition = F.pmod(F.crc32(F.col("key").cast("binary")), F.lit(table.plan.partitions))
+    commits = commits.withColumns({name: _as_text(table, name) for name in ("was", "became")})
+    partition = partition_of(table.as_bytes(F.col("key")), table.plan.partitions)
     timed = commits.withColumns(
         {
             "partition": partition,
@@ -114,6 +115,11 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
     by_event = F.col("timestamp").isNotNull()
     place = place_in(("partition",), "version", "timestamp", "key")
     return timed.withColumns({"since": F.when(by_event, place), "committed": F.when(~by_event, F.col("at"))})
+
+
+def _as_text(table: LiveTable, row: str) -> Column:
+    value = table.as_text(F.col(f"{row}.value")).alias("value")
+    return F.when(F.col(row).isNotNull(), F.struct(F.col(f"{row}.timestamp").alias("timestamp"), value))
 
 
 def in_their_own_time(rows: DataFrame) -> DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.base64_text import base64_of, bytes_of
 from kaspr_delta.serde.typed_values import SPARK_FORMATS
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
@@ -62,6 +63,21 @@ def row_of(text: Column, of: Type) -> Column:
     return F.from_json(text, ", ".join(map(str, of.fields)), SPARK_FORMATS)
 
 
+def in_order(value: Column, of: Type) -> Column:
+    """A value as Spark can compare it, which compares no maps: these are lists of entries, the least key first."""
+    if not any(part.name == "MAP" for part in of.parts()):
+        return value
+    if of.name == "STRUCT":
+        fields = (in_order(value[column.name], column.type).alias(column.name) for column in of.fields)
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if of.name == "ARRAY":
+        return F.transform(value, lambda item: in_order(item, of.inner[0]))
+    entries = F.transform(
+        F.map_entries(value), lambda entry: F.struct(entry["key"], in_order(entry["value"], of.inner[1]).alias("value"))
+    )
+    return F.array_sort(entries)
+
+
 def key_columns(text: Column, types: Sequence[Type]) -> list[Column]:
     """The columns of a key of JSON text as ``key_text`` writes it."""
     parsed = F.try_parse_json(text)
@@ -74,12 +90,13 @@ def _scalar_text(column: Column, of: Type) -> Column:
         case "text":
             return _quoted_text(column)
         case "number" if of.name == "DECIMAL":
-            plain = column.cast("string")
-            return F.when(plain.contains("."), F.regexp_replace(plain, r"\.?0+$", "")).otherwise(plain)
+            # To cast it would give an exponent, unless the session is ANSI's.
+            scale = of.size[1]
+            return F.call_function("format_number", column, F.lit(f"0.{'#' * scale}" if scale else "0"))
         case "number" | "boolean":
             return column.cast("string")
         case "bytes":
-            return F.concat(F.lit('"'), F.base64(column), F.lit('"'))
+            return F.concat(F.lit('"'), base64_of(column), F.lit('"'))
         case "date" | "time" | "local time":
             # As a field of an object, so that its text has no second writer.
             written = F.to_json(F.struct(column.alias("k")), SPARK_FORMATS)
@@ -99,7 +116,7 @@ def _quoted_text(column: Column) -> Column:
 
 def _of_variant(parsed: Column, path: str, of: Type) -> Column:
     if of.name == "BINARY":
-        return F.unbase64(F.try_variant_get(parsed, path, "STRING"))
+        return bytes_of(F.try_variant_get(parsed, path, "STRING"))
     return F.try_variant_get(parsed, path, str(of))
 
 

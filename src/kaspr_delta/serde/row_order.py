@@ -8,13 +8,10 @@ from typing import Any
 from kaspr_delta.spec.ddl import Type
 
 
-def can_be_ordered(of: Type) -> bool:
-    """Whether Spark compares values of a type: maps it does not."""
-    return all(part.name != "MAP" for part in of.parts())
-
-
 def ordered(of: Type, value: Any) -> Any:
-    """What compares as Spark compares values of a type that can be ordered, as functions see them.
+    """What compares as Spark compares values of a type, as functions see them.
+
+    Spark compares no maps: they are lists of their entries, the least key first (see ``typed_columns.in_order``).
 
     >>> ordered(Type("INT"), None) < ordered(Type("INT"), -1)
     True
@@ -26,9 +23,9 @@ def ordered(of: Type, value: Any) -> Any:
             return True, tuple(ordered(column.type, value[column.name]) for column in of.fields)
         case "ARRAY":
             return True, tuple(ordered(of.inner[0], item) for item in value)
-        case "FLOAT" | "DOUBLE" if math.isnan(value):
-            return True, math.inf, True  # greater than infinity
+        case "MAP":
+            return True, tuple(sorted((key, ordered(of.inner[1], item)) for key, item in value.items()))
         case "FLOAT" | "DOUBLE":
-            return True, value, False
+            return (True, math.inf, True) if math.isnan(value) else (True, value, False)  # NaN is the greatest
         case _:
             return True, value

@@ -13,6 +13,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timezone
 from decimal import Context, Decimal, InvalidOperation
+from struct import pack, unpack
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
@@ -68,7 +69,7 @@ def read(of: Type, value: Any) -> Any:
         return None
     try:
         return _READERS[of.name](of, value)
-    except (ValueError, KeyError, TypeError, AttributeError, InvalidOperation, binascii.Error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, binascii.Error) as error:
         msg = f"{reprlib.repr(value)} cannot be read as {of}"
         raise SerializationError(msg) from error
 
@@ -87,10 +88,8 @@ def from_columns(of: Type, value: Any) -> Any:
             return [from_columns(of.inner[0], item) for item in value]
         case "MAP":
             return {from_columns(of.inner[0], key): from_columns(of.inner[1], item) for key, item in value}
-        case "TIMESTAMP":
-            return value.astimezone(timezone.utc)
         case _:
-            return value
+            return _FROM_ARROW.get(of.name, _as_it_is)(of, value)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -157,6 +156,11 @@ def _floating(of: Type, value: Any, name: str) -> float | str:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _misfit(of, value, name)
     number = float(value)
+    if of.name == "FLOAT":
+        try:
+            number = _single(number)
+        except OverflowError:
+            raise _misfit(of, value, name) from None
     if math.isnan(number):
         return "NaN"
     return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
@@ -166,6 +170,20 @@ def _text(of: Type, value: Any, name: str) -> str:
     if not isinstance(value, str) or (of.size and len(value) > of.size[0]):
         raise _misfit(of, value, name)
     return value
+
+
+def _full_text(of: Type, value: Any, name: str) -> str:
+    return _padded(of, _text(of, value, name))
+
+
+def _padded(of: Type, text: str) -> str:
+    """A CHAR has always as many characters as its type says, as in Spark."""
+    return text.ljust(of.size[0])
+
+
+def _single(number: float) -> float:
+    """The FLOAT that is nearest: in 32 bits 0.1 is 0.10000000149011612. Raises OverflowError."""
+    return float(unpack("<f", pack("<f", number))[0])
 
 
 def _boolean(of: Type, value: Any, name: str) -> bool:
@@ -227,7 +245,8 @@ _WRITERS: dict[str, Callable[[Type, Any, str], Any]] = {
     **dict.fromkeys(_BITS, _whole),
     "DECIMAL": _exact,
     **dict.fromkeys(("FLOAT", "DOUBLE"), _floating),
-    **dict.fromkeys(("STRING", "CHAR", "VARCHAR"), _text),
+    **dict.fromkeys(("STRING", "VARCHAR"), _text),
+    "CHAR": _full_text,
     "BOOLEAN": _boolean,
     "BINARY": _bytes,
     "DATE": _date,
@@ -254,9 +273,15 @@ _READERS: dict[str, Callable[[Type, Any], Any]] = {
     "ARRAY": lambda of, value: [read(of.inner[0], item) for item in value],
     "MAP": _map_read,
     "DECIMAL": lambda of, value: _scaled(Decimal(str(value)), of.size[1]),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), lambda _, value: float(value)),
+    "FLOAT": lambda _, value: _single(float(value)),
+    "DOUBLE": lambda _, value: float(value),
+    "CHAR": _padded,
     "BINARY": lambda _, value: base64.b64decode(value, validate=True),
     "DATE": lambda _, value: date.fromisoformat(value),
     "TIMESTAMP": lambda _, value: _from_iso(value).astimezone(timezone.utc),
     "TIMESTAMP_NTZ": lambda _, value: datetime.fromisoformat(value),
+}
+_FROM_ARROW: dict[str, Callable[[Type, Any], Any]] = {
+    "TIMESTAMP": lambda _, value: value.astimezone(timezone.utc),
+    "CHAR": _padded,
 }

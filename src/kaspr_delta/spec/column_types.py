@@ -45,6 +45,8 @@ def column_problems(columns: tuple[Column, ...], *, written: bool) -> Iterator[t
         for part in column.type.parts():
             if part.name not in _KINDS and part.name not in _OTHERS:
                 yield f"column '{column.name}' is {column.type}, and {part.name} cannot be joined", "leave it out"
+            elif written and part.name in {"CHAR", "VARCHAR"}:
+                yield f"column '{column.name}' is {column.type}: Spark has no {part.name} but in tables", "use `STRING`"
             elif part.name == "MAP" and part.inner[0].name not in ({"STRING"} if written else _MAP_KEYS):
                 hint = "use `MAP<STRING, …>`" if written else "leave it out"
                 yield f"column '{column.name}' has a map with keys of type {part.inner[0]}", hint

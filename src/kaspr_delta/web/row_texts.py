@@ -62,7 +62,7 @@ class KeysAndValues:
             pc.fill_null(keys, ""),
             starts,
             _microseconds(batch.column("timestamp")),
-            pc.if_else(nothing, pa.scalar(None, pa.string()), values),
+            pc.if_else(nothing, pa.nulls(len(values), pa.string()), values),
         )
         return pa.table(dict(zip(Row._fields, columns, strict=True)))
 

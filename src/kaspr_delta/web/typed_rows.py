@@ -9,7 +9,7 @@ from typing import Any
 
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.typed_plans import TypedPlan
-from kaspr_delta.serde.row_order import can_be_ordered, ordered
+from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.column_types import key_kind
@@ -62,8 +62,8 @@ class TypedRows:
         return " AND ".join(conditions) or "true"
 
     def rank(self, row: Row) -> Any:
-        """As joins compare rows: the later, then the greater, column by column; by text where there are maps."""
-        if row.value is None or not can_be_ordered(self.plan.row):
+        """As joins compare rows: the later, then the greater, column by column."""
+        if row.value is None:
             return rank(row)
         return row.at is not None, row.at or 0, True, ordered(self.plan.row, self.text.value_object(row.value))
 

@@ -68,7 +68,9 @@ class WarehouseReader:
         return {Cell(*place) if self.plan.window else place[0]: value for place, value in found.items()}
 
     def _text(self, column: str) -> str:
-        return f"base64(`{column}`)" if getattr(self.plan.serializers, column) == "raw" else f"`{column}`"
+        is_raw = getattr(self.plan.serializers, column) == "raw"
+        # On one line, which Spark's base64 is not (see engine.base64_text).
+        return f"replace(base64(`{column}`), char(13) || char(10), '')" if is_raw else f"`{column}`"
 
     def _literal(self, key: str) -> str:
         return binary(base64.b64decode(key)) if self.plan.serializers.key == "raw" else literal(key)

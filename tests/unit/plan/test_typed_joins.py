@@ -83,8 +83,11 @@ def test_text_is_refused_where_the_key_is_none() -> None:
     assert "'{day}/{n}' of 'left' is STRING, and the key of 'right' is INT: they are never equal" in refused.message
 
 
-def test_a_key_that_may_be_too_long_is_left_to_python_which_says_so() -> None:
-    assert types_of("value['text']", "{schema: key VARCHAR(3), key: key}") == []
+def test_text_of_a_size_is_refused_in_a_schema() -> None:
+    """Spark tells of such a column that it is a STRING, so that the table would never be the one that was declared."""
+    manifests = MANIFESTS.format(returned="value['text']", right="{schema: key VARCHAR(3), key: key}")
+    _, (refused,) = build_plans(load_text(manifests, "m.yaml"))
+    assert refused.message == "column 'key' is VARCHAR(3): Spark has no VARCHAR but in tables"
 
 
 OF_OTHERS = """\

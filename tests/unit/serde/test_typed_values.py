@@ -13,7 +13,7 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition import Serializers
 from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText
-from kaspr_delta.serde.typed_values import key_text, read, written
+from kaspr_delta.serde.typed_values import from_columns, key_text, read, written
 from kaspr_delta.spec.ddl import Type, columns_of
 
 NEW_YORK = timezone(timedelta(hours=-5))
@@ -145,3 +145,17 @@ def test_a_key_of_decimals_keeps_all_its_digits() -> None:
     assert text.key(exact) == str(exact)
     assert text.event_key(text.key(exact)) == exact
     assert text.is_key(text.key(exact))
+
+
+class TestAFloatHas32Bits:
+    def test_it_is_the_same_from_text_and_from_a_column(self) -> None:
+        assert read(kind("FLOAT"), Decimal("0.1")) == 0.10000000149011612 == written(kind("FLOAT"), 0.1, "c")
+
+    def test_what_is_too_large_does_not_fit(self) -> None:
+        with pytest.raises(SerializationError, match="c is FLOAT, and 1e"):
+            written(kind("FLOAT"), 1e39, "c")
+
+
+def test_a_char_is_as_long_as_its_type_says_as_in_spark() -> None:
+    of = kind("CHAR(4)")
+    assert (key_text(of, "é", "c"), read(of, "é"), from_columns(of, "é")) == ('"é   "', "é   ", "é   ")

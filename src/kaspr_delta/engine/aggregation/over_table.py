@@ -86,6 +86,13 @@ class TableAggregation(Aggregation):
         """All: a new checkpoint reads all rows of the table."""
         return Renewed(every=True)
 
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        origin, groups = self.origin.plan.serializers, self.table.plan.serializers
+        raw = {"key": origin.key == "raw", "grp": groups.key == "raw", "value": origin.value == "raw"}
+        names = [name for name, is_raw in raw.items() if is_raw]
+        return {self.plan.contributions: names} if names else {}
+
     def sources(self, spark: SparkSession) -> Collection[str]:
         return ("table",)
 

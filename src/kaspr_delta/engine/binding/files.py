@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.agent.source import partition_of
 from kaspr_delta.engine.binding.connectors import need
 from kaspr_delta.engine.dead_letters import problem
+from kaspr_delta.engine.json_columns import is_json
 from kaspr_delta.plan.binding_plans import FilesPlan
 from kaspr_delta.spec.ddl import columns_of
 
@@ -156,7 +157,7 @@ class Files:
     def _unreadable(self) -> Column:
         """What is wrong with a row, if anything."""
         if self._lines:
-            bad = F.col("_kaspr_json").isNull()
+            bad = F.col("_kaspr_json").isNull() | ~is_json(F.col(_LINE))
             return F.when(bad, problem("record cannot be read", F.lit("the line is not JSON"), F.col(_LINE)))
         if self.plan.format == "csv":
             bad = F.col(_CORRUPT).isNotNull()
@@ -167,8 +168,8 @@ class Files:
 
 def _json(text: Column) -> Column:
     """Text as a piece of JSON on one line: as it stands, if it is that, else as a JSON text."""
-    read = F.try_parse_json(text)
-    as_it_is = read.isNotNull() & ~text.rlike(r"[\r\n]")
+    read = F.when(is_json(text), F.try_parse_json(text))
+    as_it_is = is_json(text) & ~text.rlike(r"[\r\n]")
     return F.coalesce(F.when(as_it_is, text), F.to_json(F.coalesce(read, text.cast("variant"))), F.lit("null"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,14 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             "right table": identity(self.right.plan),
             **self.selection,
         }
+
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        left, right = (
+            {name} if table.has_raw_keys else set() for name, table in (("key", self.left), ("fk", self.right))
+        )
+        columns = {self.plan.subscriptions: left | right, self.plan.result: left}
+        return {table: sorted(names) for table, names in columns.items() if names}
 
     def begin(
         self,

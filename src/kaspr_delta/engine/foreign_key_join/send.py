@@ -77,7 +77,7 @@ class Extract:
             if self.row_type is None:
                 gone = pc.fill_null(pc.invert(found["live"]), fill_value=False)
                 kept = [
-                    pc.if_else(gone, None, column) if name in _OF_LEFT else column
+                    pc.if_else(gone, pa.nulls(len(column), column.type), column) if name in _OF_LEFT else column
                     for name, column in zip(names, kept, strict=True)
                 ]
             fk = pc.if_else(seen, found["fk"], known["old_fk"])

@@ -70,13 +70,13 @@ STREAM = StreamPlan(TopicInput(("in",), None, JSON, "earliest"), 1, repartitione
 
 def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers = JSON, **functions: str) -> FoldGroups:
     """Of a stream."""
-    snippets = {name: code(functions[name]) if name in functions else None for name in SUM}
-    tables = dict.fromkeys(("log", "contributions", "group_times"), "")
-    plan = AggregationPlan("made", kind, STREAM, None, **snippets, **tables, location=HERE)
+    given: dict[str, Any] = {name: code(functions[name]) if name in functions else None for name in SUM}
+    given |= dict.fromkeys(("log", "contributions", "group_times"), "")
+    plan = AggregationPlan("made", kind, STREAM, None, **given, location=HERE)
     return FoldGroups(plan, TableText(serializers), TableText(serializers), timeout)
 
 
-def groups_of_rows(kind: AggregationKind, **functions: str) -> FoldGroups:
+def groups_of_rows(kind: AggregationKind, **functions: Any) -> FoldGroups:
     """Of a table."""
     how = groups(kind, **functions)
     return replace(how, plan=replace(how.plan, origin="rows"))

@@ -1,0 +1,503 @@
+"""What Spark and Python both compute is the same in both, for every value: docs/design/twins.md has the list."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, timezone
+from decimal import Context, Decimal
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+from kaspr_delta import Application
+from kaspr_delta.engine.agent.input_rows import for_workers, records_of
+from kaspr_delta.engine.agent.source import partition_of
+from kaspr_delta.engine.json_columns import is_json
+from kaspr_delta.engine.live_here import fingerprints, live_here
+from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.typed_columns import in_order, key_columns, key_text, row_of, row_text
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.serde import json_text, typed_values
+from kaspr_delta.serde.row_order import ordered
+from kaspr_delta.serde.typed_text import TypedText
+from kaspr_delta.spec.ddl import Type, columns_of
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.web.local_copy import LocalCopy
+from kaspr_delta.web.warehouse_store import WarehouseStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+MANIFESTS = Path(__file__).with_name("twins.yaml")
+JSON = Serializers("json", "json")
+# What sessions elsewhere may be set to. Answers do not depend on it.
+SESSIONS: list[dict[str, str]] = [
+    {},
+    {"spark.sql.ansi.enabled": "false", "spark.sql.chunkBase64String.enabled": "false"},
+    {"spark.sql.session.timeZone": "America/New_York"},
+]
+ROWS = 25
+# Base64 of 57 bytes is one line of 76 characters.
+LENGTHS = (0, 1, 57, 58, 76, 77, 60_000)
+LONG_BYTES = [bytes(number % 251 for number in range(length)) for length in LENGTHS]
+LONG_TEXTS = ['é"\\\n\u2028'[:length] * (length // 5 + 1) for length in LENGTHS]
+ODD_TEXTS = ["\x00", "\x0b\x1f\x7f", "\u2028\u2029", "𝄞\ufffd\uffff", "e\u0301", "é", "ß SS", " a\u00a0", "null", "İi"]
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).map(  # noqa: DTZ001  zones are given below
+    lambda moment: moment.replace(fold=0)
+)
+SINGLES = st.floats(width=32)
+DOUBLES = st.floats() | st.sampled_from([-0.0, 1e16, 1e15, 5e-324, 1e-5, float("nan"), float("inf"), float("-inf")])
+NTZ = [datetime(1, 1, 2), datetime(1582, 10, 10), datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(9999, 12, 30)]  # noqa: DTZ001
+
+
+def exact(number: str, scale: int) -> Decimal:
+    return Decimal(number).quantize(Decimal(1).scaleb(-scale), context=Context(prec=76))
+
+
+def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
+    most = 10**precision - 1
+    odd = st.sampled_from([0, 1, -1, 10, most, -most, 10 ** min(scale, precision - 1)])
+    return (st.integers(-most, most) | odd).map(lambda digits: exact(f"{digits}e-{scale}", scale))
+
+
+def utc(moments: Sequence[datetime]) -> list[datetime]:
+    return [moment.replace(tzinfo=timezone.utc) for moment in moments]
+
+
+# Of each type that makes a key: generated values, and those that always are among them.
+KEYS: dict[str, tuple[st.SearchStrategy[Any], Sequence[Any]]] = {
+    "STRING": (TEXTS, [*LONG_TEXTS, *ODD_TEXTS]),
+    "TINYINT": (st.integers(-128, 127), [-128]),
+    "SMALLINT": (st.integers(-(2**15), 2**15 - 1), [0]),
+    "INT": (st.integers(-(2**31), 2**31 - 1), [0]),
+    "BIGINT": (st.integers(-(2**63), 2**63 - 1), [-(2**63), 2**63 - 1, 10]),
+    "DECIMAL(5,2)": (decimals(5, 2), [Decimal("0.00"), Decimal("-0.50"), Decimal("10.00")]),
+    "DECIMAL(38,0)": (decimals(38, 0), [Decimal(10**37)]),
+    "DECIMAL(38,18)": (decimals(38, 18), [exact(number, 18) for number in ("1E-18", "0", "1E-7")]),
+    "DECIMAL(38,38)": (decimals(38, 38), [exact("0", 38)]),
+    "BOOLEAN": (st.booleans(), [True, False]),
+    "BINARY": (st.binary(max_size=9), LONG_BYTES),
+    "DATE": (st.dates(), [date.min, date.max, date(1582, 10, 10)]),
+    "TIMESTAMP": (MOMENTS.map(lambda moment: moment.replace(tzinfo=timezone.utc)), utc(NTZ)),
+    "TIMESTAMP_NTZ": (MOMENTS, NTZ),
+}
+OTHERS: dict[str, tuple[st.SearchStrategy[Any], Sequence[Any]]] = {
+    "FLOAT": (SINGLES, [0.10000000149011612, -0.0, float("nan"), 1.401298464324817e-45, 16777216.0]),
+    "DOUBLE": (DOUBLES, [-0.0, 1e16, float("nan")]),
+    "ARRAY<FLOAT>": (st.lists(st.none() | SINGLES, max_size=3), [[], [None]]),
+    "ARRAY<STRUCT<a: INT, b: BINARY>>": (
+        st.lists(
+            st.none()
+            | st.fixed_dictionaries({"a": st.none() | st.integers(0, 9), "b": st.none() | st.binary(max_size=3)}),
+            max_size=3,
+        ),
+        [[{"a": 1, "b": LONG_BYTES[3]}]],
+    ),
+    "MAP<STRING, DECIMAL(5, 1)>": (
+        st.dictionaries(TEXTS, st.none() | decimals(5, 1), max_size=3),
+        [{}, {"a": Decimal("1.5")}, {"a": Decimal("1.5"), "b": None}, {"b": None, "a": Decimal("10.5")}],
+    ),
+    "STRUCT<x: STRING, y: MAP<STRING, ARRAY<DOUBLE>>>": (
+        st.fixed_dictionaries(
+            {
+                "x": st.none() | TEXTS,
+                "y": st.none() | st.dictionaries(st.sampled_from("ab\x0b"), st.lists(DOUBLES, max_size=2), max_size=2),
+            }
+        ),
+        [{"x": None, "y": None}, {"x": "", "y": {"\x0b": [float("nan")]}}],
+    ),
+    "STRUCT<at: TIMESTAMP, local: TIMESTAMP_NTZ, day: DATE, few: DECIMAL(5,2)>": (
+        st.fixed_dictionaries(
+            {"at": MOMENTS.map(lambda at: at.replace(tzinfo=timezone.utc)), "local": MOMENTS, "day": st.dates(),
+             "few": decimals(5, 2)}
+        ),
+        [],
+    ),
+}  # fmt: skip
+ALL = {**KEYS, **OTHERS}
+SCHEMA = columns_of(", ".join(f"c{number} {of}" for number, of in enumerate(ALL)))
+PLAN = TypedPlan((), SCHEMA)
+TEXT = TypedText(JSON, PLAN)
+
+
+@st.composite
+def columns(draw: st.DrawFn, of: Mapping[str, tuple[st.SearchStrategy[Any], Sequence[Any]]]) -> list[list[Any]]:
+    """Of each type a column of as many values: those that always are, and generated ones."""
+    most = max(len(always) for _, always in of.values()) + ROWS
+    drawn: list[list[Any]] = []
+    for values, always in of.values():
+        some = draw(st.lists(st.none() | values, min_size=4, max_size=ROWS))
+        chosen = [*always, *some]
+        drawn.append([chosen[number % len(chosen)] for number in range(most)])
+    return drawn
+
+
+def examples(ordinary: int, many: int) -> Callable[[Callable[..., None]], Any]:
+    """A few examples in the ordinary lane. Of one that fails Spark's jobs would be repeated to make it smaller."""
+    return pytest.mark.parametrize(
+        "most", [ordinary, pytest.param(many, marks=pytest.mark.slow)], ids=["a few", "many"]
+    )
+
+
+class Drawn:
+    """A value that is too long to be shown whole where a check of it fails."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return reprlib.repr(self.value)
+
+
+def for_all(most: int, check: Callable[[Any], None], values: st.SearchStrategy[Any]) -> None:
+    """Check generated values."""
+
+    @settings(
+        max_examples=most,
+        deadline=None,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(values.map(Drawn))
+    def checked(drawn: Drawn) -> None:
+        check(drawn.value)
+
+    checked()
+
+
+@contextmanager
+def set_to(spark: SparkSession, session: Mapping[str, str]) -> Iterator[None]:
+    """A session with other settings."""
+    before = {name: str(spark.conf.get(name)) for name in session}
+    try:
+        for name, value in session.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, was in before.items():
+            spark.conf.set(name, was)
+
+
+def rows_of(spark: SparkSession, drawn: Sequence[Sequence[Any]], schema: Sequence[Any]) -> DataFrame:
+    """Values as Spark reads them of the text that Python writes: columns n and row."""
+    of = Type("STRUCT", fields=tuple(schema))
+    text = TypedText(JSON, TypedPlan((), tuple(schema)))
+    rows = [dict(zip((one.name for one in schema), values, strict=True)) for values in zip(*drawn, strict=True)]
+    texts = pa.table({"n": pa.array(range(len(rows))), "text": pa.array(map(text.value, rows), pa.string())})
+    return frame_of(spark, texts).select("n", row_of(F.col("text"), of).alias("row"))
+
+
+def collected(rows: DataFrame, *wanted: Column) -> dict[str, list[Any]]:
+    found = rows.select("n", *wanted).orderBy("n").toArrow()
+    return {name: found[name].to_pylist() for name in found.column_names}
+
+
+def shown(value: Any) -> str:
+    """A value so that NaN is NaN, and -0.0 is not 0.0. Maps have no order."""
+    match value:
+        case dict():
+            return repr(sorted((str(name), shown(item)) for name, item in value.items()))
+        case list():
+            return repr([shown(item) for item in value])
+        case _:
+            return repr(value)
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=["as here", "without ANSI", "New York"])
+@examples(2, 30)
+def test_keys_and_rows_are_one_text(spark: SparkSession, session: dict[str, str], most: int) -> None:
+    with set_to(spark, session):
+        for_all(most, partial(assert_one_text, spark), columns(ALL))
+
+
+def assert_one_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
+    rows = rows_of(spark, drawn, SCHEMA)
+    keys = SCHEMA[: len(KEYS)]
+    texts = {one.name: key_text([F.col("row")[one.name]], [one.type]) for one in keys}
+    same = {
+        one.name: key_columns(texts[one.name], [one.type])[0].eqNullSafe(F.col("row")[one.name]).alias(f"={one.name}")
+        for one in keys
+    }
+    several = key_text([F.col("row")[one.name] for one in keys], [one.type for one in keys]).alias("all")
+    wanted = [*(text.alias(name) for name, text in texts.items()), *same.values(), several]
+    found = collected(rows, row_text(F.col("row")).alias("text"), F.col("row"), *wanted)
+    for one, values in zip(SCHEMA, drawn, strict=True):
+        of, expected = one.type, [shown(value) for value in values]
+        through_text = [TEXT.value_object(text)[one.name] for text in found["text"]]
+        assert [shown(value) for value in through_text] == expected, of
+        through_arrow = [typed_values.from_columns(PLAN.row, row)[one.name] for row in found["row"]]
+        assert [shown(value) for value in through_arrow] == expected, of
+    for one, values in zip(keys, drawn, strict=False):
+        spelled = [None if value is None else typed_values.key_text(one.type, value, "k") for value in values]
+        assert found[one.name] == spelled, one.type
+        assert all(found[f"={one.name}"]), one.type
+    whole = TypedText(JSON, TypedPlan(tuple(one.name for one in keys), keys))
+    assert found["all"] == [whole.foreign_key(list(key)) for key in zip(*drawn[: len(KEYS)], strict=True)]
+
+
+@examples(2, 30)
+def test_values_have_one_order(spark: SparkSession, most: int) -> None:
+    for_all(most, partial(assert_one_order, spark), columns(ALL))
+
+
+def assert_one_order(spark: SparkSession, drawn: list[list[Any]]) -> None:
+    rows = rows_of(spark, drawn, SCHEMA)
+    lists = [
+        F.array_sort(F.collect_list(F.struct(in_order(F.col("row")[one.name], one.type).alias("value"), "n")))["n"]
+        for one in SCHEMA
+    ]
+    (found,) = rows.select(*(order.alias(one.name) for order, one in zip(lists, SCHEMA, strict=True))).collect()
+    for one, values in zip(SCHEMA, drawn, strict=True):
+        ranks = [ordered(one.type, values[n]) for n in found[one.name]]
+        assert all(lesser <= greater for lesser, greater in pairwise(ranks)), one.type
+
+
+TOLD_JSON = [
+    *("1 2", '{"a":1}x', "{}{}", "[1]]", "true false", "1,2", "1],[2", '"a""b"', "1 // c", "/**/1"),
+    *('{"a":1,"a":2}', '{"a":{"b":1,"b":2}}', '"\\ud800"', '"\\udd1e\\ud834"', '"\\ud834\\udd1e"', "1" * 1001),
+    *("NaN", "[Infinity]", "1e400", "01", "1.", ".5", "+1", "-0", "'a'", "{a:1}", "[1,]", "\ufeff1", " \t\r\n1 "),
+    *("\x0b1", '{"a":1}\x0c', "1\x00", '"\x01"', '"\x7f"', '"\u2028"', '"\\u0000"', "", " ", "null", "tru", "True"),
+    *("0." + "1" * 1001, "[" * 300 + "]" * 300, '{"a":' * 300 + "1" + "}" * 300, '"' + "é" * 60_000 + '"', "\u20281"),
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def json_texts(draw: st.DrawFn) -> list[str]:
+    """JSON, and JSON in which something was put in, taken out or put twice."""
+    texts = []
+    for value in draw(st.lists(VALUES, min_size=5, max_size=40)):
+        text = json.dumps(value, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
+        at = draw(st.integers(0, len(text)))
+        put = draw(st.sampled_from([*' ,]}["1\\/\x0b\u00a0e-', "", "", text]))
+        texts += [text, text[:at] + put + text[at + draw(st.integers(0, 1)) :]]
+    return [*TOLD_JSON, *texts]
+
+
+@examples(2, 60)
+def test_text_is_json_to_both(spark: SparkSession, most: int) -> None:
+    for_all(most, partial(assert_json_to_both, spark), json_texts())
+
+
+def assert_json_to_both(spark: SparkSession, texts: list[str]) -> None:
+    rows = frame_of(spark, pa.table({"n": pa.array(range(len(texts))), "text": pa.array(texts, pa.string())}))
+    found = collected(rows, is_json(F.col("text")).alias("json"))["json"]
+    for text, is_one in zip(texts, found, strict=True):
+        assert is_one == is_read(text), text
+
+
+def is_read(text: str) -> bool:
+    try:
+        json_text.parse(text)
+    except SerializationError:
+        return False
+    return True
+
+
+STORED = pa.schema([("key", pa.string()), ("value", pa.string()), ("timestamp", pa.timestamp("us", "UTC"))])
+TIMES = st.none() | st.sampled_from(utc([*NTZ, datetime(2026, 1, 1)]))  # noqa: DTZ001
+
+
+def stored(schema: pa.Schema, keys: Sequence[Any], values: Sequence[Any]) -> st.SearchStrategy[pa.Table]:
+    """Rows of a table with keys and values, several of a key and some with nothing in them among them."""
+    row = st.fixed_dictionaries(
+        {"key": st.none() | st.sampled_from(keys), "value": st.none() | st.sampled_from(values), "timestamp": TIMES}
+    )
+    return st.lists(row, min_size=1, max_size=40).map(lambda rows: pa.Table.from_pylist(rows, schema))
+
+
+class Tables:
+    """The tables of the application, read by Spark, by what the web side keeps, and by a SQL warehouse."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+        self.number = 0
+
+    def live(self, name: str) -> LiveTable:
+        return LiveTable(self.app.delta, self.app.plan.known_table(name))
+
+    def assert_read_alike(self, name: str, rows: pa.Table) -> None:
+        """Rows are written to the table, and read in each of these ways."""
+        spark, live = self.app.spark, self.live(name)
+        self.app.delta.replace(frame_of(spark, rows), live.plan.delta_name)
+        value_of = live.text.value_object
+        expected = {row["key"]: row["value"] for row in live.live_rows(spark).collect()}
+        read = {key: shown(value_of(value)) for key, value in expected.items()}
+        copy = LocalCopy(DeltaRs(self.app.delta.namespace), live.plan)
+        try:
+            before = copy.scan(None)
+            copy.refresh()
+            for found in (before, copy.scan(None), self._in_warehouse(live).scan(None)):
+                assert {key: shown(value_of(value)) for key, value in found.items()} == read
+            assert copy.fetch([*expected, '"none"']) == copy.scan(None)
+        finally:
+            copy.close()
+        if live.plan.typed is not None:
+            typed = live.live_rows(spark, typed=True).toArrow()
+            values = [typed_values.from_columns(live.plan.typed.row, value) for value in typed["value"].to_pylist()]
+            pairs = zip(typed["key"].to_pylist(), values, strict=True)
+            assert {key: shown(value) for key, value in pairs} == read
+
+    def _in_warehouse(self, live: LiveTable) -> Any:
+        def rows(statement: str) -> Iterator[list[str | None]]:
+            for row in self.app.spark.sql(statement).collect():
+                yield [None if value is None else str(value) for value in row]
+
+        warehouse: Any = SimpleNamespace(rows=rows, identifier=self.app.delta.namespace.identifier)
+        return WarehouseStore(warehouse).reader(live.plan)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return Tables(Application.open(MANIFESTS, warehouse=tmp_path_factory.mktemp("twins"), spark=spark))
+
+
+TEXT_KEYS = [json_text.canonical_key(text) for text in (*LONG_TEXTS, *ODD_TEXTS)]
+TEXT_VALUES = [
+    "null",
+    "1",
+    '{"a":9}',
+    '{"a":10}',
+    "no JSON",
+    '"é"',
+    '"\U00010000"',
+    '"\uffff"',
+    json.dumps(LONG_TEXTS[-1]),
+]
+
+
+@examples(2, 30)
+def test_rows_with_json_are_read_alike(tables: Tables, most: int) -> None:
+    values = [value for value in TEXT_VALUES if value != "no JSON"]
+    for_all(most, partial(tables.assert_read_alike, "texts"), stored(STORED, TEXT_KEYS, values))
+
+
+@examples(2, 30)
+def test_rows_with_bytes_are_read_alike(tables: Tables, most: int) -> None:
+    raw = pa.schema([("key", pa.binary()), ("value", pa.binary()), STORED.field("timestamp")])
+    for_all(most, partial(tables.assert_read_alike, "bytes"), stored(raw, LONG_BYTES, LONG_BYTES))
+
+
+@examples(2, 30)
+def test_rows_with_columns_are_read_alike(tables: Tables, most: int) -> None:
+    live = tables.live("columns")
+    assert live.plan.typed is not None
+    of = live.plan.typed
+
+    def check(rows: list[tuple[dict[str, Any], datetime | None]]) -> None:
+        spark = tables.app.spark
+        text = TypedText(JSON, TypedPlan((), of.columns))
+        table = pa.table(
+            {
+                "text": pa.array([text.value(row) for row, _ in rows], pa.string()),
+                "_timestamp": pa.array([at for _, at in rows], STORED.field("timestamp").type),
+            }
+        )
+        found = frame_of(spark, table).select(row_of(F.col("text"), of.row).alias("row"), "_timestamp")
+        tables.assert_read_alike("columns", found.select("row.*", "_timestamp").toArrow())
+
+    number = st.sampled_from([Decimal("1.500"), Decimal("10.000"), Decimal("-0.001"), None])
+    fields = {
+        "number": number,
+        "raw": st.sampled_from([LONG_BYTES[1], LONG_BYTES[4], None]),
+        "map": st.none()
+        | st.dictionaries(st.sampled_from("ab\x0b"), st.lists(st.none() | decimals(5, 1), max_size=2), max_size=2),
+        "inner": st.none()
+        | st.fixed_dictionaries({"x": st.none() | TEXTS, "y": st.none() | st.dictionaries(TEXTS, DOUBLES, max_size=2)}),
+        "list": st.lists(st.fixed_dictionaries({"a": SINGLES, "b": st.binary(max_size=2)}), max_size=2),
+        "text": st.sampled_from([*LONG_TEXTS, *ODD_TEXTS]),
+        "tiny": st.integers(8, 11),
+        "big": KEYS["BIGINT"][0],
+        "truth": st.booleans(),
+        "day": st.dates(),
+        "moment": st.sampled_from(utc(NTZ)),
+        "local": st.sampled_from(NTZ),
+        "exact": decimals(38, 18),
+        "single": SINGLES,
+        "double": DOUBLES,
+    }
+    # Many rows of a key differ in their last columns only, which decide which of them counts.
+    same = {name: st.none() for name in fields}
+    alike = [st.fixed_dictionaries({**same, **{one: fields[one] for one in ("number", "raw", *last)}}) for last in (
+        ("map",), ("inner",), ("tiny",), ("single", "double"), tuple(fields))]  # fmt: skip
+    rows = st.lists(st.tuples(st.one_of(alike), st.sampled_from([None, *utc(NTZ[:1])])), min_size=1, max_size=30)
+    for_all(most, check, rows)
+
+
+@examples(2, 30)
+def test_live_rows_are_the_same_on_the_driver(tables: Tables, most: int) -> None:
+    live = tables.live("texts")
+
+    def check(rows: pa.Table) -> None:
+        here = live_here(live.plan, rows)
+        there = live.live(frame_of(tables.app.spark, rows)).withColumn("hash", live.fingerprint(F.col("value")))
+        found = there.select("key", "value", "timestamp", "copies", "hash").orderBy("key").toArrow().to_pylist()
+        assert (here is None) == any(row["copies"] > 1 for row in found)
+        if here is not None:
+            assert here.append_column("hash", fingerprints(here["value"])).sort_by("key").to_pylist() == found
+
+    once = st.lists(st.sampled_from(TEXT_KEYS), unique=True, max_size=20).flatmap(
+        lambda keys: st.lists(st.none() | st.sampled_from(TEXT_VALUES), min_size=len(keys), max_size=len(keys)).map(
+            lambda values: pa.table([pa.array(keys, pa.string()), pa.array(values, pa.string()),
+                                     pa.nulls(len(keys), STORED.field("timestamp").type)], schema=STORED)
+        )
+    )  # fmt: skip
+    for_all(most, check, once | stored(STORED, TEXT_KEYS, TEXT_VALUES))
+
+
+@examples(2, 30)
+def test_bytes_are_one_text_and_in_one_partition(tables: Tables, most: int) -> None:
+    live, spark = tables.live("bytes"), tables.app.spark
+
+    def check(values: list[bytes]) -> None:
+        schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), STORED.field("timestamp")])
+        rows = pa.Table.from_pylist([{"key": value, "value": value} for value in values], schema)
+        for session in SESSIONS:
+            with set_to(spark, session):
+                spelled = frame_of(spark, rows).select(live.key, live.value, F.col("key").alias("raw"))
+                wanted = spelled.select("*", partition_of(live.as_bytes(F.col("key")), 7)).toArrow().to_pylist()
+            for value, found in zip(values, wanted, strict=True):
+                assert found == {
+                    "key": live.text.key(value),
+                    "value": live.text.value(value),
+                    "raw": value,
+                    "partition": zlib.crc32(value) % 7,
+                }
+
+    for_all(most, check, st.lists(st.binary(max_size=200)).map(lambda some: [*LONG_BYTES, *some]))
+
+
+@examples(2, 30)
+def test_headers_reach_workers_as_they_are(spark: SparkSession, most: int) -> None:
+    header = st.fixed_dictionaries({"key": TEXTS, "value": st.none() | st.sampled_from(LONG_BYTES) | st.binary()})
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+    def check(headers: list[list[dict[str, Any]] | None]) -> None:
+        table = pa.table({"headers": pa.array(headers, kind), "arrived": pa.nulls(len(headers), pa.string())})
+        found = for_workers(frame_of(spark, table), only_values=False).toArrow()
+        assert [record.headers for record in records_of(found)] == headers
+
+    for_all(most, check, st.lists(st.none() | st.lists(header, max_size=3), min_size=1))

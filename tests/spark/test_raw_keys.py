@@ -1,0 +1,129 @@
+"""Keys and values of bytes, however long: what Spark spells finds what Python spells, also in a state of before."""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta import Application
+from kaspr_delta.engine import live_table
+from kaspr_delta.engine.checkpoint import BROKEN_BASE64, Start
+from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, SparkSession
+
+Rows = dict[bytes, bytes]
+MANIFESTS = Path(__file__).parent / "applications" / "raw_keys.yaml"
+# Base64 of 57 bytes is one line of 76 characters.
+PARTS = [b"part", b"\x00" * 57, b"\xff" * 58, bytes(range(60)), b"part" * 500]
+USES = [bytes([number]) + b"use" * 30 for number in range(15)]
+
+
+class World:
+    """An application, and what its tables and topics were given."""
+
+    def __init__(self, opened: Callable[[], Application]) -> None:
+        self.opened = opened
+        self.parts: Rows = {}
+        self.uses: Rows = {}
+        self.sightings: list[bytes] = []
+
+    def put(self, parts: dict[bytes, bytes | None], uses: dict[bytes, bytes | None], sightings: list[bytes]) -> None:
+        """Change the tables, send to the topic, and run."""
+        app = self.opened()
+        for table, held, rows in (("parts", self.parts, parts), ("uses", self.uses, uses)):
+            app.table(table).put(rows)
+            held |= {key: value for key, value in rows.items() if value is not None}
+            for key in [key for key, value in rows.items() if value is None]:
+                held.pop(key, None)
+        app.topic("sightings").produce([{"key": one, "value": one, "timestamp": 1_000} for one in sightings])
+        self.sightings += sightings
+        app.run()
+
+    def assert_joined_and_counted(self) -> None:
+        app = self.opened()
+        uses_of = Counter(self.uses.values())
+        assert app.table("uses-by-part").to_dict() == uses_of
+        assert app.table("seen").to_dict() == Counter(self.sightings)
+        joined = {
+            use: {"left": part, "right": self.parts[part]} for use, part in self.uses.items() if part in self.parts
+        }
+        assert app.join("parts-of-uses").to_dict() == joined
+        same = {part: {"left": name, "right": uses_of[part]} for part, name in self.parts.items() if uses_of[part]}
+        assert app.join("same").to_dict() == same
+        assert {use: row["right"] for use, row in app.join("twice").to_dict().items()} == {
+            use: as_json(same[part]) for use, part in self.uses.items() if part in same
+        }
+        for join in ("parts-of-uses", "same"):
+            assert folded(app, join) == app.join(join).to_dict()
+
+
+def as_json(pair: dict[str, Any]) -> dict[str, Any]:
+    """A pair as a function sees it that is given the JSON of a result."""
+    return {
+        side: base64.b64encode(value).decode() if isinstance(value, bytes) else value for side, value in pair.items()
+    }
+
+
+def folded(app: Application, join: str) -> dict[Any, Any]:
+    """What the records of a channel add up to. None of them repeats the one before of its key."""
+    held: dict[Any, Any] = {}
+    for record in app.channel(f"{join}-channel").records():
+        key, value = record["key"], record["value"]
+        assert held.get(key) != value
+        held[key] = value
+    return {key: value for key, value in held.items() if value is not None}
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Path) -> World:
+    return World(lambda: Application.open(MANIFESTS, warehouse=tmp_path, spark=spark))
+
+
+def first(world: World) -> None:
+    world.put(dict.fromkeys(PARTS, b"first" * 20), {use: PARTS[n % 5] for n, use in enumerate(USES)}, PARTS * 2)
+
+
+def second(world: World) -> None:
+    """Half of what there is changes; some goes, and comes to other ones."""
+    parts: dict[bytes, bytes | None] = {PARTS[1]: b"second" * 20, PARTS[3]: None, b"none" * 30: b"new"}
+    uses: dict[bytes, bytes | None] = {USES[0]: PARTS[4], USES[1]: None, USES[2]: PARTS[2], USES[4]: b"none" * 30}
+    world.put(parts, uses, [*PARTS, b"none" * 30])
+
+
+def test_keys_of_any_length_are_counted_and_joined(world: World) -> None:
+    for wave in (first, second):
+        wave(world)
+        world.assert_joined_and_counted()
+    assert world.opened().dead_letters() == []
+
+
+def test_a_state_with_line_breaks_goes_on_and_is_mended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_it_is(text: Column) -> Column:
+        return text
+
+    with monkeypatch.context() as before:
+        before.setattr(Start.__init__, "__defaults__", (BROKEN_BASE64,))
+        before.setattr(live_table, "base64_of", F.base64)
+        for name in ("on_one_line", "in_lines"):
+            before.setattr(live_table, name, as_it_is)
+        first(world)
+    app = world.opened()
+    join = app.plan.join("parts-of-uses")
+    assert isinstance(join, ForeignKeyJoinPlan)
+    subscribed = app.delta.read(app.spark, join.subscriptions)
+    assert subscribed.where("contains(key, '\n')").count() == len(USES)
+    letters = app.dead_letters()
+    app.run()
+    world.assert_joined_and_counted()
+    second(world)
+    world.assert_joined_and_counted()
+    assert world.opened().dead_letters() == letters
