@@ -196,15 +196,18 @@ class Application:
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    def run(self, *, only: Iterable[str] = (), listener: Listener | None = None) -> RunReport:
-        """Run until everything is caught up; what each resource did.
+    def run(
+        self, *, only: Iterable[str] = (), listener: Listener | None = None, stop: threading.Event | None = None
+    ) -> RunReport:
+        """Run until everything is caught up, or until ``stop`` is set; what each resource did.
 
-        ``only`` restricts the run to resources named ``kind/name``; a task runs, once, if it is named. ``listener`` is
-        told what happens meanwhile (``runtime.run_events``), from the threads in which it happens. Raises
-        ResourceFailedError, AlreadyRunningError, NotQuietError and NotFoundError.
+        When ``stop`` is set, batches under way are finished. ``only`` restricts the run to resources named
+        ``kind/name``; a task runs, once, if it is named. ``listener`` is told what happens meanwhile
+        (``runtime.run_events``), from the threads in which it happens. Raises ResourceFailedError, AlreadyRunningError,
+        NotQuietError and NotFoundError.
         """
         start = datetime.now(timezone.utc)
-        self._runner(listener).until_quiet(self._refs(only))
+        self._runner(listener).until_quiet(self._refs(only), stop)
         return RunReport.since(self.spark, self.delta, start)
 
     def run_continuously(

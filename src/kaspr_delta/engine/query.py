@@ -316,6 +316,9 @@ class Query:
         except Exception as error:
             self.failure = error
             raise
+        except BaseException as error:  # a panic of delta-rs: nobody above would take it for a failure
+            self.failure = RuntimeError(f"{type(error).__name__}: {error}")
+            raise self.failure from error
 
 
 def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
