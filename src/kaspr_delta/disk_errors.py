@@ -6,7 +6,7 @@ import errno
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 # What Java and Rust write for an error, where Python has a number.
@@ -19,7 +19,7 @@ _SIGNS = {
 }
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM}
-_PATH = re.compile(r"(?:file:/*|AccessDeniedException: |LocalFileSystem error: [^/]*)(/[^\s\],:;\"']+)")
+_PATH = re.compile(r"(?:file:/*|AccessDeniedException: |LocalFileSystem error: [^/]*)(/[^\s\],:;\"']*[^\s\],:;.\"'])")
 
 
 def disk_problem(error: BaseException, warehouse: Path | None = None) -> str | None:
@@ -29,6 +29,8 @@ def disk_problem(error: BaseException, warehouse: Path | None = None) -> str | N
     """
     for one in _with_causes(error):
         number = _number_of(one)
+        if number in _FULL:
+            return _full(one, warehouse)
         if number is not None:
             return _sentence(number, _path_of(one), warehouse)
     return None
@@ -59,24 +61,30 @@ def _path_of(error: BaseException) -> Path | None:
     return None if found is None else Path(re.sub("^/+", "/", found[1]))
 
 
+def _full(error: BaseException, warehouse: Path | None) -> str:
+    path = _path_of(error)
+    if not isinstance(error, OSError) or path is None:
+        # A text may name what was read from another disk; and Spark writes to the folder for temporary files too.
+        places = [warehouse or Path.cwd(), Path(tempfile.gettempdir()), *([path] if path else [])]
+        path = min(places, key=_free)
+    disk = _whole(path, warehouse)
+    return f"the disk of {disk} is full: free space, then run again; nothing that was committed is lost"
+
+
 def _sentence(number: int, path: Path | None, warehouse: Path | None) -> str:
     place = path or warehouse or Path.cwd()
     if number in _DENIED:
         return f"{place} cannot be used: permission is denied. Change its permissions, or choose another folder"
-    if path is None and number in _FULL:
-        place = _fullest({place, Path(tempfile.gettempdir())})
-    if warehouse is not None and place.is_relative_to(warehouse):
-        place = warehouse
-    if number in _FULL:
-        return f"the disk of {place} is full: free space, then run again; nothing that was committed is lost"
+    place = _whole(place, warehouse)
     if number == errno.EROFS:
         return f"{place} cannot be written: its disk is read-only. Make it writable, or choose another folder"
     file = next((one for one in (place, *place.parents) if one.is_file()), place)
     return f"{place} cannot be used: {file} is a file where a folder is needed. Choose another folder"
 
 
-def _fullest(places: Collection[Path]) -> Path:
-    return min(places, key=_free)
+def _whole(place: Path, warehouse: Path | None) -> Path:
+    """The warehouse, for a place in it."""
+    return warehouse if warehouse is not None and place.is_relative_to(warehouse) else place
 
 
 def _free(place: Path) -> int:

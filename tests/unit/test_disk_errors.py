@@ -30,13 +30,15 @@ def test_a_full_disk_elsewhere_is_told_by_the_path() -> None:
     assert "the disk of /exported/rows.csv is full" in str(disk_problem(full, Path("/data/wh")))
 
 
-def test_a_full_disk_that_nobody_names_is_the_one_with_the_least_space(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("text", [FULL_IN_DELTA_RS, FULL_IN_SPARK])
+def test_a_full_disk_that_a_text_does_not_name_for_sure_is_the_one_with_the_least_space(
+    monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    small, large = tmp_path / "small", tmp_path / "large"
+    """Spark's text may name what it read."""
+    small, large = Path("/small"), Path("/large")
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(small))
-    monkeypatch.setattr("kaspr_delta.disk_errors._free", {small: 1, large: 2}.__getitem__)
-    assert f"the disk of {small} is full" in str(disk_problem(RuntimeError(FULL_IN_DELTA_RS), large))
+    monkeypatch.setattr("kaspr_delta.disk_errors._free", lambda place: 1 if place == small else 2)
+    assert "the disk of /small is full" in str(disk_problem(RuntimeError(text), large))
 
 
 @pytest.mark.parametrize(
