@@ -196,14 +196,17 @@ class Application:
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    def run(self, *, only: Iterable[str] = (), listener: Listener | None = None) -> RunReport:
-        """Run until everything is caught up; what each resource did.
+    def run(
+        self, *, only: Iterable[str] = (), listener: Listener | None = None, stop: threading.Event | None = None
+    ) -> RunReport:
+        """Run until everything is caught up, or until ``stop`` is set; what each resource did.
 
-        ``only`` restricts the run to resources named ``kind/name``; a task runs, once, if it is named. ``listener`` is
-        told what happens meanwhile (``runtime.run_events``), from the threads in which it happens. Raises
-        ResourceFailedError, AlreadyRunningError, NotQuietError and NotFoundError.
+        When ``stop`` is set, batches under way are finished. ``only`` restricts the run to resources named
+        ``kind/name``; a task runs, once, if it is named. ``listener`` is told what happens meanwhile
+        (``runtime.run_events``), from the threads in which it happens. Raises ResourceFailedError, AlreadyRunningError,
+        NotQuietError and NotFoundError.
         """
-        return self._runner(listener).until_quiet(self._refs(only))
+        return self._runner(listener).until_quiet(self._refs(only), stop)
 
     def run_continuously(
         self,

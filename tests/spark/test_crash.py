@@ -179,10 +179,10 @@ def test_killed_around_the_commit_with_newer_rows_at_the_replay(
 class Shape:
     """The part of ``shapes.yaml`` that a victim belongs to, on two warehouses: one is disturbed, one is not."""
 
-    def __init__(self, spark: SparkSession, folder: Path, victim: str) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, victim: str, warehouse: Path | None = None) -> None:
         self.victim = victim
         self.manifests = shapes.write_part(victim, folder)
-        self.warehouse = folder / "disturbed"
+        self.warehouse = warehouse or folder / "disturbed"
         self.app, self.other = (
             Application.open(self.manifests, warehouse=warehouse, spark=spark)
             for warehouse in (self.warehouse, folder / "undisturbed")

@@ -81,7 +81,7 @@ def put(path: Path, text: str) -> None:
     """A file that is whole when it is seen."""
     path.parent.mkdir(exist_ok=True)
     hidden = path.with_name(f"_{path.name}")
-    hidden.write_text(text)
+    hidden.write_text(text, encoding="utf-8", errors="surrogateescape")  # so that it may hold a byte that is no text
     hidden.rename(path)
 
 
@@ -134,11 +134,11 @@ def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter
     put(
         tmp_path / "lines" / "b.json",
         '{"id": "first", "at": 1000}\nno json\n\n{"id": 7, "at": "2026-01-02T03:04:05Z", "x": [1, null]}\n'
-        '{"id": "when", "at": "nonsense"}\n{"at": 2000}\n',
+        '{"id": "when", "at": "nonsense"}\n{"at": 2000}\n{"id": "caf\udce9"}\n',
     )
     put(
         tmp_path / "rows" / "a.csv",
-        'id;n;price;day\nP1;1;9.50;2026-01-02\nP2;x;1.00;2026-01-02\n"P;3";;;\nP4;4\nP5;5;0.1;2026-02-30\n',
+        'id;n;price;day\nP1;1;9.50;2026-01-02\nP2;x;1.00;2026-01-02\n"P;3";;;\nP4;4\nP5;5;0.1;2026-02-30\ncaf\udce9;6;;\n',
     )
     app.run()
     assert records(app, "lines") == [
@@ -157,7 +157,10 @@ def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter
         "P2;x;1.00;2026-01-02",
         "P4;4",
         "P5;5;0.1;2026-02-30",
+        '{"id": "caf\ufffd"}',
+        '{"id":"caf\ufffd","n":6,"price":null,"day":null}',
     }
+    assert letters['{"id": "caf\ufffd"}']["detail"] == "the line is not UTF-8 text"
     assert letters["no json"]["resource"] == "topic/lines"
     assert letters["no json"]["source"].endswith("/lines/b.json")
     assert letters["P4;4"]["reason"] == "record cannot be read"

@@ -12,6 +12,7 @@ from kaspr_delta.api.row_files import LoadFormat
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.serde.utf8 import UNREADABLE_KEPT, utf8_lines
 from kaspr_delta.spec.ddl import quoted
 
 if TYPE_CHECKING:
@@ -59,8 +60,17 @@ def _rows(spark: SparkSession, table: LiveTable, source: str, file_format: LoadF
         msg = f"{source} cannot be read: there is no such file"
         raise UsageError(msg)
     if file_format == "csv":
+        _check_utf8(Path(source))
         return spark.read.option("header", "true").csv(place)
     return spark.read.parquet(place)
+
+
+def _check_utf8(file: Path) -> None:
+    """Raise UsageError for a file of this machine that is not UTF-8: Spark would put other characters in its place."""
+    if file.is_file():
+        with file.open(encoding="utf-8", errors=UNREADABLE_KEPT, newline="") as lines:
+            for _ in utf8_lines(lines, str(file)):
+                pass
 
 
 def _count(rows: DataFrame, source: str, key: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import objects_of
+from kaspr_delta.serde.utf8 import UNREADABLE_KEPT, utf8_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -49,7 +50,7 @@ def pairs_of_file(source: str, file_format: LoadFormat, key: Sequence[str] = ())
     read = {"json": _objects, "csv": _csv_rows, "parquet": _parquet_rows}[file_format]
     try:
         return list(pairs_of(read(source), source, key))
-    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowException) as error:
+    except (OSError, csv.Error, pa.ArrowException) as error:
         msg = f"{source} cannot be read: {error}"
         raise UsageError(msg) from error
 
@@ -104,13 +105,13 @@ def write_file(rows: DataFrame, path: str, file_format: str | None = None) -> in
 
 
 def _objects(source: str) -> Iterator[dict[str, Any]]:
-    with Path(source).open(encoding="utf-8") as lines:
+    with Path(source).open(encoding="utf-8", errors=UNREADABLE_KEPT) as lines:
         yield from objects_of(lines, source)
 
 
 def _csv_rows(source: str) -> Iterator[dict[str, Any]]:
-    with Path(source).open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
+    with Path(source).open(encoding="utf-8-sig", errors=UNREADABLE_KEPT, newline="") as file:
+        reader = csv.reader(utf8_lines(file, source), strict=True)
         names = next(reader, [])
         if len(set(names)) < len(names) or not all(names):
             msg = (

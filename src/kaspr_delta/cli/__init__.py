@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from kaspr_delta.cli.command import Command
 from kaspr_delta.cli.dead_letters import dead_letters
 from kaspr_delta.cli.delete import delete
 from kaspr_delta.cli.demo import demo
@@ -42,11 +43,11 @@ COMMANDS = (
     *(serve, deploy, logs, schema, doctor),
 )
 for command in COMMANDS:
-    application.command(command.__name__.replace("_", "-"))(command)
+    application.command(command.__name__.replace("_", "-"), cls=Command)(command)
 
 
 def main() -> None:
-    """Run the command line. A failure is told in a sentence; the exit code is 2 for a wrong call, else 1."""
+    """Run the command line. A failure is one sentence; the exit code is 2 for a wrong call, else 1."""
     try:
         application()
     except ManifestError as error:
@@ -55,7 +56,7 @@ def main() -> None:
     except UsageError as error:
         note(str(error), style="", event="error")
         sys.exit(2)
-    except (KasprError, PermissionError) as error:
+    except KasprError as error:
         note(str(error), style="", event="error")
         sys.exit(1)
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kaspr_delta.cli.example import bundle_folder, data_generator
+from kaspr_delta.cli.interruption import off_main_thread
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
 from kaspr_delta.errors import UsageError
@@ -51,7 +52,7 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     out = results()
     bundle = bundle_folder("order-system")
     with working("Starting Spark (the first time it downloads Delta's jars, about 90 MB)"):
-        application = Application.open(bundle, warehouse=folder, app=target.app)
+        application = off_main_thread(lambda: Application.open(bundle, warehouse=folder, app=target.app))
     _first_wave(application, bundle, out)
     _second_wave(application, out)
     out.print(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kaspr_delta.cli.interruption import off_main_thread
 from kaspr_delta.cli.progress import working
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
@@ -71,4 +72,4 @@ def open_application(
 
     target = Target.of(context, warehouse, app)
     with working("Starting Spark"):
-        return Application.open(path, warehouse=target.place, app=target.app)
+        return off_main_thread(lambda: Application.open(path, warehouse=target.place, app=target.app))

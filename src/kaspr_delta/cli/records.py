@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.serde.json_lines import json_line, objects_of
+from kaspr_delta.serde.utf8 import UNREADABLE_KEPT
 
 
 def produce(
@@ -75,11 +77,13 @@ def consume(
 def read_lines(file: str) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines. Raises UsageError with the line's number."""
     if file == "-":
+        if isinstance(sys.stdin, io.TextIOWrapper):  # whatever the locale says
+            sys.stdin.reconfigure(encoding="utf-8", errors=UNREADABLE_KEPT)
         yield from objects_of(sys.stdin, "standard input")
         return
     try:
-        with Path(file).open(encoding="utf-8") as stream:
+        with Path(file).open(encoding="utf-8", errors=UNREADABLE_KEPT) as stream:
             yield from objects_of(stream, file)
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         msg = f"{file} cannot be read: {error}"
         raise UsageError(msg) from error

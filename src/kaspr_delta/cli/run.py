@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kaspr_delta.cli.completion import complete_resource
+from kaspr_delta.cli.interruption import stopped_by_signal
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
 from kaspr_delta.errors import UsageError
@@ -46,7 +45,9 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     """Run joins, agents and made tables until everything is caught up, or, with --continuous, until stopped.
 
     Tasks run by their schedules with --continuous, and once where --only names them. The exit code is 0, 1 when a
-    resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish.
+    resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish; with
+    --continuous the exit code is 0 then, else 130 or 143. The next run goes on from there. A second Ctrl-C ends the run
+    at once.
 
     Progress is on standard error: rows in and out, how many rows and records a resource has yet to read (lag), and how
     long its batches take. What the run did is on standard output. JSON lines have `at`, `event` (batch, lag,
@@ -58,26 +59,35 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --only join/orders-products-join
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
-    from kaspr_delta.cli.run_display import shown
-
     interval = _interval(every)
     if progress is ProgressOutput.JSON:
         log_as_json()
     application = open_application(context, warehouse, app, path)
     _show_waiting(application)
-    if not continuous:
+    if continuous:
+        note(f"running, a batch at most every {every}; Ctrl-C stops")
+        _run_continuously(application, interval, only or [], progress)
+    else:
+        _run(application, only or [], progress)
+
+
+def _run(application: Application, only: list[str], progress: ProgressOutput) -> None:
+    from kaspr_delta.cli.run_display import shown
+
+    with stopped_by_signal() as stop:
         with shown(progress, keep=False) as listener:
-            report = application.run(only=only or (), listener=listener)
+            report = application.run(only=only, listener=listener, stop=stop.asked)
         show_report(report, results())
-        return
-    stop = threading.Event()
-    # Only a main thread may listen, and a platform's driver need not run tasks in it: there a kill ends the run.
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-    note(f"running, a batch at most every {every}; Ctrl-C stops")
-    with shown(progress, keep=True) as listener:
-        application.run_continuously(stop, every=interval, only=only or (), listener=listener)
+    if stop.by is not None:
+        note("stopped before everything was caught up; the next run goes on from here")
+        raise typer.Exit(stop.code)
+
+
+def _run_continuously(application: Application, interval: str, only: list[str], progress: ProgressOutput) -> None:
+    from kaspr_delta.cli.run_display import shown
+
+    with stopped_by_signal() as stop, shown(progress, keep=True) as listener:
+        application.run_continuously(stop.asked, every=interval, only=only, listener=listener)
     note("stopped; the next run goes on from here")
 
 

@@ -26,7 +26,7 @@ from kaspr_delta.engine.steps import Steps
 from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.stream_checkpoint import positions_in
+from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -141,6 +141,7 @@ class Query:
         }
         if not self._running or (every is None and self._has_read_all(spark)):
             return None
+        remove_unfinished(self._checkpoint)
         stream = self._streamed().source(spark, self._start)
         writer = stream.writeStream.foreachBatch(self._process)
         writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(self.resource.ref))
@@ -333,6 +334,9 @@ class Query:
         except Exception as error:
             self.failure = error
             raise
+        except BaseException as error:  # a panic of delta-rs: nobody above would take it for a failure
+            self.failure = RuntimeError(f"{type(error).__name__}: {error}")
+            raise self.failure from error
 
 
 def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:

@@ -18,11 +18,12 @@ from kaspr_delta.errors import NotQuietError
 from kaspr_delta.plan.application_plan import Plan, Stage
 from kaspr_delta.plan.definition import ResourceRef, names_topics
 from kaspr_delta.runtime.batches import last_of
+from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
 from kaspr_delta.runtime.scheduler import tasks_firing
-from kaspr_delta.runtime.streams import Failures, Streams
+from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -47,17 +48,21 @@ class Runner:
     started: dict[ResourceRef, datetime] = field(default_factory=dict)
     _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
+    # Set when a run until quiet is to end before it is quiet.
+    _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _failures: Failures = field(init=False)
 
     def __post_init__(self) -> None:
         self._failures = Failures(self._queries, self.listener)
 
-    def until_quiet(self, only: Collection[ResourceRef] = ()) -> RunReport:
-        """Process what is there, in dependency order, until no resource has anything to do; what each did.
+    def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
+        """Process what is there, in dependency order, until no resource has anything to do, or ``stop`` is set.
 
+        Returns what each resource did. Batches under way are finished when it stops, and what they committed is folded.
         A task runs once if it is named in ``only``, otherwise not. Raises ResourceFailedError when one failed (what
         depends on it was still run on what it has), AlreadyRunningError and NotQuietError.
         """
+        self._stop = stop or self._stop
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
         with self._held([*_refs(stages), *tasks]) as folded:
             for ref in tasks:
@@ -135,22 +140,30 @@ class Runner:
 
     def _round(self, stage: Stage) -> int:
         """Run every resource of the stage once on what is there now, side by side; the number of rows read."""
+        if self._stop.is_set():
+            return 0
         refs = [ref for ref in stage.resources if ref not in self._failures]
         with Streams(self.spark, self._queries, self._failures, None, self.listener) as streams:
             self._tell(Started, refs)
             streams.start(refs)
-            return sum(self._progress(ref, lambda ref: streams.rows_of(ref) + self._rest(ref)) for ref in refs)
+            return sum(self._progress(ref, lambda ref: self._rows_of(streams, ref)) for ref in refs)
+
+    def _rows_of(self, streams: Streams, ref: ResourceRef) -> int:
+        """Let a resource process what is there, and take up what waits for more to come; the number of rows."""
+        rows = streams.rows_of(ref, self._stop)
+        return rows if self._stop.is_set() else rows + self._rest(ref)
 
     def _progress(self, ref: ResourceRef, work: Callable[[ResourceRef], int]) -> int:
         """Let a resource do some work; the number of rows. If it fails the others go on."""
-        if ref in self._failures:
+        if ref in self._failures or self._stop.is_set():
             return 0
         try:
             rows = work(ref)
         except Exception as error:  # noqa: BLE001  all failures are raised at the end
             self._failures.note(ref, error)
             return 0
-        self.listener(CaughtUp(ref))
+        if not self._stop.is_set():
+            self.listener(CaughtUp(ref))
         return rows
 
     def _tell(self, event: Callable[[ResourceRef], RunEvent], refs: Iterable[ResourceRef]) -> None:

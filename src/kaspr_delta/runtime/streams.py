@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 
 from kaspr_delta.engine.query import Query
 from kaspr_delta.engine.source_errors import columns_were_added
-from kaspr_delta.errors import ResourceFailedError
 from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.query_lag import lag_of
-from kaspr_delta.runtime.run_events import ColumnsChanged, Failed, LagSeen, Listener, nobody
+from kaspr_delta.runtime.run_events import ColumnsChanged, LagSeen, Listener, nobody
 from kaspr_delta.storage.commit_rows import rows_changed_after
 
 if TYPE_CHECKING:
@@ -28,35 +28,6 @@ _POLL = 0.1
 _NO_WORKER = "Python worker failed to connect back"
 _MORE_ATTEMPTS = 5
 _LOOK = 1
-
-# How Spark begins when it waited for something that failed.
-_AWAITED = "Exception thrown in awaitResult"
-
-
-@dataclass
-class Failures:
-    """What stopped resources. The others go on; all is told at the end."""
-
-    queries: Mapping[ResourceRef, Query]
-    listener: Listener = nobody
-    errors: dict[ResourceRef, Exception] = field(default_factory=dict)
-
-    def __contains__(self, ref: ResourceRef) -> bool:
-        return ref in self.errors
-
-    def __bool__(self) -> bool:
-        return bool(self.errors)
-
-    def note(self, ref: ResourceRef, error: Exception | None) -> None:
-        """A resource has failed, if there is an error."""
-        if error is not None:
-            self.errors[ref] = self.queries[ref].account_of(error)
-            self.listener(Failed(ref, self.errors[ref]))
-
-    def tell(self) -> None:
-        """Raise ResourceFailedError if any has failed."""
-        if self.errors:
-            raise ResourceFailedError("\n".join(f"{ref} failed: {_short(e)}" for ref, e in self.errors.items()))
 
 
 @dataclass
@@ -91,17 +62,22 @@ class Streams:
             except Exception as error:  # noqa: BLE001  told at the end
                 self.failures.note(ref, error)
 
-    def rows_of(self, ref: ResourceRef) -> int:
-        """Wait until a resource has processed what is there; the number of rows. Raises what stopped it."""
+    def rows_of(self, ref: ResourceRef, stop: threading.Event) -> int:
+        """Wait until a resource has processed what is there, or ``stop`` is set; the number of rows.
+
+        Raises what stopped it.
+        """
         if ref not in self.running:
             return 0
         try:
             while not self.running[ref].awaitTermination(_LOOK):
+                if stop.is_set():
+                    return 0
                 self.tell_lag()
         except Exception:
             if not self.restart(ref):
                 raise
-            return self.rows_of(ref)
+            return self.rows_of(ref, stop)
         self.queries[ref].ended(self.spark)
         # Spark Connect tells no sum of all sources.
         progress = self.running[ref].recentProgress
@@ -194,13 +170,3 @@ def _batch_of(query: StreamingQuery) -> int | None:
     """The last batch that ended."""
     last = query.lastProgress
     return None if last is None else int(last["batchId"])
-
-
-def _short(error: Exception) -> str:
-    """Of a Spark error only what it says, without the JVM's stack and without the plan."""
-    text = str(error)
-    if _AWAITED in text:  # that something failed in another thread is all that its beginning tells
-        text = text.rpartition("Caused by: ")[2]
-    for noise in ("\n\tat ", "JVM stacktrace:", "\n=== Streaming Query ===", ";\n'"):
-        text = text.split(noise, 1)[0]
-    return f"{type(error).__name__}: {text.strip()}"

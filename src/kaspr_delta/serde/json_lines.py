@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.json_text import parse
+from kaspr_delta.serde.utf8 import utf8_lines
 
 
 def json_line(record: dict[str, Any]) -> str:
@@ -22,8 +23,11 @@ def json_line(record: dict[str, Any]) -> str:
 
 
 def objects_of(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
-    """The objects of a file of that name; empty lines count for nothing. Raises UsageError with the line's number."""
-    for number, line in enumerate(stream, start=1):
+    """The objects of a file of that name, opened with ``UNREADABLE_KEPT``; empty lines count for nothing.
+
+    Raises UsageError with the line's number.
+    """
+    for number, line in enumerate(utf8_lines(stream, name), start=1):
         if not line.strip():
             continue
         try:

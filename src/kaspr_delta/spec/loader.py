@@ -83,6 +83,18 @@ def load_path(path: Path) -> LoadedManifests:
     return loaded
 
 
+def load_bytes(content: bytes, file: str) -> LoadedManifests:
+    """Load the documents of a file's content, which has to be UTF-8."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        place = Location(file, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        message = f"this is not UTF-8 text: byte 0x{content[error.start]:02x}"
+        return LoadedManifests((), (Finding(Severity.ERROR, place, message, "save the file as UTF-8"),))
+    return load_text(text, file)
+
+
 def load_text(text: str, file: str, first_line: int = 1) -> LoadedManifests:
     """Load the documents of a text. ``file`` and ``first_line`` say where the text comes from, for findings."""
     loaded = LoadedManifests((), ())
@@ -104,14 +116,7 @@ def _load_file(path: Path) -> LoadedManifests:
         content = path.read_bytes()
     except OSError as error:
         return _nothing(path, f"this file cannot be read: {error.strerror}")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = content[: error.start]
-        place = Location(name, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
-        message = f"this is not UTF-8 text: byte 0x{content[error.start]:02x}"
-        return LoadedManifests((), (Finding(Severity.ERROR, place, message, "save the file as UTF-8"),))
-    loaded = load_text(text, name)
+    loaded = load_bytes(content, name)
     if not loaded.manifests and not loaded.findings:
         return LoadedManifests((), (Finding(Severity.NOTE, Location(name), "this file holds no manifest"),))
     return loaded

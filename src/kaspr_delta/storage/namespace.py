@@ -194,10 +194,14 @@ class Warehouse:
         return UnityNamespace(*match.groups())
 
     def schemas(self) -> tuple[str, ...]:
-        """The schemas in which an application was started, by name."""
+        """The schemas in which an application was started, by name. Raises OSError for a folder that cannot be read."""
         if self.is_unity:
             return (self.namespace("").name,)
-        return tuple(sorted(folder.parent.name for folder in self._root.glob(f"*/{_STATE_FOLDER}") if folder.is_dir()))
+        try:
+            folders = sorted(self._root.iterdir())
+        except FileNotFoundError:
+            return ()
+        return tuple(folder.name for folder in folders if (folder / _STATE_FOLDER).is_dir())
 
     def applied_schema(self, app: str | None) -> str:
         """The schema of the application that was applied here. Raises NotFoundError, and UsageError for several."""

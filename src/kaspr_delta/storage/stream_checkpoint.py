@@ -1,4 +1,4 @@
-"""What Spark's checkpoint of a stream over Delta tables tells: how far the stream has read them."""
+"""Spark's checkpoint of a stream over Delta tables: how far the stream has read them."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:
         return ()
     offsets = [None if line == _NO_OFFSET else json.loads(line) for line in lines]
     return tuple(None if offset is None else Position.of(offset) for offset in offsets)
+
+
+def remove_unfinished(checkpoint: Path) -> None:
+    """Remove the files of a stream that does not run which Spark began to write when it died or the disk was full.
+
+    Spark renames a file when it is whole, and reads no other. But it refuses to begin a stream beside one.
+    """
+    for folder in ("offsets", "commits"):
+        for file in (checkpoint / folder).glob(".*.tmp*"):
+            file.unlink(missing_ok=True)

@@ -44,13 +44,40 @@ def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, line: str, message
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("content", [None, b'{"value": "\xff"}'])
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, content: bytes | None) -> None:
-    file = tmp_path / "records.jsonl"
-    if content is not None:
-        file.write_bytes(content)
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
+        list(read_lines(str(tmp_path / "nowhere.jsonl")))
+
+
+NOT_UTF8 = '{"value": "fine"}\n{"value": "Zoë "}'.encode().replace(b' "}', b'\xe9"}')
+PLACE = "2:16: this is not UTF-8 text: byte 0xe9; save the file as UTF-8"
+
+
+def test_a_file_that_is_not_utf8_is_told_with_the_place(tmp_path: Path) -> None:
+    file = tmp_path / "records.jsonl"
+    file.write_bytes(NOT_UTF8)
+    with pytest.raises(UsageError) as error:
         list(read_lines(str(file)))
+    assert str(error.value) == f"{file}:{PLACE}"
+
+
+@pytest.mark.parametrize(("encoding", "errors"), [("utf-8", "strict"), ("ascii", "surrogateescape")])
+def test_standard_input_that_is_not_utf8_is_told_whatever_the_locale(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, errors: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(NOT_UTF8), encoding=encoding, errors=errors))
+    with pytest.raises(UsageError) as error:
+        list(read_lines("-"))
+    assert str(error.value) == f"standard input:{PLACE}"
+
+
+def test_a_manifest_on_standard_input_that_is_not_utf8_is_told(
+    kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\nb: caf\xe9\n"), errors="surrogateescape"))
+    answer = kaspr("apply", "-f", "-", "--warehouse", tmp_path / "wh")
+    assert answer.code == 1
+    assert "standard input:2:7: error: this is not UTF-8 text: byte 0xe9 (save the file as UTF-8)" in answer.err
 
 
 def test_produce_reads_all_records_before_it_opens_anything(kaspr: Kaspr, tmp_path: Path) -> None:

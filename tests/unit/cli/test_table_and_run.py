@@ -60,6 +60,15 @@ def test_what_is_wrong_with_a_file_to_load_is_told_before_spark_starts(  # noqa:
     assert not (tmp_path / "wh").exists()
 
 
+@pytest.mark.parametrize("file", ["rows.csv", "rows.jsonl"])
+def test_a_file_to_load_that_is_not_utf8_is_told_with_the_place(kaspr: Kaspr, tmp_path: Path, file: str) -> None:
+    (tmp_path / file).write_bytes(b"key,value\na,caf\xe9\n" if file == "rows.csv" else b'\n{"key": "\xe9"}\n')
+    answer = kaspr("table", "orders", "load", tmp_path / file, "--key", "key", "--warehouse", tmp_path / "wh")
+    assert answer.code == 2
+    place = "2:6" if file == "rows.csv" else "2:10"
+    assert f"{tmp_path / file}:{place}: this is not UTF-8 text: byte 0xe9; save the file as UTF-8" in answer.err
+
+
 @pytest.mark.parametrize("option", [["--key", "id"], ["--format", "csv"]])
 def test_options_of_load_are_for_load(kaspr: Kaspr, tmp_path: Path, option: list[str]) -> None:
     answer = kaspr("table", "orders", "dump", *option, "--warehouse", tmp_path / "wh")

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from kaspr_delta.engine.progress import BatchReport
 from kaspr_delta.engine.query import Query
 from kaspr_delta.plan.definition import ResourceRef
@@ -27,3 +29,20 @@ def test_a_query_travels_to_another_process_without_whoever_listens(tmp_path: Pa
     assert arrived.listener is None
     assert arrived.resource.ref == query.resource.ref
     assert query.listener is not None
+
+
+class Panic(BaseException):
+    """What nobody who handles exceptions handles."""
+
+
+def test_a_panic_in_a_batch_is_a_failure_of_its_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def panic(*_: object) -> None:
+        raise Panic("Already shut down")
+
+    monkeypatch.setattr(Query, "process", panic)
+    resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
+    query = Query(Delta(LocalNamespace(tmp_path, "shop", "shop")), resource)
+    batch: Any = None
+    with pytest.raises(RuntimeError, match="Panic: Already shut down") as raised:
+        query._process(batch, 0)
+    assert query.failure is raised.value

@@ -1,6 +1,15 @@
 from __future__ import annotations
 
-from kaspr_delta.runtime.streams import _short
+import errno
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kaspr_delta.errors import RebuildNeededError, ResourceFailedError
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.failures import Failures, _short
 
 AWAITED = """An error occurred while calling o821.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
@@ -22,3 +31,29 @@ def test_of_a_failure_in_another_thread_the_cause_is_told() -> None:
     told = _short(RuntimeError(AWAITED))
     assert told.endswith("CSV header does not conform to the schema.\nCSV file: file:///data/rows/wrong.csv")
     assert "awaitResult" not in told
+
+
+def test_an_error_of_this_package_is_its_own_sentence() -> None:
+    assert _short(RebuildNeededError("join/j", "a table is gone")).startswith("join/j cannot go on: a table is gone.")
+
+
+def _query(failure: Exception | None = None) -> Any:
+    """What is asked of a query that failed: where its tables are, and what it knows of the error itself."""
+    namespace = SimpleNamespace(location=lambda table: Path("/wh/shop", table))
+    feed_ended = RebuildNeededError("join/j", "changes are gone")
+    return SimpleNamespace(
+        delta=SimpleNamespace(namespace=namespace), failure=failure, account_of=lambda _: failure or feed_ended
+    )
+
+
+def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
+    """Also where Spark says that its stream failed, and the query knows why."""
+    join, agent = ResourceRef("join", "j"), ResourceRef("agent", "a")
+    full = OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
+    failures = Failures({join: _query(), agent: _query(failure=full)})
+    failures.note(join, RuntimeError("FileNotFoundException, after file:/wh/shop/j: No space left on device"))
+    failures.note(agent, RuntimeError("the stream failed"))
+    with pytest.raises(ResourceFailedError) as raised:
+        failures.tell()
+    told = "the disk of /wh is full: free space, then run again; nothing that was committed is lost"
+    assert str(raised.value) == f"join/j, agent/a failed: {told}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kaspr_delta.storage.stream_checkpoint import Position, positions_in
+from kaspr_delta.storage.stream_checkpoint import Position, positions_in, remove_unfinished
 
 
 def batch(checkpoint: Path, number: int, *offsets: str, ended: bool = True) -> None:
@@ -62,3 +62,17 @@ def test_of_a_version_without_change_data_some_files_are_not_all() -> None:
     assert not Position("a", 7, files=0).has_read(7, change_files=0)
     assert not Position("a", 7, files=3).has_read(7, change_files=0)
     assert not Position("a", 7, files=3).has_read(7, change_files=None)
+
+
+def test_files_that_spark_did_not_finish_are_removed_and_no_others(tmp_path: Path) -> None:
+    batch(tmp_path, 0, offset("orders", 1, -1))
+    whole = sorted(tmp_path.rglob("*"))
+    for part in ("offsets", "commits"):
+        for name in (".1.4be52ff4-279c-457d-a3c4-2a89a9d5b349.tmp", "..1.4be52ff4-279c-457d-a3c4-2a89a9d5b349.tmp.crc"):
+            (tmp_path / part / name).touch()
+    remove_unfinished(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == whole
+
+
+def test_of_a_checkpoint_that_is_not_there_nothing_is_removed(tmp_path: Path) -> None:
+    remove_unfinished(tmp_path / "new")

@@ -129,7 +129,7 @@ class Files:
     def _text(self) -> Column:
         """The value of a row as JSON text: a line as it stands, or an object of the columns."""
         if self._lines:
-            return F.col(_LINE)
+            return F.make_valid_utf8(F.col(_LINE))
         columns = (F.col(_name(name)) for name, _ in self._read if name != _CORRUPT)
         row = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
         return F.coalesce(F.col(_CORRUPT), row) if self.plan.format == "csv" else row
@@ -156,13 +156,18 @@ class Files:
 
     def _unreadable(self) -> Column:
         """What is wrong with a row, if anything."""
+        text = self._text()
         if self._lines:
+            not_utf8 = problem("record cannot be read", F.lit("the line is not UTF-8 text"), text)
+            not_json = problem("record cannot be read", F.lit("the line is not JSON"), text)
             bad = F.col("_kaspr_json").isNull() | ~is_json(F.col(_LINE))
-            return F.when(bad, problem("record cannot be read", F.lit("the line is not JSON"), F.col(_LINE)))
+            return F.when(~F.is_valid_utf8(_LINE), not_utf8).when(bad, not_json)
         if self.plan.format == "csv":
-            bad = F.col(_CORRUPT).isNotNull()
+            # Spark puts this character in the place of what is not UTF-8.
+            not_utf8 = problem("record cannot be read", F.lit("the row is not UTF-8 text (it has U+FFFD)"), text)
             detail = F.lit(f"the row does not fit the schema {self.plan.schema}")
-            return F.when(bad, problem("record cannot be read", detail, F.col(_CORRUPT)))
+            misfit = problem("record cannot be read", detail, F.col(_CORRUPT))
+            return F.when(text.contains("\ufffd"), not_utf8).when(F.col(_CORRUPT).isNotNull(), misfit)
         return F.expr("CAST(NULL AS STRUCT<reason: STRING, detail: STRING, value: STRING>)")
 
 

@@ -1,0 +1,72 @@
+"""How every command runs: what Ctrl-C does, what a disk's errors become, and where native libraries print."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import typer
+from typer.core import TyperCommand
+
+from kaspr_delta.cli.interruption import ended_by_interrupt
+from kaspr_delta.cli.options import Target
+from kaspr_delta.disk_errors import disk_problem
+from kaspr_delta.errors import KasprError, SetupError
+from kaspr_delta.storage.namespace import Warehouse
+
+_STDERR = 2
+
+
+class Command(TyperCommand):
+    """A command of ``kaspr-delta``."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """Run the command. Raises SetupError for an error of a disk, by whatever road it came."""
+        log = Warehouse(Target.of(ctx, ctx.params.get("warehouse"), None).place).log_file
+        try:
+            with ended_by_interrupt(), _native_messages_in(log):
+                return super().invoke(ctx)
+        except KasprError:
+            raise
+        except BaseException as error:  # also the panics of delta-rs
+            problem = disk_problem(error, None if log is None else log.parent)
+            if problem is None:
+                raise
+            raise SetupError(problem) from error
+
+
+@contextlib.contextmanager
+def _native_messages_in(log: Path | None) -> Iterator[None]:
+    """Keep ``sys.stderr``, and let native libraries and processes print to the log of a warehouse that is there.
+
+    delta-rs prints a panic with its stack, and raises an error that says the same.
+    """
+    shown = sys.stderr
+    if not _is_standard_error(shown):
+        yield
+        return
+    with contextlib.ExitStack() as held:
+        kept = held.enter_context(
+            os.fdopen(os.dup(_STDERR), "w", encoding=shown.encoding, errors=shown.errors, buffering=1)
+        )
+        shown.flush()
+        with contextlib.suppress(OSError):  # no warehouse is there yet, or it cannot be written
+            if log is not None:
+                os.dup2(held.enter_context(log.open("ab")).fileno(), _STDERR)
+        sys.stderr = kept
+        try:
+            yield
+        finally:
+            sys.stderr = shown
+            os.dup2(kept.fileno(), _STDERR)
+
+
+def _is_standard_error(stream: TextIO) -> bool:
+    """Whether a stream is the one of the process; tests and notebooks put others in its place."""
+    with contextlib.suppress(OSError):
+        return stream.fileno() == _STDERR
+    return False

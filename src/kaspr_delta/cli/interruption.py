@@ -1,0 +1,89 @@
+"""Ctrl-C and SIGTERM: a run finishes its batches, any other command ends at once, and nothing prints a stack."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import TypeVar
+
+from kaspr_delta.cli.progress import console, note
+
+Result = TypeVar("Result")
+Handler = Callable[[int, FrameType | None], None]
+# What shells add to a signal's number.
+_BY_SIGNAL = 128
+
+
+@dataclass
+class Stop:
+    """Whether a signal has asked to stop, and which one."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+    by: int | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit code of a process that a signal stopped: 130 for Ctrl-C, 143 for SIGTERM; 0 without a signal."""
+        return 0 if self.by is None else _BY_SIGNAL + self.by
+
+
+@contextlib.contextmanager
+def ended_by_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the process at once, with one sentence.
+
+    An exception would pass through Py4J in the middle of an answer, and wait for threads. A process may be killed at
+    any point, so none is needed.
+    """
+    with _handling([signal.SIGINT], lambda number, _: _end(number, "interrupted: what was committed is kept")):
+        yield
+
+
+@contextlib.contextmanager
+def stopped_by_signal() -> Iterator[Stop]:
+    """Let the first Ctrl-C or SIGTERM ask to stop, and the second end the process at once."""
+    stop = Stop()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if stop.by is not None:
+            _end(number, "ended at once: the next run goes on from here")
+        stop.by = number
+        # In another thread: the one that is interrupted may hold the event's lock.
+        threading.Thread(target=stop.asked.set).start()
+
+    with _handling([signal.SIGINT, signal.SIGTERM], handle):
+        yield stop
+
+
+def off_main_thread(start: Callable[[], Result]) -> Result:
+    """What ``start`` gives, which starts Spark. PySpark puts its own handler of Ctrl-C into the main thread only."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, start).result()
+
+
+@contextlib.contextmanager
+def _handling(numbers: list[signal.Signals], handler: Handler) -> Iterator[None]:
+    # Only a main thread may handle signals, and a platform's driver need not run tasks in it: there a kill ends a run.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+def _end(number: int, sentence: str) -> None:
+    """End the process, whatever its threads do. The JVM ends when its input does."""
+    with contextlib.suppress(RuntimeError, OSError):  # the interrupted thread may be printing
+        console().show_cursor()
+        note(sentence, event="interrupted")
+    os._exit(_BY_SIGNAL + number)

@@ -1,0 +1,92 @@
+"""An error of a disk as one sentence, whichever library met it: Python and Arrow, delta-rs, or Spark."""
+
+from __future__ import annotations
+
+import errno
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+# What Java and Rust write for an error, where Python has a number.
+_SIGNS = {
+    errno.ENOSPC: ("No space left on device", "(os error 28)"),
+    errno.EDQUOT: ("Disk quota exceeded", "(os error 122)"),
+    errno.EROFS: ("Read-only file system", "(os error 30)"),
+    errno.EACCES: ("Permission denied", "AccessDeniedException", "(os error 13)"),
+    errno.ENOTDIR: ("Not a directory", "(os error 20)"),
+}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_DENIED = {errno.EACCES, errno.EPERM}
+_PATH = re.compile(r"(?:file:/*|AccessDeniedException: |LocalFileSystem error: [^/]*)(/[^\s\],:;\"']*[^\s\],:;.\"'])")
+
+
+def disk_problem(error: BaseException, warehouse: Path | None = None) -> str | None:
+    """What is wrong with a disk and what to do, in one sentence; None for an error of another kind.
+
+    Errors that an error was raised from are looked at too. The warehouse is named where the error names no path.
+    """
+    for one in _with_causes(error):
+        number = _number_of(one)
+        if number in _FULL:
+            return _full(one, warehouse)
+        if number is not None:
+            return _sentence(number, _path_of(one), warehouse)
+    return None
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    seen = set[int]()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+
+
+def _number_of(error: BaseException) -> int | None:
+    if isinstance(error, OSError) and error.errno is not None:
+        known = {*_SIGNS, *_DENIED}
+        in_the_way = error.errno == errno.EEXIST and error.filename is not None and Path(error.filename).is_file()
+        return errno.ENOTDIR if in_the_way else error.errno if error.errno in known else None
+    text = str(error)
+    return next((number for number, signs in _SIGNS.items() if any(sign in text for sign in signs)), None)
+
+
+def _path_of(error: BaseException) -> Path | None:
+    if isinstance(error, OSError) and error.filename is not None:
+        return Path(error.filename)
+    found = _PATH.search(str(error))
+    return None if found is None else Path(re.sub("^/+", "/", found[1]))
+
+
+def _full(error: BaseException, warehouse: Path | None) -> str:
+    path = _path_of(error)
+    if not isinstance(error, OSError) or path is None:
+        # A text may name what was read from another disk; and Spark writes to the folder for temporary files too.
+        places = [warehouse or Path.cwd(), Path(tempfile.gettempdir()), *([path] if path else [])]
+        path = min(places, key=_free)
+    disk = _whole(path, warehouse)
+    return f"the disk of {disk} is full: free space, then run again; nothing that was committed is lost"
+
+
+def _sentence(number: int, path: Path | None, warehouse: Path | None) -> str:
+    place = path or warehouse or Path.cwd()
+    if number in _DENIED:
+        return f"{place} cannot be used: permission is denied. Change its permissions, or choose another folder"
+    place = _whole(place, warehouse)
+    if number == errno.EROFS:
+        return f"{place} cannot be written: its disk is read-only. Make it writable, or choose another folder"
+    file = next((one for one in (place, *place.parents) if one.is_file()), place)
+    return f"{place} cannot be used: {file} is a file where a folder is needed. Choose another folder"
+
+
+def _whole(place: Path, warehouse: Path | None) -> Path:
+    """The warehouse, for a place in it."""
+    return warehouse if warehouse is not None and place.is_relative_to(warehouse) else place
+
+
+def _free(place: Path) -> int:
+    """The free bytes of a place's disk; a place that is not made yet is on that of its parent."""
+    return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free

@@ -1,0 +1,63 @@
+"""What stopped resources, each as a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kaspr_delta.disk_errors import disk_problem
+from kaspr_delta.engine.query import Query
+from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.run_events import Failed, Listener, nobody
+
+# How Spark begins when it waited for something that failed.
+_AWAITED = "Exception thrown in awaitResult"
+
+
+@dataclass
+class Failures:
+    """What stopped resources. The others go on; all is told at the end."""
+
+    queries: Mapping[ResourceRef, Query]
+    listener: Listener = nobody
+    errors: dict[ResourceRef, Exception] = field(default_factory=dict)
+
+    def __contains__(self, ref: ResourceRef) -> bool:
+        return ref in self.errors
+
+    def __bool__(self) -> bool:
+        return bool(self.errors)
+
+    def note(self, ref: ResourceRef, error: Exception | None) -> None:
+        """A resource has failed, if there is an error."""
+        if error is not None:
+            self.errors[ref] = self._account_of(ref, error)
+            self.listener(Failed(ref, self.errors[ref]))
+
+    def tell(self) -> None:
+        """Raise ResourceFailedError if any has failed. Resources that failed alike share a sentence."""
+        told: dict[str, list[str]] = {}
+        for ref, error in self.errors.items():
+            told.setdefault(_short(error), []).append(str(ref))
+        if told:
+            raise ResourceFailedError("\n".join(f"{', '.join(refs)} failed: {text}" for text, refs in told.items()))
+
+    def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
+        query = self.queries[ref]
+        schema = query.delta.namespace.location("")
+        # Before the query looks at it: without space, files that were to be written are missing.
+        problem = disk_problem(query.failure or error, None if schema is None else schema.parent)
+        return query.account_of(error) if problem is None else SetupError(problem)
+
+
+def _short(error: Exception) -> str:
+    """Of a Spark error only what it says, without the JVM's stack and without the plan."""
+    text = str(error)
+    if isinstance(error, KasprError):
+        return text
+    if _AWAITED in text:  # that something failed in another thread is all that its beginning tells
+        text = text.rpartition("Caused by: ")[2]
+    for noise in ("\n\tat ", "JVM stacktrace:", "\n=== Streaming Query ===", ";\n'"):
+        text = text.split(noise, 1)[0]
+    return f"{type(error).__name__}: {text.strip()}"

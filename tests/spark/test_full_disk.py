@@ -1,0 +1,178 @@
+"""A disk that is full at some moment of a batch: one sentence, and the right answers once space was freed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+from kaspr_delta.errors import ResourceFailedError
+from tests.spark import shapes, test_crash
+from tests.spark.killing import run_others
+from tests.spark.small_disk import SmallDisk, small_disk
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Kilobytes that are left: none, enough for the first writes of a batch, or for nearly all.
+LEFT = (0, 8, 24, 48, 96, 160, 256)
+ORDERS = Path(__file__).parents[2] / "bundles" / "order-system"
+JOIN = "join/orders-products-join"
+
+FILES_AND_TASKS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {{name: files}}
+spec:
+  topics:
+    lines:
+      files: {{path: {folder}/lines, format: json, key: id}}
+    written:
+      files: {{path: {folder}/written, format: json}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {{name: pass-on, labels: {{kaspr.io/app: files}}}}
+spec:
+  input: {{topic: {{name: lines}}}}
+  output: {{topics: [{{name: written}}]}}
+  processors:
+    pipeline: [same]
+    operations: [{{name: same, map: {{python: "def same(value): return value"}}}}]
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTask
+metadata: {{name: ring, labels: {{kaspr.io/app: files}}}}
+spec:
+  processors:
+    pipeline: [ring, here, there]
+    operations:
+      - {{name: ring, map: {{python: "import uuid\n\ndef ring(): return str(uuid.uuid4())"}}}}
+      - {{name: here, topicSend: {{name: rung-here}}}}
+      - {{name: there, topicSend: {{name: rung-there}}}}
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "disk") as found:
+        yield found
+
+
+def run_on(app: Application, disk: SmallDisk, kilobytes: int, only: str) -> bool:
+    """Run a resource with so much space left; whether it failed. Then free the disk."""
+    disk.leave(kilobytes)
+    try:
+        app.run(only=[only])
+    except ResourceFailedError as error:
+        failed = str(error)
+    else:
+        return False
+    finally:
+        disk.free()
+    assert failed.startswith(f"{only} failed: the disk of {disk.folder / 'wh'} is full: free space, then run again")
+    return True
+
+
+def filled_again_and_again(app: Application, disk: SmallDisk, victim: str, lefts: tuple[int, ...] = LEFT) -> None:
+    """Run a resource on a disk with more and more space left, most likely until it gets through."""
+    run_others(app, victim)
+    failures = [left for left in lefts if run_on(app, disk, left, victim)]
+    assert failures[0] == 0
+
+
+def test_after_space_was_freed_resources_go_on_as_if_nothing_had_happened(
+    spark: SparkSession, tmp_path: Path, disk: SmallDisk
+) -> None:
+    """Each failure leaves the next run another wreck."""
+    of_both = [disk.folder / "wh", tmp_path / "undisturbed"]
+    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in of_both)
+    for one in (app, other):
+        test_crash.write_wave(one, 1)
+    filled_again_and_again(app, disk, "agent/ingest-orders", lefts=(0, 48))
+    filled_again_and_again(app, disk, JOIN, lefts=(0, 48, 160))
+    for one in (app, other):
+        one.run()
+    assert test_crash.outcome(app) == test_crash.outcome(other)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("victim", test_crash.WRITES)
+def test_on_a_full_disk_orders_and_their_agents_lose_and_double_nothing(
+    spark: SparkSession, tmp_path: Path, disk: SmallDisk, victim: str
+) -> None:
+    of_both = [disk.folder / "wh", tmp_path / "undisturbed"]
+    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in of_both)
+    for wave in (1, 2, 3):
+        for one in (app, other):
+            test_crash.write_wave(one, wave)
+        filled_again_and_again(app, disk, victim)
+        for one in (app, other):
+            one.run()
+        assert test_crash.outcome(app) == test_crash.outcome(other), wave
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("victim", shapes.victims())
+def test_on_a_full_disk_no_shape_loses_or_doubles_anything(
+    spark: SparkSession, tmp_path: Path, disk: SmallDisk, victim: str
+) -> None:
+    """In its first load, and in a wave of changes that is followed by another one."""
+    shape = test_crash.Shape(spark, tmp_path, victim, warehouse=disk.folder / "wh")
+    for wave in (1, 2):
+        shape.wave(wave, quiet=False)
+        filled_again_and_again(shape.app, disk, victim)
+        shape.app.run()
+    shape.wave(3)
+    shape.wave(4)
+    shape.assert_the_same()
+
+
+@pytest.fixture
+def files(spark: SparkSession, tmp_path: Path, disk: SmallDisk) -> Callable[[], Application]:
+    (tmp_path / "files.yaml").write_text(FILES_AND_TASKS.format(folder=disk.folder))
+    (disk.folder / "lines").mkdir()
+    return lambda: Application.open(tmp_path / "files.yaml", warehouse=disk.folder / "wh", spark=spark)
+
+
+def numbers(app: Application, topic: str) -> list[Any]:
+    return [record["value"] for record in app.topic(topic).records()]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("victim", ["topic/lines", "agent/pass-on", "topic/written"])
+def test_files_come_in_and_go_out_once_whenever_the_disk_was_full(
+    files: Callable[[], Application], disk: SmallDisk, victim: str
+) -> None:
+    app = files()
+    sent: list[str] = []
+    for wave in range(3):
+        new = [f"{wave}-{number}" for number in range(20)]
+        lines = "".join(f'{{"id": "{one}"}}\n' for one in new)
+        (disk.folder / f"wave-{wave}").write_text(lines)
+        (disk.folder / f"wave-{wave}").rename(disk.folder / "lines" / f"{wave}.json")
+        sent += new
+        filled_again_and_again(app, disk, victim)
+        app.run()
+        assert [value["id"] for value in numbers(app, "lines")] == sent
+        files_out = (disk.folder / "written").glob("batch=*/part-*")
+        lines_out = [json.loads(line) for file in files_out for line in file.read_text().splitlines()]
+        assert sorted(line["value"]["id"] for line in lines_out) == sorted(sent)
+
+
+@pytest.mark.slow
+def test_a_task_sends_once_for_every_run_that_was_committed(files: Callable[[], Application], disk: SmallDisk) -> None:
+    app = files()
+    failures = [left for left in LEFT if run_on(app, disk, left, "task/ring")]
+    assert failures
+    app.run(only=["task/ring"])
+    here, there = numbers(app, "rung-here"), numbers(app, "rung-there")
+    assert here == there
+    assert len(LEFT) - len(failures) < len(here) == len(set(here)) <= len(LEFT) + 1

@@ -1,0 +1,134 @@
+"""A warehouse whose disk refuses: one sentence with the path and what to do, and exit code 1."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Kaspr
+
+MANIFESTS = Path(__file__).parents[3] / "bundles" / "order-system"
+WRITING = [
+    ("apply", "-f", MANIFESTS),
+    ("run", MANIFESTS),
+    ("demo",),
+    ("serve", MANIFESTS),
+]
+READING = [
+    ("run",),
+    ("get", "all"),
+    ("get", "events"),
+    ("describe", "ktable", "orders"),
+    ("delete", "ktable", "orders"),
+    ("table", "orders", "dump"),
+    ("table", "orders", "load", "/dev/null"),
+    ("produce", "raw-orders", "/dev/null"),
+    ("consume", "raw-orders"),
+    ("export", "orders", "orders.csv"),
+    ("dead-letters",),
+    ("status",),
+    ("rebuild", "join/orders-products-join"),
+    ("serve",),
+]
+_NOBODY = 65534
+
+
+def _name(command: tuple[object, ...]) -> str:
+    return " ".join(Path(str(word)).name for word in command)
+
+
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is needed to find out that the log of Spark cannot be written."""
+    monkeypatch.setattr("kaspr_delta.runtime.session.check_java", lambda: 17)
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A disk that becomes read-only when the test says so, by ``make_read_only``."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:  # noqa: S603
+        pytest.skip("no file system can be mounted here")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)  # noqa: S603, S607
+
+
+@contextlib.contextmanager
+def _closed(folder: Path) -> Iterator[None]:
+    """A folder into which this process cannot look, though it is root's."""
+    folder.chmod(0)
+    me = os.geteuid()
+    if me == 0:
+        os.seteuid(_NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(me)
+
+
+def _sentences(told: str) -> list[str]:
+    """The lines but for how long a start took."""
+    return [line for line in told.splitlines() if not line.startswith("Starting Spark")]
+
+
+def make_read_only(disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)  # noqa: S603, S607
+
+
+@pytest.mark.parametrize("command", [*WRITING, *READING], ids=_name)
+@pytest.mark.parametrize("below", ["wh", ""])
+def test_a_warehouse_below_a_file_is_told_with_the_file(
+    kaspr: Kaspr, tmp_path: Path, command: tuple[object, ...], below: str
+) -> None:
+    (tmp_path / "file").touch()
+    answer = kaspr(*command, "--warehouse", tmp_path / "file" / below)
+    assert answer.code == 1
+    assert f"{tmp_path / 'file'} is a file where a folder is needed. Choose another folder" in answer.err
+    assert len(_sentences(answer.err)) == 1
+
+
+@pytest.mark.parametrize("command", WRITING, ids=_name)
+def test_a_warehouse_that_cannot_be_made_on_a_read_only_disk_is_told(
+    kaspr: Kaspr, read_only: Path, command: tuple[object, ...]
+) -> None:
+    make_read_only(read_only)
+    answer = kaspr(*command, "--warehouse", read_only / "wh")
+    assert answer.code == 1
+    (sentence,) = _sentences(answer.err)
+    assert "cannot be written: its disk is read-only. Make it writable, or choose another folder" in sentence
+    assert str(read_only / "wh") in sentence
+
+
+@pytest.mark.parametrize("command", [*WRITING, *READING], ids=_name)
+def test_a_warehouse_that_became_read_only_is_told_by_whatever_writes(
+    kaspr: Kaspr, read_only: Path, command: tuple[object, ...]
+) -> None:
+    warehouse = read_only / "wh"
+    assert kaspr("apply", "-f", MANIFESTS, "--warehouse", warehouse).code == 0
+    make_read_only(read_only)
+    if command[0] in {"get", "describe"}:
+        assert kaspr(*command, "--warehouse", warehouse).code == 0
+    elif command != ("serve",):  # which only reads, without end
+        answer = kaspr(*command, "--warehouse", warehouse)
+        assert (answer.code, len(_sentences(answer.err))) == (1, 1)
+        assert "cannot be written: its disk is read-only" in answer.err
+
+
+@pytest.mark.parametrize("command", [*WRITING, *READING], ids=_name)
+def test_a_warehouse_that_may_not_be_used_is_told(kaspr: Kaspr, tmp_path: Path, command: tuple[object, ...]) -> None:
+    warehouse, file = tmp_path / "closed", tmp_path / "file"
+    warehouse.mkdir()
+    file.touch()
+    kaspr(*command, "--warehouse", file)  # so that all is imported: it may lie where root alone can read
+    with _closed(warehouse):
+        answer = kaspr(*command, "--warehouse", warehouse)
+    assert (answer.code, len(_sentences(answer.err))) == (1, 1)
+    assert "cannot be used: permission is denied. Change its permissions" in answer.err
+    assert str(warehouse) in answer.err
