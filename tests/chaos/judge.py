@@ -1,0 +1,51 @@
+"""Compares what the shapes show with what they should, at a quiet point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.chaos.recipe import Recipe
+from tests.chaos.shapes.shape import Shape
+from tests.chaos.tables import Tables
+
+_SHOWN = 5
+
+FINE = {"duplicate key", "null key"}
+"""Why rows may be dead letters: others write what they like."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something is wrong. Failures of one ``kind`` are the same one."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+def judged(recipe: Recipe, tables: Tables) -> Iterator[Failure]:
+    """What is wrong at a quiet point, in the order of the shapes: the first failure may be the cause of others."""
+    tables.forget()
+    for shape in recipe.shapes:
+        yield from _of_shape(recipe, shape, tables)
+    for letter in tables.rows("_kaspr_dead_letters"):
+        if letter["reason"] not in FINE:
+            yield Failure(f"dead letter of {letter['resource']}", f"{letter['reason']}: {letter['detail']}")
+
+
+def _of_shape(recipe: Recipe, shape: Shape, tables: Tables) -> Iterator[Failure]:
+    try:
+        for claim in shape.claims(recipe.inputs, tables):
+            if claim.expected != claim.found:
+                yield Failure(shape.name, f"{claim.what}: {_difference(claim.expected, claim.found)}")
+    except AssertionError as error:  # what folds channels and feeds says so
+        yield Failure(shape.name, str(error))
+
+
+def _difference(expected: dict[str, str], found: dict[str, str]) -> str:
+    keys = sorted(key for key in expected.keys() | found.keys() if expected.get(key) != found.get(key))
+    lines = [f"{key}: {found.get(key, 'nothing')} instead of {expected.get(key, 'nothing')}" for key in keys[:_SHOWN]]
+    return "\n  ".join([f"{len(keys)} differ", *lines])
