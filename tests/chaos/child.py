@@ -6,6 +6,7 @@ histories.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import signal
@@ -15,9 +16,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.chaos.clock import Clock
 from tests.chaos.recipe import Recipe
 from tests.chaos.steps import STEPS
-from tests.chaos.world import World
+from tests.chaos.world import Quiet, World
 from tests.empty_tables import copied_from
 from tests.few_rows import session_for_few_rows
 
@@ -30,19 +32,25 @@ class Child:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        self.clock = Clock()
         self.world: World | None = None
 
     def open(self, recipe: dict[str, Any], warehouse: str) -> None:
         """Open an application; from now on steps are for it."""
+        if self.world is not None:
+            with contextlib.suppress(Exception):  # that history is over
+                self.world.stop_following()
         self.world = None
         gc.collect()
         jvm: Any = self.spark._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # those of all histories would not fit the memory
-        self.world = World(self.spark, Recipe.read(recipe), Path(warehouse))
+        self.world = World(self.spark, self.clock, Recipe.read(recipe), Path(warehouse))
 
-    def do(self, step: dict[str, Any]) -> str | None:
-        """Do a step; what it remarks."""
-        return STEPS.read(step).do(self._world)
+    def do(self, step: dict[str, Any]) -> tuple[str | None, Quiet]:
+        """Do a step; what it remarks, and whether the application can be judged."""
+        self._world.quiet = "no"
+        remark = STEPS.read(step).do(self._world)
+        return remark, self._world.quiet
 
     def rows(self, folder: str) -> list[dict[str, Any]]:
         """All rows of a table."""

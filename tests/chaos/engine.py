@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tests.chaos.recipe import Recipe
 from tests.chaos.steps import STEPS, Step
 from tests.chaos.tables import Stored
+from tests.chaos.world import Quiet
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,15 +53,18 @@ class Engine:
         self._ask("open", recipe.write(), str(warehouse))
         self._opened = recipe, warehouse
 
-    def do(self, step: Step) -> str | None:
-        """Do a step, which may be deadly; what it remarks. Raises FailedError and DiedError."""
+    def do(self, step: Step) -> tuple[str | None, Quiet]:
+        """Do a step, which may be deadly; what it remarks, and whether the application can be judged.
+
+        Raises FailedError and DiedError.
+        """
         try:
-            remark: str | None = self._ask("do", STEPS.write(step))
+            done: tuple[str | None, Quiet] = self._ask("do", STEPS.write(step))
         except DiedError:
             if not step.deadly:
                 raise
-            return "killed"
-        return remark
+            return "killed", "no"
+        return done
 
     def rows(self, folder: Path) -> Stored:
         """All rows of a table."""
@@ -77,7 +82,8 @@ class Engine:
         if self._pipe is not None:
             self._pipe.close()
         if self._process is not None:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):  # the JVM, and whom that has started, are of its group
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._process = self._pipe = None
 
@@ -114,7 +120,13 @@ class Engine:
         program = [sys.executable, "-m", "tests.chaos.child", str(its.fileno()), str(self.folder)]
         with (self.folder / "child.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603
-                program, cwd=_ROOT, pass_fds=[its.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                program,
+                cwd=_ROOT,
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         its.close()
         self._pipe = mine

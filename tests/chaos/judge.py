@@ -26,20 +26,23 @@ class Failure:
         return f"{self.kind}: {self.text}"
 
 
-def judged(recipe: Recipe, tables: Tables) -> Iterator[Failure]:
-    """What is wrong at a quiet point, in the order of the shapes: the first failure may be the cause of others."""
+def judged(recipe: Recipe, tables: Tables, *, runs: bool = False) -> Iterator[Failure]:
+    """What is wrong at a quiet point, in the order of the shapes: the first failure may be the cause of others.
+
+    While the application ``runs``, only what is prompt is judged.
+    """
     tables.forget()
     for shape in recipe.shapes:
-        yield from _of_shape(recipe, shape, tables)
+        yield from _of_shape(recipe, shape, tables, runs=runs)
     for letter in tables.rows("_kaspr_dead_letters"):
         if letter["reason"] not in FINE:
             yield Failure(f"dead letter of {letter['resource']}", f"{letter['reason']}: {letter['detail']}")
 
 
-def _of_shape(recipe: Recipe, shape: Shape, tables: Tables) -> Iterator[Failure]:
+def _of_shape(recipe: Recipe, shape: Shape, tables: Tables, *, runs: bool) -> Iterator[Failure]:
     try:
         for claim in shape.claims(recipe.inputs, tables):
-            if claim.expected != claim.found:
+            if claim.expected != claim.found and (claim.prompt or not runs):
                 yield Failure(shape.name, f"{claim.what}: {_difference(claim.expected, claim.found)}")
     except AssertionError as error:  # what folds channels and feeds says so
         yield Failure(shape.name, str(error))

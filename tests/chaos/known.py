@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LEFT_OUT: dict[str, str] = {
     "InsertColumn": "a column that is not the last one stops a join",
+    "ClockBack": "checkpoints are put in order by the clock",
     "MoveColumn": "as InsertColumn",
 }
 """Steps that are not drawn. A history that is replayed may have them."""

@@ -15,6 +15,10 @@ from tests.chaos.judge import Failure, judged
 from tests.chaos.steps import STEPS, Step
 from tests.chaos.tables import Tables
 
+# Seconds for what runs without end to catch up, and between two looks at it.
+_PATIENCE = 120.0
+_LOOK = 0.5
+
 Say = Callable[[str], None]
 
 
@@ -53,12 +57,17 @@ class Life:
 
     def _step(self, number: int, step: Step) -> Failure | None:
         started = time.monotonic()
-        remark = self.engine.do(step)
+        remark, quiet = self.engine.do(step)
         self.say(f"{number:4} {time.monotonic() - started:5.1f} s  {told(step)}{f'  ({remark})' if remark else ''}")
-        if not step.quiet:
+        if quiet == "no":
             return None
         self.points += 1
-        return next(judged(self.history.recipe, self._tables), None)
+        deadline = time.monotonic() + (_PATIENCE if quiet == "soon" else 0)
+        while True:
+            failure = next(judged(self.history.recipe, self._tables, runs=quiet == "soon"), None)
+            if failure is None or time.monotonic() >= deadline:
+                return failure
+            time.sleep(_LOOK)
 
     def _attempted(self, name: str, work: Callable[[], Failure | None]) -> Failure | None:
         """What is wrong, be it an answer or something that was raised."""

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kaspr_delta import Application
+from kaspr_delta import AlreadyRunningError, Application
+from tests.chaos.clock import Clock
 from tests.chaos.recipe import Recipe
 from tests.chaos.sources import Source
+from tests.continuous import running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Quiet = Literal["no", "yes", "soon"]
+"""Whether all that was written has come through; ``soon``: it will, for the application runs without end."""
+
 _VACUUM_ANYTHING = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
-class WaitsError(Exception):
-    """A resource does not run, though all it needs is there."""
+class WrongError(Exception):
+    """Something did not go as it is promised."""
 
 
 class World:
     """One application on one warehouse, and who else is there."""
 
-    def __init__(self, spark: SparkSession, recipe: Recipe, warehouse: Path) -> None:
-        self.spark, self.recipe, self.warehouse = spark, recipe, warehouse
-        # The oldest version of each table whose files are all there.
-        self._whole: dict[str, int] = {}
+    def __init__(self, spark: SparkSession, clock: Clock, recipe: Recipe, warehouse: Path) -> None:
+        self.spark, self.clock, self.recipe, self.warehouse = spark, clock, recipe, warehouse
+        self.quiet: Quiet = "no"
         self._columns_differ = False
+        self._following = contextlib.ExitStack()
+        self._failures: list[Exception] | None = None
+        clock.set(self._notes.get("clock", 0))
         for source in recipe.sources:
             if source.is_foreign and not source.folder(warehouse).exists():
                 columns = ", ".join(f"{name} {kind}" for name, kind in source.types.items())
@@ -36,31 +44,74 @@ class World:
                 self.sql(f"CREATE TABLE {self.table(source)} ({columns}) USING DELTA {feed}")
         self.open()
 
+    @property
+    def manifests(self) -> Path:
+        """The file that declares the application."""
+        return self.warehouse.parent / "chaos.yaml"
+
     def open(self) -> None:
-        """Open the application anew. Raises WaitsError."""
-        manifests = self.warehouse.parent / "chaos.yaml"
-        manifests.parent.mkdir(parents=True, exist_ok=True)
-        manifests.write_text(self.recipe.manifests(self.warehouse))
-        self.app = Application.open(manifests, warehouse=self.warehouse, spark=self.spark)
+        """Open the application anew. Raises WrongError where a resource waits, for all they need is there."""
+        self.manifests.parent.mkdir(parents=True, exist_ok=True)
+        self.manifests.write_text(self.recipe.manifests(self.warehouse))
+        self.app = Application.open(self.manifests, warehouse=self.warehouse, spark=self.spark)
         self._columns_differ = False
         if self.app.plan.waiting:
-            raise WaitsError("; ".join(f"{ref}: {reason}" for ref, reason in self.app.plan.waiting))
+            raise WrongError("; ".join(f"{ref} waits: {reason}" for ref, reason in self.app.plan.waiting))
 
     def columns_may_differ(self) -> None:
         """Before the next run the application is opened anew: only then are columns looked at."""
+        self.stop_following()
         self._columns_differ = True
 
     # -- running ------------------------------------------------------------------------------------------------------
 
-    def run(self, *only: str) -> None:
-        """Run until quiet, everything or some shapes."""
+    def run(self, *only: str) -> str | None:
+        """Run until quiet, everything or some shapes; whether that was refused. Raises WrongError if it was not."""
         if self._columns_differ:
             self.open()
-        self.app.run(only=[self._ref(name) for name in only])
+        refs = [self._ref(name) for name in only]
+        if self.follows:
+            return self._refused(lambda: self.app.run(only=refs))
+        self.app.run(only=refs)
+        self.quiet = "no" if only else "yes"
+        return None
 
-    def rebuild(self, name: str) -> None:
-        """Make the state of a shape anew."""
+    def rebuild(self, name: str) -> str | None:
+        """Make the state of a shape anew; whether that was refused."""
+        if self._columns_differ:
+            self.open()
+        if self.follows:
+            return self._refused(lambda: self.app.rebuild(self._ref(name)))
         self.app.rebuild(self._ref(name))
+        return None
+
+    @property
+    def follows(self) -> bool:
+        """Whether the application runs without end. Raises what it failed with."""
+        if self._failures:
+            failure, self._failures = self._failures[0], None
+            raise failure
+        return self._failures is not None
+
+    def follow(self) -> None:
+        """Let the application run without end."""
+        if not self.follows:
+            if self._columns_differ:
+                self.open()
+            self._failures = self._following.enter_context(running(self.app))
+
+    def stop_following(self) -> None:
+        """Let it end. Raises what it failed with."""
+        self._following.close()
+        if not self.follows:
+            return
+        self._failures = None
+
+    def _refused(self, work: Any) -> str:
+        with contextlib.suppress(AlreadyRunningError):
+            work()
+            raise WrongError("what runs already was not refused")
+        return "refused"
 
     def _ref(self, name: str) -> str:
         return self.recipe.inputs.shapes[name].ref
@@ -86,27 +137,39 @@ class World:
 
     def oldest(self, source: Source) -> int:
         """The oldest version that can be restored."""
-        return self._whole.get(source.name, 0)
+        oldest: int = self._notes.get(source.name, 0)
+        return oldest
 
     def vacuum(self, source: Source) -> None:
         """Remove all files that the newest version does not need."""
         with self._set(_VACUUM_ANYTHING, "false"):
             self.sql(f"VACUUM {self.table(source)} RETAIN 0 HOURS")
-        self._whole[source.name] = self.version(source)
+        self.note(source.name, self.version(source))
 
     def has_feature(self, source: Source, feature: str) -> bool:
         """Whether the table's protocol names a feature."""
         (detail,) = self.sql(f"DESCRIBE DETAIL {self.table(source)}")
         return feature in (detail["tableFeatures"] or ())
 
-    def is_clustered(self, source: Source) -> bool:
-        """Whether its files are laid out by columns."""
-        return self.has_feature(source, "clustering")
-
-    @contextmanager
+    @contextlib.contextmanager
     def _set(self, name: str, value: str) -> Iterator[None]:
         self.spark.conf.set(name, value)
         try:
             yield
         finally:
             self.spark.conf.unset(name)
+
+    # -- what the next child has to know ------------------------------------------------------------------------------
+
+    def note(self, name: str, value: float) -> None:
+        """Write something down that outlives this process."""
+        self._notebook.write_text(json.dumps(self._notes | {name: value}))
+
+    @property
+    def _notes(self) -> dict[str, Any]:
+        notes: dict[str, Any] = json.loads(self._notebook.read_text()) if self._notebook.exists() else {}
+        return notes
+
+    @property
+    def _notebook(self) -> Path:
+        return self.warehouse.parent / "notes.json"

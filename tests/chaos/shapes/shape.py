@@ -14,11 +14,15 @@ from tests.chaos.tables import Tables, Values
 
 
 class Claim(NamedTuple):
-    """One thing that must hold at a quiet point: ``found`` is ``expected``, both canonical text by key."""
+    """One thing that must hold at a quiet point: ``found`` is ``expected``, both canonical text by key.
+
+    What is not ``prompt`` may be behind while the application runs without end.
+    """
 
     what: str
     expected: dict[str, str]
     found: dict[str, str]
+    prompt: bool = True
 
 
 class Inputs(NamedTuple):

@@ -2,77 +2,111 @@
 
 from __future__ import annotations
 
-import random
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.chaos.steps.step import STEPS, Step
+from tests.chaos.steps.step import STEPS, OfShape, Plain
+from tests.chaos.world import WrongError
 
 if TYPE_CHECKING:
-    from tests.chaos.recipe import Recipe
     from tests.chaos.world import World
+
+_PATIENCE = 300
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Run(Step):
+class Run(Plain):
     """Everything runs until quiet."""
 
     weight = 14
-    quiet = True
 
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Run:
-        return cls()
-
-    def do(self, world: World) -> None:
-        world.run()
+    def do(self, world: World) -> str | None:
+        return world.run()
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class RunOnly(Step):
+class RunOnly(OfShape):
     """One resource runs; the others stay behind."""
 
-    name: str
-
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> RunOnly:
-        return cls(dice.choice(recipe.shapes).name)
-
-    def do(self, world: World) -> None:
-        if self.name in world.recipe.inputs.shapes:
-            world.run(self.name)
+    def act(self, world: World) -> str | None:
+        return world.run(self.name)
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Rebuild(Step):
+class Rebuild(OfShape):
     """A resource makes its state anew."""
-
-    name: str
 
     weight = 1
 
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Rebuild:
-        return cls(dice.choice(recipe.shapes).name)
-
-    def do(self, world: World) -> None:
-        if self.name in world.recipe.inputs.shapes:
-            world.rebuild(self.name)
+    def act(self, world: World) -> str | None:
+        return world.rebuild(self.name)
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Reopen(Step):
+class Reopen(Plain):
     """The application is opened anew, as by another command."""
 
     weight = 1
 
-    @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Reopen:
-        return cls()
-
     def do(self, world: World) -> None:
         world.open()
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class Follow(Plain):
+    """Everything runs without end, beside the steps that come."""
+
+    def do(self, world: World) -> None:
+        world.follow()
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class Await(Plain):
+    """Nobody writes until what runs without end has caught up."""
+
+    weight = 6
+
+    def do(self, world: World) -> str | None:
+        if not world.follows:
+            return "nothing runs"
+        world.quiet = "soon"
+        return None
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class StopFollowing(Plain):
+    """What runs without end is stopped."""
+
+    def do(self, world: World) -> None:
+        world.stop_following()
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class RunElsewhere(Plain):
+    """Another process runs everything; it is refused, in a sentence, where this one does already."""
+
+    weight = 1
+
+    def do(self, world: World) -> str:
+        world.open()
+        command = [sys.executable, "-m", "kaspr_delta", "--warehouse", str(world.warehouse), "run"]
+        done = subprocess.run(  # noqa: S603
+            [*command, str(world.manifests)], capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+        said = f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+        if "Traceback" in said or done.returncode != int(world.follows):
+            raise WrongError(said)
+        if world.follows and "already runs" not in said:
+            raise WrongError(said)
+        world.quiet = "no" if world.follows else "yes"
+        return "refused" if world.follows else "done"

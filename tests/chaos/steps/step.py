@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 class Step(ABC):
     """Something that somebody does. It fits every state, and does nothing where there is nothing to do.
 
-    ``quiet``: the application is quiet afterwards, and can be judged. ``deadly``: the process may die of it.
+    ``deadly``: the process may die of it. A step after which the application can be judged says so: ``World.quiet``.
     """
 
     weight: ClassVar[int] = 2
-    quiet: ClassVar[bool] = False
     deadly: ClassVar[bool] = False
 
     @classmethod
@@ -53,6 +52,34 @@ class OfSource(Step):
     @abstractmethod
     def change(self, world: World, source: Source) -> str | None:
         """Do it to the source."""
+
+
+@dataclass(frozen=True)
+class OfShape(Step):
+    """A step that concerns one shape."""
+
+    name: str
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
+        return cls(dice.choice(recipe.shapes).name)
+
+    def do(self, world: World) -> str | None:
+        """Do it, unless a shorter history has the shape no more."""
+        return self.act(world) if self.name in world.recipe.inputs.shapes else "no such shape"
+
+    @abstractmethod
+    def act(self, world: World) -> str | None:
+        """Do it."""
+
+
+@dataclass(frozen=True)
+class Plain(Step):
+    """A step that needs to know nothing."""
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
+        return cls()
 
 
 STEPS: Registry[Step] = Registry("step", {})

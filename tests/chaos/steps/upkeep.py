@@ -36,7 +36,7 @@ class Compact(OfSource):
         return cls(dice.choice(recipe.sources).name, dice.choice(cls._STATEMENTS))
 
     def change(self, world: World, source: Source) -> str | None:
-        if "ZORDER" in self.statement and world.is_clustered(source):
+        if "ZORDER" in self.statement and world.has_feature(source, "clustering"):
             return "a clustered table has no Z-order"
         column = "n" if source.has_columns else "key"
         world.sql(self.statement.format(table=world.table(source), column=column))
@@ -53,6 +53,7 @@ class Vacuum(OfSource):
         return cls(dice.choice(recipe.sources).name)
 
     def change(self, world: World, source: Source) -> None:
+        world.stop_following()
         world.run()
         world.vacuum(source)
 
