@@ -39,7 +39,7 @@ class Child:
         """Open an application; from now on steps are for it."""
         if self.world is not None:
             with contextlib.suppress(Exception):  # that history is over
-                self.world.stop_following()
+                self.world.close()
         self.world = None
         gc.collect()
         jvm: Any = self.spark._jvm

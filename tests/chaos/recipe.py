@@ -24,7 +24,13 @@ class Recipe:
 
     @classmethod
     def draw(cls, dice: random.Random) -> Recipe:
-        """Two or three tables of any kind, and two to four shapes, some of them over others."""
+        """Two or three tables of any kind, and two to four shapes, some of them over others; no table without any."""
+        while not (drawn := cls._draw(dice)).sources:
+            pass
+        return drawn
+
+    @classmethod
+    def _draw(cls, dice: random.Random) -> Recipe:
         keys: Keys = dice.choice(["text", "text", "number"])
         kinds: list[Literal["json", "typed", "foreign"]] = [
             dice.choice(["json", "typed", "foreign"]) for _ in range(dice.randint(2, 3))
@@ -49,6 +55,16 @@ class Recipe:
         """A source by name; None where a shorter history has it no more."""
         return self.inputs.sources.get(name)
 
+    @property
+    def topics(self) -> list[str]:
+        """The topics that are read."""
+        return sorted({topic for shape in self.shapes for topic in shape.topics})
+
+    @property
+    def keys(self) -> Keys:
+        """What the keys of all sources and records are."""
+        return self.sources[0].keys if self.sources else "text"
+
     def manifests(self, warehouse: Path) -> str:
         """The application as YAML."""
         head = f"{_HEAD}\nkind: KasprApp\nmetadata: {{name: chaos}}\nspec: {{config: {{topicPartitions: 1}}}}"
@@ -57,7 +73,8 @@ class Recipe:
             for source in self.sources
         ]
         made = [f"{_HEAD}\n{_named(shape.name)}\n{shape.manifest(self.inputs)}" for shape in self.shapes]
-        documents = [head, *tables, *made]
+        also = [f"{_HEAD}\n{document}" for shape in self.shapes if (document := shape.also()) is not None]
+        documents = [head, *tables, *made, *also]
         return "\n---\n".join(documents) + "\n"
 
     def without(self, names: Collection[str]) -> Recipe:

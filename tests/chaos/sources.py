@@ -94,7 +94,7 @@ class Source:
 
     def key(self, number: int | None) -> Any:
         """A key as Python has it."""
-        return number if number is None or self.keys == "number" else f"K{number}"
+        return spelled(number, self.keys)
 
     def value(self, row: Row | None) -> dict[str, Any] | None:
         """A value as functions see it; of a table with columns without the key."""
@@ -125,6 +125,11 @@ class Source:
         column = "id" if self.has_columns else "key"
         listed = (self.literals(key, None)[column] for key in keys)
         return f"{column} IN ({', '.join(listed)})"
+
+
+def spelled(number: int | None, keys: Keys) -> Any:
+    """A key as Python has it."""
+    return number if number is None or keys == "number" else f"K{number}"
 
 
 def _json(value: Any) -> str:

@@ -74,6 +74,11 @@ class Tables:
         """The result of a join of two tables, as pairs."""
         return {row["key"]: pair(row) for row in self.rows(join)}
 
+    def noted(self, shape: str) -> Stored:
+        """What was noted of records when they were put on the topic of a shape."""
+        file = notes_of(self.warehouse, shape)
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
     def _once(self, what: str, folder: Path, read: Callable[[Path], Stored]) -> Stored:
         if (what, folder) not in self._read:
             self._read[what, folder] = read(folder)
@@ -85,6 +90,11 @@ class Tables:
             return self._spark.rows(folder)
         rows: Stored = table.to_pyarrow_table().to_pylist()
         return rows
+
+
+def notes_of(warehouse: Path, shape: str) -> Path:
+    """Where is noted what a shape should make of records."""
+    return warehouse.parent / f"{shape}.notes"
 
 
 def _changes(folder: Path) -> Stored:
@@ -126,7 +136,7 @@ def canonical(value: Any) -> str:
 
 
 def _parsed(text: Any) -> Any:
-    return json.loads(text) if isinstance(text, str) else text
+    return json.loads(text, parse_float=Decimal) if isinstance(text, str) else text
 
 
 def _plain(value: Any) -> Any:

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import httpx
+
 from kaspr_delta import AlreadyRunningError, Application
 from tests.chaos.clock import Clock
 from tests.chaos.recipe import Recipe
 from tests.chaos.sources import Source
 from tests.continuous import running
+from tests.serving import served_by_uvicorn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +38,8 @@ class World:
         self.quiet: Quiet = "no"
         self._columns_differ = False
         self._following = contextlib.ExitStack()
+        self._serving = contextlib.ExitStack()
+        self._client: httpx.Client | None = None
         self._failures: list[Exception] | None = None
         clock.set(self._notes.get("clock", 0))
         for source in recipe.sources:
@@ -42,7 +47,10 @@ class World:
                 columns = ", ".join(f"{name} {kind}" for name, kind in source.types.items())
                 feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
                 self.sql(f"CREATE TABLE {self.table(source)} ({columns}) USING DELTA {feed}")
+        is_new = not warehouse.exists()
         self.open()
+        if is_new:  # what was on a topic before a join began meets rows as they are then
+            self.app.run()
 
     @property
     def manifests(self) -> Path:
@@ -58,9 +66,15 @@ class World:
         if self.app.plan.waiting:
             raise WrongError("; ".join(f"{ref} waits: {reason}" for ref, reason in self.app.plan.waiting))
 
-    def columns_may_differ(self) -> None:
-        """Before the next run the application is opened anew: only then are columns looked at."""
+    def close(self) -> None:
+        """End what goes on beside the steps. Raises what it failed with."""
+        self.stop_serving()
         self.stop_following()
+
+    def columns_may_differ(self) -> None:
+        """Before the next run the application is opened anew, and before the next request served anew."""
+        self.stop_following()
+        self.stop_serving()
         self._columns_differ = True
 
     # -- running ------------------------------------------------------------------------------------------------------
@@ -103,9 +117,8 @@ class World:
     def stop_following(self) -> None:
         """Let it end. Raises what it failed with."""
         self._following.close()
-        if not self.follows:
-            return
-        self._failures = None
+        if self.follows:
+            self._failures = None
 
     def _refused(self, work: Any) -> str:
         with contextlib.suppress(AlreadyRunningError):
@@ -115,6 +128,19 @@ class World:
 
     def _ref(self, name: str) -> str:
         return self.recipe.inputs.shapes[name].ref
+
+    # -- serving ------------------------------------------------------------------------------------------------------
+
+    def client(self) -> httpx.Client:
+        """Who asks the server of the application, which is started when it is needed and goes on."""
+        if self._client is None:
+            self._client = self._serving.enter_context(served_by_uvicorn(self.app.web_application()))
+        return self._client
+
+    def stop_serving(self) -> None:
+        """Let the server end."""
+        self._serving.close()
+        self._client = None
 
     # -- tables, as others see them -----------------------------------------------------------------------------------
 
@@ -128,7 +154,8 @@ class World:
 
     def rows(self, folder: Path) -> list[dict[str, Any]]:
         """All rows of a table."""
-        return [row.asDict(recursive=True) for row in self.spark.read.format("delta").load(str(folder)).collect()]
+        rows: list[dict[str, Any]] = self.spark.read.format("delta").load(str(folder)).toArrow().to_pylist()
+        return rows
 
     def version(self, source: Source) -> int:
         """The newest version."""

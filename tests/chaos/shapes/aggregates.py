@@ -20,6 +20,9 @@ class Aggregate(Shape):
 
     origin: str
 
+    can_rebuild = True
+    is_plain_table = True
+
     @property
     def reads(self) -> Sequence[str]:
         return [self.origin]

@@ -48,17 +48,29 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape(ABC):
-    """A resource. ``reads`` names what it is made of."""
+    """A resource. ``reads`` names the tables it is made of, ``topics`` the topics.
+
+    ``has_fields``: it shows a table, whose values lead to the fields of a source's row. ``can_rebuild``: its state can
+    be made anew. ``runs``: it is one of those that run. ``is_plain_table``: it is a table of keys and values.
+    """
 
     name: str
 
     has_fields: ClassVar[bool] = False
+    can_rebuild: ClassVar[bool] = False
+    runs: ClassVar[bool] = True
+    is_plain_table: ClassVar[bool] = False
     weight: ClassVar[int] = 1
 
     @property
     @abstractmethod
     def reads(self) -> Sequence[str]:
         """The tables it is made of."""
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topics it is made of."""
+        return ()
 
     @property
     @abstractmethod
@@ -73,6 +85,10 @@ class Shape(ABC):
     @abstractmethod
     def manifest(self, inputs: Inputs) -> str:
         """The YAML document without its metadata: kind and spec."""
+
+    def also(self) -> str | None:
+        """Another YAML document that it needs, with its metadata; None where it needs none."""
+        return None
 
     @abstractmethod
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:

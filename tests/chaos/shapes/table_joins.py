@@ -22,6 +22,7 @@ class TableJoin(Shape):
     type: str
 
     has_fields = True
+    can_rebuild = True
 
     @property
     def reads(self) -> Sequence[str]:

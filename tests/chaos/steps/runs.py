@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from tests.chaos.steps.step import STEPS, OfShape, Plain
 from tests.chaos.world import WrongError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tests.chaos.recipe import Recipe
     from tests.chaos.world import World
 
 _PATIENCE = 300
@@ -32,6 +36,11 @@ class Run(Plain):
 class RunOnly(OfShape):
     """One resource runs; the others stay behind."""
 
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
+        some = [shape.name for shape in recipe.shapes if shape.runs]
+        return cls(dice.choice(some)) if some else None
+
     def act(self, world: World) -> str | None:
         return world.run(self.name)
 
@@ -42,6 +51,11 @@ class Rebuild(OfShape):
     """A resource makes its state anew."""
 
     weight = 1
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
+        some = [shape.name for shape in recipe.shapes if shape.can_rebuild]
+        return cls(dice.choice(some)) if some else None
 
     def act(self, world: World) -> str | None:
         return world.rebuild(self.name)
