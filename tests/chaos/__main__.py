@@ -25,8 +25,8 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, metavar="FILE", help="live through this history instead")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kaspr-delta-chaos-") as folder:
-        hunt = Hunt(Path(folder), arguments.kept, partial(print, flush=True), 60 * arguments.shrink)
-        with hunt.engine:
+        hunting = Hunt(Path(folder), arguments.kept, partial(print, flush=True), 60 * arguments.shrink)
+        with hunting as hunt:
             if arguments.replay is not None:
                 return int(hunt.live(History.read(arguments.replay)).failure is not None)
             return int(bool(hunt.hunt(arguments.seed, arguments.minutes, arguments.histories)))

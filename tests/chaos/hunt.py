@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.chaos.engine import Engine
 from tests.chaos.history import History
 from tests.chaos.judge import Failure
 from tests.chaos.living import Life, Outcome, Say
 from tests.chaos.shrink import shrunk
+from tests.chaos.small_disk import small_disk
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -39,9 +45,17 @@ class Hunt:
     engine: Engine = field(init=False)
     histories: int = field(default=0, init=False)
     judged: int = field(default=0, init=False)
+    _held: ExitStack = field(default_factory=ExitStack, init=False)
 
-    def __post_init__(self) -> None:
-        self.engine = Engine(self.folder / "engine")
+    def __enter__(self) -> Self:
+        problem = self._held.enter_context(small_disk(self.folder / "disk"))
+        if problem:
+            self.say(f"no disk is filled, for there is no small one: {problem}")
+        self.engine = self._held.enter_context(Engine(self.folder / "engine"))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
 
     def hunt(self, seed: int, minutes: float, histories: int | None = None) -> list[Found]:
         """Live through random histories from a seed on, so many or until the time is over; what was found."""
@@ -67,7 +81,7 @@ class Hunt:
         shapes = ", ".join(f"{shape.name}({', '.join(shape.reads)})" for shape in history.recipe.shapes)
         sources = ", ".join(f"{source.name}: {source.kind}" for source in history.recipe.sources)
         self.say(f"seed {history.seed}: {sources}; {shapes}")
-        outcome = Life(self.engine, history, self.folder / "history", self.say).live()
+        outcome = Life(self.engine, history, self.folder / "disk" / "history", self.say).live()
         self.histories += 1
         self.judged += outcome.judged
         if outcome.failure is not None:
@@ -78,7 +92,7 @@ class Hunt:
         """Shrink a history that fails, and keep it."""
 
         def still_fails(shorter: History) -> bool:
-            again = Life(self.engine, shorter, self.folder / "history").live().failure
+            again = Life(self.engine, shorter, self.folder / "disk" / "history").live().failure
             return again is not None and again.kind == failure.kind
 
         file = self.kept / f"seed-{history.seed}.jsonl"

@@ -35,7 +35,10 @@ class Recipe:
         kinds: list[Literal["json", "typed", "foreign"]] = [
             dice.choice(["json", "typed", "foreign"]) for _ in range(dice.randint(2, 3))
         ]
-        sources = {name: Source(name, kind, keys) for name, kind in zip("abc", kinds, strict=False)}
+        sources = {
+            name: Source(name, kind, keys, forgets=kind != "foreign" and dice.random() < 0.15)
+            for name, kind in zip("abc", kinds, strict=False)
+        }
         shapes: dict[str, Shape] = {}
         wanted = dice.randint(2, 4)
         while len(shapes) < wanted:

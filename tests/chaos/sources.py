@@ -44,11 +44,15 @@ def draw_rows(dice: random.Random, most: int = KEYS, deleted: float = 0.25) -> R
 
 @dataclass(frozen=True)
 class Source:
-    """A table. ``kind`` is how it is kept, ``keys`` what its keys are."""
+    """A table. ``kind`` is how it is kept, ``keys`` what its keys are.
+
+    One that ``forgets`` keeps rows for twelve hours: not for long, where clocks jump.
+    """
 
     name: str
     kind: Literal["json", "typed", "foreign"]
     keys: Keys
+    forgets: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -87,8 +91,13 @@ class Source:
             return f"{{source: {{table: {self.folder(warehouse)}, key: [id]}}}}"
         if self.has_columns:
             columns = ", ".join(f"{name} {kind}" for name, kind in self.types.items())
-            return f'{{schema: "{columns}", key: [id]}}'
-        return f"{{name: {self.name}}}"
+            return f'{{schema: "{columns}", key: [id]{self._kept}}}'
+        return f"{{name: {self.name}{self._kept}}}"
+
+    @property
+    def _kept(self) -> str:
+        policy = "{cleanup.policy: 'compact,delete', retention.ms: '43200000'}"
+        return f", extraTopicConfigs: {policy}" if self.forgets else ""
 
     # -- how it spells rows -------------------------------------------------------------------------------------------
 

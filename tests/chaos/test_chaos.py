@@ -13,8 +13,7 @@ SEED, HISTORIES, STEPS = 1, 4, 20
 
 @pytest.mark.spark
 def test_whatever_happens_every_quiet_point_shows_what_a_naive_model_says(tmp_path: Path) -> None:
-    hunt = Hunt(tmp_path, tmp_path / "found", patience=60, steps=STEPS)
-    with hunt.engine:
+    with Hunt(tmp_path, tmp_path / "found", patience=60, steps=STEPS) as hunt:
         found = hunt.hunt(SEED, minutes=10, histories=HISTORIES)
     assert found == []
     assert hunt.judged >= HISTORIES

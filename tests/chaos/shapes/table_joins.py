@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape, evaluated
-from tests.chaos.tables import Tables, Values, canonical, key_text, pair, texts
+from tests.chaos.tables import Tables, Values, canonical, key_text, pair, plain, texts
 from tests.properties import naive_join
 
 
@@ -42,13 +42,18 @@ class TableJoin(Shape):
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
         """The result, and the channel and the result's change feed folded: all are the join."""
-        expected = texts(self.joined(inputs, inputs.values(self.left, tables), inputs.values(self.right, tables)))
-        rows = tables.rows(self.name)
-        yield Claim("result", expected, texts(tables.result(self.name)), prompt=False)
-        yield Claim("rows of the result", {"count": str(len(expected))}, {"count": str(len(rows))}, prompt=False)
+        joined = self.joined(inputs, inputs.values(self.left, tables), inputs.values(self.right, tables))
+        expected = texts(joined)
         channel = tables.appended(f"channel__{self.name}_channel")
         records = [_spelled(record) for record in channel if record["kind"] in {"value", "tombstone"}]
         yield Claim("channel folded", expected, _told(naive_join.folded(records)))
+        yield from self.shows(inputs, joined, tables)
+
+    def shows(self, inputs: Inputs, joined: Values, tables: Tables) -> Iterator[Claim]:
+        """What the result and its change feed show."""
+        expected, rows = texts(joined), tables.rows(self.name)
+        yield Claim("result", expected, texts(self.values(tables)), prompt=False)
+        yield Claim("rows of the result", {"count": str(len(expected))}, {"count": str(len(rows))}, prompt=False)
         feed = [_spelled(row) for row in tables.feed(self.name)]
         yield Claim("feed folded", expected, _told(naive_join.replayed(feed)), prompt=False)
 
@@ -101,6 +106,37 @@ class ForeignKeyJoin(TableJoin):
         """By left key its row and the right key it points at."""
         found = {key: (value, evaluated(self._fk(inputs), value)) for key, value in left.items()}
         return {key: (value, None if fk is None else key_text(fk)) for key, (value, fk) in found.items()}
+
+
+@SHAPES.add
+@dataclass(frozen=True)
+class SelectedJoin(ForeignKeyJoin):
+    """Its result has columns of its own: the numbers of both rows."""
+
+    has_fields = False
+    weight = 2
+
+    def manifest(self, inputs: Inputs) -> str:
+        numbers = (inputs.fields(side, text) for side, text in ((self.left, "left"), (self.right, "right")))
+        ours, theirs = (f"{fields}.get('n')" for fields in numbers)
+        return (
+            f"{super().manifest(inputs)}\n  select:\n    schema: ours INT, theirs INT\n    python: |\n"
+            "      def row(left, right):\n"
+            f"          return {{'ours': {ours}, 'theirs': None if right is None else {theirs}}}"
+        )
+
+    def values(self, tables: Tables) -> Values:
+        return {row["key"]: plain({"ours": row["ours"], "theirs": row["theirs"]}) for row in tables.rows(self.name)}
+
+    def shows(self, inputs: Inputs, joined: Values, tables: Tables) -> Iterator[Claim]:
+        """Only numbers, so that a row may change and look the same: of the feed nothing is claimed."""
+        selected = {key: self._selected(inputs, one) for key, one in joined.items()}
+        yield Claim("result", texts(selected), texts(self.values(tables)), prompt=False)
+
+    def _selected(self, inputs: Inputs, joined: Values) -> Values:
+        left, right = joined["left"], joined.get("right")
+        theirs = None if right is None else evaluated(inputs.fields(self.right, "value"), right).get("n")
+        return dict(plain({"ours": evaluated(inputs.fields(self.left, "value"), left).get("n"), "theirs": theirs}))
 
 
 @SHAPES.add

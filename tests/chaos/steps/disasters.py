@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from kaspr_delta import ResourceFailedError
+from kaspr_delta import KasprError, ResourceFailedError
+from tests.chaos.small_disk import SMALL
 from tests.chaos.steps.step import STEPS, Step
 from tests.spark.dying import die, watched_writes
 
@@ -127,6 +128,35 @@ class HalfCommit(Step):
         newest = max((folder / "_delta_log").glob("?" * 20 + ".json"))
         shutil.copy(newest, folder / "_delta_log" / f"_commit_{uuid4()}.json.tmp")
         return "done"
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class DiskFull(Step):
+    """There is hardly any room while everything runs, which then says so; afterwards there is."""
+
+    kilobytes: int
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self:
+        return cls(dice.choice([0, 8, 64, 512]))
+
+    def do(self, world: World) -> str:
+        if shutil.disk_usage(world.warehouse).total > SMALL << 20:
+            return "the disk is not a small one"
+        world.stop_following()
+        ballast = world.warehouse.parent / "ballast"
+        with ballast.open("wb") as file:
+            free = shutil.disk_usage(world.warehouse).free
+            os.posix_fallocate(file.fileno(), 0, free - (self.kilobytes << 10))
+        try:
+            world.run()
+        except KasprError as error:
+            return str(error)
+        finally:
+            ballast.unlink()
+            world.quiet = "no"
+        return "there was room"
 
 
 @dataclass(frozen=True)
