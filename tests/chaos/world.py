@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Quiet = Literal["no", "yes", "soon"]
 """Whether all that was written has come through; ``soon``: it will, for the application runs without end."""
 
+# Seconds between two looks whether a run has begun.
+_LOOK = 0.1
 _VACUUM_ANYTHING = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -102,23 +105,30 @@ class World:
     @property
     def follows(self) -> bool:
         """Whether the application runs without end. Raises what it failed with."""
-        if self._failures:
-            failure, self._failures = self._failures[0], None
-            raise failure
+        self._tell_failure()
         return self._failures is not None
 
     def follow(self) -> None:
-        """Let the application run without end."""
-        if not self.follows:
-            if self._columns_differ:
-                self.open()
-            self._failures = self._following.enter_context(running(self.app))
+        """Let the application run without end, if anything in it runs. Raises what it failed with."""
+        if self.follows or not any(shape.runs for shape in self.recipe.shapes):
+            return
+        if self._columns_differ:
+            self.open()
+        started = threading.Event()
+        self._failures = self._following.enter_context(running(self.app, listener=lambda _: started.set()))
+        while not started.wait(_LOOK):  # until its resources are held
+            self._tell_failure()
 
     def stop_following(self) -> None:
         """Let it end. Raises what it failed with."""
         self._following.close()
         if self.follows:
             self._failures = None
+
+    def _tell_failure(self) -> None:
+        if self._failures:
+            failure, self._failures = self._failures[0], None
+            raise failure
 
     def _refused(self, work: Any) -> str:
         with contextlib.suppress(AlreadyRunningError):
