@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 LEFT_OUT: dict[str, str] = {
-    "DiskFull": "a run on a full disk ends with a traceback",
     "InsertColumn": "a column that is not the last one stops a join",
     "ClockBack": "checkpoints are put in order by the clock",
     "MoveColumn": "as InsertColumn",

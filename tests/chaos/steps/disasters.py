@@ -203,9 +203,9 @@ def _all_die() -> None:
 
 def _kill_workers() -> Iterator[int]:
     """Kill the workers of this process's JVM; their ids."""
-    group = os.getpgid(0)
+    session = os.getsid(0)  # their group is one of their own
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # gone meanwhile
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes() and os.getpgid(int(process.name)) == group:
+            if b"pyspark.daemon" in (process / "cmdline").read_bytes() and os.getsid(int(process.name)) == session:
                 os.kill(int(process.name), signal.SIGKILL)
                 yield int(process.name)
