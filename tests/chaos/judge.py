@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.chaos.recipe import Recipe
 from tests.chaos.shapes.shape import Shape
 from tests.chaos.tables import Tables
+from tests.chaos.topics import FROM_FILES, dropped, lines, recorded
 
 _SHOWN = 5
 
@@ -34,6 +36,8 @@ def judged(recipe: Recipe, tables: Tables, *, runs: bool = False) -> Iterator[Fa
     tables.forget()
     for shape in recipe.shapes:
         yield from _of_shape(recipe, shape, tables, runs=runs)
+    if FROM_FILES in recipe.topics:
+        yield from _of_files(tables)
     for letter in tables.rows("_kaspr_dead_letters"):
         if letter["reason"] not in FINE:
             yield Failure(f"dead letter of {letter['resource']}", f"{letter['reason']}: {letter['detail']}")
@@ -46,6 +50,14 @@ def _of_shape(recipe: Recipe, shape: Shape, tables: Tables, *, runs: bool) -> It
                 yield Failure(shape.name, f"{claim.what}: {_difference(claim.expected, claim.found)}")
     except AssertionError as error:  # what folds channels and feeds says so
         yield Failure(shape.name, str(error))
+
+
+def _of_files(tables: Tables) -> Iterator[Failure]:
+    """Each line of a file is a record, once."""
+    wanted = Counter(str(line["id"]) for line in lines(dropped(tables.warehouse), "[!_]*.json"))
+    found = Counter(str(record.value["id"]) for record in recorded(tables, FROM_FILES))
+    if wanted != found:
+        yield Failure(f"topic {FROM_FILES}", f"missing: {wanted - found}; too many: {found - wanted}")
 
 
 def _difference(expected: dict[str, str], found: dict[str, str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from tests.chaos.shapes import SHAPES, Shape
 from tests.chaos.shapes.shape import Inputs
 from tests.chaos.sources import Keys, Source
+from tests.chaos.topics import FROM_FILES, dropped
 
 _HEAD = "apiVersion: kaspr.io/v1alpha1"
 
@@ -70,7 +71,12 @@ class Recipe:
 
     def manifests(self, warehouse: Path) -> str:
         """The application as YAML."""
-        head = f"{_HEAD}\nkind: KasprApp\nmetadata: {{name: chaos}}\nspec: {{config: {{topicPartitions: 1}}}}"
+        others = warehouse.parent / "others"
+        bindings = [text for shape in self.shapes if (text := shape.binding(others)) is not None]
+        if FROM_FILES in self.topics:
+            bindings.append(f"{FROM_FILES}: {{files: {{path: {dropped(warehouse)}, format: json, key: key}}}}")
+        spec = f"{{config: {{topicPartitions: 1}}, topics: {{{', '.join(bindings)}}}}}"
+        head = f"{_HEAD}\nkind: KasprApp\nmetadata: {{name: chaos}}\nspec: {spec}"
         tables = [
             f"{_HEAD}\nkind: KasprTable\n{_named(source.name)}\nspec: {source.spec(warehouse)}"
             for source in self.sources

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.chaos.sources import KEYS, Keys, draw_row, spelled
@@ -15,6 +16,11 @@ TOPICS = ("s", "t")
 
 POSTED = "w"
 """A topic on which web views put records, which have the time of the clock."""
+
+FROM_FILES = "f"
+"""A topic whose records are lines of files."""
+
+EVERY_TOPIC = (*TOPICS, POSTED, FROM_FILES)
 
 _SPAN = 60
 
@@ -58,3 +64,13 @@ def recorded(tables: Tables, topic: str) -> list[Record]:
 def _record(row: Mapping[str, Any]) -> Record:
     key = None if row["key"] is None else key_text(json.loads(row["key"]))
     return Record(key, json.loads(row["value"]), int(row["timestamp"].timestamp()))
+
+
+def dropped(warehouse: Path) -> Path:
+    """The folder whose files become records of a topic."""
+    return warehouse.parent / "others" / FROM_FILES
+
+
+def lines(folder: Path, pattern: str) -> list[Any]:
+    """The lines of some files, in JSON."""
+    return [json.loads(line) for file in folder.glob(pattern) for line in file.read_text().splitlines()]

@@ -6,6 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from tests.chaos.registry import Registry
@@ -88,6 +89,10 @@ class Shape(ABC):
 
     def also(self) -> str | None:
         """Another YAML document that it needs, with its metadata; None where it needs none."""
+        return None
+
+    def binding(self, others: Path) -> str | None:
+        """What ``spec.topics`` of the application says of a topic, in one line; ``others`` is a folder for files."""
         return None
 
     @abstractmethod

@@ -1,17 +1,17 @@
-"""Tables made from streams, by themselves and by agents."""
+"""Tables made from streams."""
 
 from __future__ import annotations
 
 import random
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
 from tests.chaos.tables import Tables, Values, key_text, plain, texts
-from tests.chaos.topics import POSTED, TOPICS, Record, recorded
+from tests.chaos.topics import EVERY_TOPIC, TOPICS, Record, recorded
 
 _WINDOW = 10
 
@@ -36,7 +36,7 @@ class OverStream(Shape):
 
     @classmethod
     def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> OverStream:
-        return cls(name, dice.choice([*TOPICS, POSTED]))
+        return cls(name, dice.choice(EVERY_TOPIC))
 
     def values(self, tables: Tables) -> Values:
         return tables.made(self.name)
@@ -82,7 +82,7 @@ class CountOfStream(OverStream):
         )
 
     def made(self, records: Sequence[Record]) -> Values:
-        return _by_group(record for record in records if record.key is not None)
+        return by_group(record for record in records if record.key is not None)
 
 
 @SHAPES.add
@@ -130,71 +130,6 @@ class CountInWindows(OverStream):
         return dict(Counter(at))
 
 
-@SHAPES.add
-@dataclass(frozen=True)
-class CountingAgent(OverStream):
-    """An agent that counts in a table of its own."""
-
-    @property
-    def ref(self) -> str:
-        return f"agent/{self.name}"
-
-    def manifest(self, inputs: Inputs) -> str:
-        return _agent(
-            self.topic,
-            f"      tables: [{{name: {self.name}-counts, paramName: counts}}]\n"
-            "      map:\n        python: |\n          def count(value, counts):\n"
-            "              if value['g'] is not None:\n"
-            "                  counts[value['g']] = counts.get(value['g'], 0) + 1",
-        )
-
-    def also(self) -> str:
-        return f"kind: KasprTable\nmetadata: {{name: {self.name}-counts, labels: {{kaspr.io/app: chaos}}}}\nspec: {{}}"
-
-    def values(self, tables: Tables) -> Values:
-        return tables.made(f"{self.name}_counts")
-
-    def made(self, records: Sequence[Record]) -> Values:
-        return _by_group(records)
-
-
-@SHAPES.add
-@dataclass(frozen=True)
-class CopyingAgent(OverStream):
-    """An agent without tables that sends each record on, doubled."""
-
-    @property
-    def ref(self) -> str:
-        return f"agent/{self.name}"
-
-    def manifest(self, inputs: Inputs) -> str:
-        return _agent(
-            self.topic,
-            "      map:\n        python: |\n          def double(value):\n"
-            "              return {**value, 'n': 2 * value['n']}",
-            output=f"  output:\n    topics: [{{name: {self.name}-out}}]\n",
-        )
-
-    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """Each record once, and in order."""
-        sent = [record.value for record in recorded(tables, f"{self.name}_out")]
-        wanted = [{**one.value, "n": 2 * one.value["n"]} for one in recorded(tables, self.topic)]
-        yield Claim("topic", _numbered(wanted), _numbered(sent))
-
-    def made(self, records: Sequence[Record]) -> Values:
-        raise TypeError(self.name)
-
-
-def _numbered(values: Sequence[Any]) -> dict[str, str]:
-    return texts((f"{number:06}", value) for number, value in enumerate(values))
-
-
-def _agent(topic: str, operation: str, output: str = "") -> str:
-    return (
-        f"kind: KasprAgent\nspec:\n  input: {{topic: {{name: {topic}}}}}\n{output}"
-        f"  processors:\n    pipeline: [work]\n    operations:\n    - name: work\n{operation}"
-    )
-
-
-def _by_group(records: Any) -> Values:
+def by_group(records: Iterable[Record]) -> Values:
+    """How many records each group has."""
     return dict(Counter(key_text(record.value["g"]) for record in records if record.value["g"] is not None))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
-from tests.chaos.tables import Stored, Tables, Values, canonical, key_text, pair
+from tests.chaos.tables import Stored, Tables, Values, canonical, key_text, pair, plain
 from tests.chaos.topics import POSTED, TOPICS, Record, recorded
 
 _WINDOW = 10
@@ -102,6 +102,39 @@ class StreamTableJoin(Meeting):
         key = record.key if self.by == "key" else None if fk is None else key_text(fk)
         row = None if key is None else rows.get(key)
         return [] if row is None and self.type == "inner" else [row]
+
+
+@SHAPES.add
+@dataclass(frozen=True)
+class PatientJoin(StreamJoin):
+    """Each record waits for the row of its key. When it comes is not said, so neither is what it looks like then."""
+
+    right: str
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return [self.right]
+
+    @classmethod
+    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> PatientJoin:
+        return cls(name, dice.choice([*TOPICS, POSTED]), dice.choice(list(inputs.sources)))
+
+    def manifest(self, inputs: Inputs) -> str:
+        return (
+            f"kind: KasprJoin\nspec:\n  leftStream: {{topic: {self.topic}}}\n  rightTable: {self.right}\n"
+            f"  type: inner\n  on: key\n  pending: {{ttl: {_GRACE}}}"
+        )
+
+    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+        """Whose row is there has come out, and nobody twice; the others wait."""
+        rows = inputs.values(self.right, tables)
+        keys = {str(one.value["id"]): one.key for one in recorded(tables, self.topic) if one.key is not None}
+        times = Counter(str(pair(row)["left"]["id"]) for row in self.emitted(tables))
+        due = {one for one, key in keys.items() if key in rows}
+        yield Claim("channel", dict.fromkeys({*times, *due}, "1"), _counted(times))
+        waiting = {str(plain(row["left"])["id"]) for row in tables.rows(f"waiting__{self.name}")}
+        wait = dict.fromkeys(keys.keys() - times.keys(), "waits")
+        yield Claim("waiting", wait, dict.fromkeys(waiting, "waits"))
 
 
 @SHAPES.add

@@ -12,7 +12,7 @@ from tests.chaos.shapes.streams import Meeting, paired
 from tests.chaos.shapes.views import PostingView, ReadingView
 from tests.chaos.steps.step import STEPS, Step
 from tests.chaos.tables import Tables, key_text, notes_of, texts
-from tests.chaos.topics import POSTED, Drawn, Record, draw_records, produced, recorded
+from tests.chaos.topics import FROM_FILES, POSTED, Drawn, Record, draw_records, dropped, produced, recorded
 from tests.chaos.world import WrongError
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class Produce(Step):
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
-        return cls(dice.choice(recipe.topics), draw_records(dice)) if recipe.topics else None
+        topics = [topic for topic in recipe.topics if topic != FROM_FILES]
+        return cls(dice.choice(topics), draw_records(dice)) if topics else None
 
     def do(self, world: World) -> str | None:
         if self.topic not in world.recipe.topics:
@@ -47,6 +48,29 @@ class Produce(Step):
         note(world, self.topic, records)
         world.app.topic(self.topic).produce(records)
         return None
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class DropFile(Step):
+    """A file of lines appears in the folder that a topic reads."""
+
+    records: list[Drawn]
+
+    weight = 6
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
+        return cls(draw_records(dice)) if FROM_FILES in recipe.topics else None
+
+    def do(self, world: World) -> None:
+        values = [produced(record, world.recipe.keys) for record in self.records]
+        lines = [json.dumps({**record["value"], "key": record["key"]}) for record in values]
+        folder = dropped(world.warehouse)
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{self.records[0]['id']}.json"
+        (folder / f"_{name}").write_text("".join(f"{line}\n" for line in lines))
+        (folder / f"_{name}").rename(folder / name)  # it is whole when it is seen
 
 
 @STEPS.add
