@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import httpx
 
 from kaspr_delta import AlreadyRunningError, Application
 from tests.chaos.clock import Clock
+from tests.chaos.following import Following
+from tests.chaos.others import Others
 from tests.chaos.recipe import Recipe
-from tests.chaos.sources import Source
-from tests.continuous import running
+from tests.chaos.wrong import WrongError
 from tests.serving import served_by_uvicorn
 
 if TYPE_CHECKING:
@@ -24,32 +23,22 @@ if TYPE_CHECKING:
 Quiet = Literal["no", "yes", "soon"]
 """Whether all that was written has come through; ``soon``: it will, for the application runs without end."""
 
-# Seconds between two looks whether a run has begun.
-_LOOK = 0.1
-_VACUUM_ANYTHING = "spark.databricks.delta.retentionDurationCheck.enabled"
 
-
-class WrongError(Exception):
-    """Something did not go as it is promised."""
-
-
-class World:
+class World(Others):
     """One application on one warehouse, and who else is there."""
 
     def __init__(self, spark: SparkSession, clock: Clock, recipe: Recipe, warehouse: Path) -> None:
-        self.spark, self.clock, self.recipe, self.warehouse = spark, clock, recipe, warehouse
+        super().__init__(spark, warehouse)
+        self.clock, self.recipe = clock, recipe
         self.quiet: Quiet = "no"
         self._columns_differ = False
-        self._following = contextlib.ExitStack()
+        self._following = Following()
         self._serving = contextlib.ExitStack()
         self._client: httpx.Client | None = None
-        self._failures: list[Exception] | None = None
-        clock.set(self._notes.get("clock", 0))
+        clock.set(self.noted.get("clock", 0))
         for source in recipe.sources:
-            if source.is_foreign and not source.folder(warehouse).exists():
-                columns = ", ".join(f"{name} {kind}" for name, kind in source.types.items())
-                feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
-                self.sql(f"CREATE TABLE {self.table(source)} ({columns}) USING DELTA {feed}")
+            if source.is_foreign:
+                self.make(source)
         is_new = not warehouse.exists()
         self.open()
         if is_new:  # what was on a topic before a join began meets rows as they are then
@@ -105,32 +94,20 @@ class World:
     @property
     def follows(self) -> bool:
         """Whether the application runs without end. Raises what it failed with."""
-        self._tell_failure()
-        return self._failures is not None
+        return self._following.goes_on
 
     def follow(self) -> None:
         """Let the application run without end, if anything in it runs. Raises what it failed with."""
-        if self.follows or not any(shape.runs for shape in self.recipe.shapes):
-            return
-        if self._columns_differ:
-            self.open()
-        started = threading.Event()
-        self._failures = self._following.enter_context(running(self.app, listener=lambda _: started.set()))
-        while not started.wait(_LOOK):  # until its resources are held
-            self._tell_failure()
+        if not self.follows and any(shape.runs for shape in self.recipe.shapes):
+            if self._columns_differ:
+                self.open()
+            self._following.begin(self.app)
 
     def stop_following(self) -> None:
         """Let it end. Raises what it failed with."""
-        self._following.close()
-        if self.follows:
-            self._failures = None
+        self._following.end()
 
-    def _tell_failure(self) -> None:
-        if self._failures:
-            failure, self._failures = self._failures[0], None
-            raise failure
-
-    def _refused(self, work: Any) -> str:
+    def _refused(self, work: Callable[[], object]) -> str:
         with contextlib.suppress(AlreadyRunningError):
             work()
             raise WrongError("what runs already was not refused")
@@ -151,62 +128,3 @@ class World:
         """Let the server end."""
         self._serving.close()
         self._client = None
-
-    # -- tables, as others see them -----------------------------------------------------------------------------------
-
-    def table(self, source: Source) -> str:
-        """The table in SQL."""
-        return f"delta.`{source.folder(self.warehouse)}`"
-
-    def sql(self, statement: str) -> list[dict[str, Any]]:
-        """Say it; the answer."""
-        return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
-
-    def rows(self, folder: Path) -> list[dict[str, Any]]:
-        """All rows of a table."""
-        rows: list[dict[str, Any]] = self.spark.read.format("delta").load(str(folder)).toArrow().to_pylist()
-        return rows
-
-    def version(self, source: Source) -> int:
-        """The newest version."""
-        (newest,) = self.sql(f"DESCRIBE HISTORY {self.table(source)} LIMIT 1")
-        return int(newest["version"])
-
-    def oldest(self, source: Source) -> int:
-        """The oldest version that can be restored."""
-        oldest: int = self._notes.get(source.name, 0)
-        return oldest
-
-    def vacuum(self, source: Source) -> None:
-        """Remove all files that the newest version does not need."""
-        with self._set(_VACUUM_ANYTHING, "false"):
-            self.sql(f"VACUUM {self.table(source)} RETAIN 0 HOURS")
-        self.note(source.name, self.version(source))
-
-    def has_feature(self, source: Source, feature: str) -> bool:
-        """Whether the table's protocol names a feature."""
-        (detail,) = self.sql(f"DESCRIBE DETAIL {self.table(source)}")
-        return feature in (detail["tableFeatures"] or ())
-
-    @contextlib.contextmanager
-    def _set(self, name: str, value: str) -> Iterator[None]:
-        self.spark.conf.set(name, value)
-        try:
-            yield
-        finally:
-            self.spark.conf.unset(name)
-
-    # -- what the next child has to know ------------------------------------------------------------------------------
-
-    def note(self, name: str, value: float) -> None:
-        """Write something down that outlives this process."""
-        self._notebook.write_text(json.dumps(self._notes | {name: value}))
-
-    @property
-    def _notes(self) -> dict[str, Any]:
-        notes: dict[str, Any] = json.loads(self._notebook.read_text()) if self._notebook.exists() else {}
-        return notes
-
-    @property
-    def _notebook(self) -> Path:
-        return self.warehouse.parent / "notes.json"

@@ -13,7 +13,7 @@ from tests.chaos.shapes.views import PostingView, ReadingView
 from tests.chaos.steps.step import STEPS, Step
 from tests.chaos.tables import Tables, key_text, notes_of, texts
 from tests.chaos.topics import FROM_FILES, POSTED, Drawn, Record, draw_records, dropped, produced, recorded
-from tests.chaos.world import WrongError
+from tests.chaos.wrong import WrongError
 
 if TYPE_CHECKING:
     from typing_extensions import Self

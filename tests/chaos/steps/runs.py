@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.chaos.steps.step import STEPS, OfShape, Plain
-from tests.chaos.world import WrongError
+from tests.chaos.wrong import WrongError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
