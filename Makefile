@@ -5,9 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.kaspr-delta-ready
 DOCS_READY := $(VENV)/.kaspr-delta-docs-ready
 CASES ?= tests/oracle/visible
+MINUTES ?= 10
+SEED ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all oracle lint fmt notebooks docs bench bench-large bench-docs lock clean
+.PHONY: help setup java demo test test-fast test-all oracle chaos lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +41,9 @@ test-all: java ## Run every test
 
 oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED=1: joins of typed tables)
 	$(BIN)/python -m tests.oracle $(if $(TYPED),--typed) $(CASES)
+
+chaos: java ## Hunt for wrong answers in random histories (MINUTES=10, SEED=1); build/chaos holds those that fail
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
 
 lint: setup ## Check style and types
 	$(BIN)/ruff check

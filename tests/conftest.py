@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.delta import Delta
 from tests.connect import ON_CONNECT, connect_session
+from tests.empty_tables import Ensure, copied_from
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,41 +50,16 @@ def what_delta_remembers_is_forgotten(request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.fixture(autouse=True, scope="session")
-def empty_tables_are_copied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """To create a table costs most of a second, to copy an empty one of the same layout nothing.
-
-    Copies have one table id. A test that needs another one asks for ``tables_of_their_own``.
-    """
-    from kaspr_delta.storage.delta import Delta
-
-    templates = tmp_path_factory.mktemp("tables")
-    ensure = Delta.ensure
-
-    def copied(self: Delta, spark: SparkSession, table: str, layout: Layout) -> None:
-        location = self.namespace.location(table)
-        template = templates / hashlib.sha256(repr(layout).encode()).hexdigest()
-        if location is None or location.exists():
-            ensure(self, spark, table, layout)
-        elif template.exists():
-            shutil.copytree(template, location)
-            ensure(self, spark, table, layout)
-        else:
-            ensure(self, spark, table, layout)
-            with contextlib.suppress(FileExistsError):  # another thread was faster
-                shutil.copytree(location, template)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Delta, "ensure", copied)
-        patched.setattr(Delta, "_ensure", ensure, raising=False)
-        yield
+def created_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensure]:
+    """Empty tables are copied; the way to create one. Copies have one table id: see ``tables_of_their_own``."""
+    with copied_from(tmp_path_factory.mktemp("tables")) as create:
+        yield create
 
 
 @pytest.fixture
-def tables_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def tables_of_their_own(monkeypatch: pytest.MonkeyPatch, created_tables: Ensure) -> None:
     """Tables that are created, not copied."""
-    from kaspr_delta.storage.delta import Delta
-
-    monkeypatch.setattr(Delta, "ensure", Delta._ensure)  # type: ignore[attr-defined]
+    monkeypatch.setattr(Delta, "ensure", created_tables)
 
 
 @pytest.fixture

@@ -7,18 +7,19 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from kaspr_delta import Application
+from kaspr_delta.runtime.run_events import Listener
 
 
 @contextmanager
 def running(
-    app: Application, *, every: str = "100 milliseconds", only: Collection[str] = ()
+    app: Application, *, every: str = "100 milliseconds", only: Collection[str] = (), listener: Listener | None = None
 ) -> Iterator[list[Exception]]:
     """Run resources, all by default, until this ends. What stopped them before stands in the list."""
     stop, failures = threading.Event(), list[Exception]()
 
     def run() -> None:
         try:
-            app.run_continuously(stop, every=every, only=only)
+            app.run_continuously(stop, every=every, only=only, listener=listener)
         except Exception as error:  # noqa: BLE001  the test tells it
             failures.append(error)
 

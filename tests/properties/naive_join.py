@@ -10,13 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
+from typing import Any, Protocol
 
 Texts = dict[str, str]
 Pairs = dict[str, tuple[str, "str | None"]]  # by left key: left and right
+
+
+class Fields(Protocol):
+    """A row, of Spark or as a dictionary."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
 
 _TAKES_AWAY = ("delete", "update_preimage")
 
@@ -48,7 +52,7 @@ class Sides:
         return {key: pair for key, pair in pairs.items() if join_type == "left" or pair[1] is not None}
 
 
-def folded(channel: Iterable[Row]) -> Pairs:
+def folded(channel: Iterable[Fields]) -> Pairs:
     """What the records of a channel, in their order, add up to; every one of them must change something."""
     pairs: Pairs = {}
     for record in channel:
@@ -60,7 +64,7 @@ def folded(channel: Iterable[Row]) -> Pairs:
     return pairs
 
 
-def replayed(feed: Sequence[Row]) -> Pairs:
+def replayed(feed: Sequence[Fields]) -> Pairs:
     """What a change feed of a result, from its beginning, adds up to; every change must fit, and change something."""
     pairs: Pairs = {}
     version = itemgetter("_commit_version")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.syntax import tree_of
 
 Path = tuple[str, ...]
 """The way to a value in a row: a column, a field of it, a field of that."""
@@ -111,7 +112,7 @@ def picked(function: Snippet) -> Picked | None:
 
 def _only_returns(function: Snippet) -> tuple[str, ast.expr | None]:
     """The name of a function's first parameter, and the expression that it returns; None if it does anything else."""
-    statements = ast.parse(function.source).body
+    statements = tree_of(function.source).body
     match statements:
         case [
             ast.FunctionDef(

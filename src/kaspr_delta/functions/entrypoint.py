@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kaspr_delta.functions.snippet import Snippet, functions_written_in
+from kaspr_delta.functions.syntax import tree_of
 
 
 class SnippetError(ValueError):
@@ -49,7 +50,7 @@ def resolve_statements(source: str, *, file: str = "<manifest>", first_line: int
     with _warnings_left_to_the_author():
         try:
             # Parsed first by itself: such an error counts lines in the source, one of the compiler those of the file.
-            ast.parse(source)
+            tree_of(source)
         except SyntaxError as error:
             raise _not_python(error, 0) from None
         except (ValueError, RecursionError, MemoryError) as error:
@@ -81,7 +82,7 @@ def _not_python(error: SyntaxError, offset: int) -> SnippetError:
 
 def _binds(source: str, name: str) -> bool:
     """Whether the snippet binds the name in another way: by an assignment, an import, or a ``def`` below an ``if``."""
-    tree = ast.parse(source)
+    tree = tree_of(source)
     if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
         return True
     table = symtable.symtable(source, "<manifest>", "exec")

@@ -15,6 +15,8 @@ from functools import cache, lru_cache
 from types import CodeType
 from typing import Any
 
+from kaspr_delta.functions.syntax import tree_of
+
 # Flags of code whose call makes something that has to be awaited, or that fans out.
 _NO_VALUE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -57,7 +59,7 @@ class Snippet:
     @property
     def fingerprint(self) -> str:
         """What the source does: a hash that neither comments nor blanks change."""
-        return hashlib.sha256(f"{self.entrypoint}\n{ast.unparse(ast.parse(self.source))}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.entrypoint}\n{ast.unparse(tree_of(self.source))}".encode()).hexdigest()
 
     def run(self, scope: dict[str, Any]) -> dict[str, Any]:
         """Execute the top-level statements in ``scope`` and return it."""
@@ -79,14 +81,14 @@ def in_empty_scope(snippet: Snippet) -> Callable[..., Any]:
 
 @lru_cache(maxsize=4096)
 def _compiled(source: str, file: str, first_line: int) -> CodeType:
-    tree = ast.parse(source, file)
+    tree = tree_of(source, file)
     ast.increment_lineno(tree, first_line - 1)
     return compile(tree, file, "exec", dont_inherit=True)
 
 
 @lru_cache(maxsize=4096)
 def _remembers_nothing(source: str, entrypoint: str) -> bool:
-    tree = ast.parse(source)
+    tree = tree_of(source)
     names = {statement.name for statement in tree.body if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)}
     if entrypoint not in names or not all(map(_only_defines, tree.body)):
         return False
@@ -124,7 +126,7 @@ def functions_written_in(source: str) -> tuple[str, ...]:
     point of a snippet that names none.
     """
     names: list[str] = []
-    for statement in ast.parse(source).body:
+    for statement in tree_of(source).body:
         match statement:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 names.append(name)

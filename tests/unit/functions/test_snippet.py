@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
+from collections.abc import Iterator
+
 import pytest
 
 from kaspr_delta.functions.snippet import Snippet
@@ -28,3 +33,42 @@ def test_what_a_snippet_does_changes_it(other: str) -> None:
 def test_which_function_is_called_changes_it() -> None:
     two = f"{SOURCE}\ndef other(order):\n    return None\n"
     assert Snippet(two, "key").fingerprint != Snippet(two, "other").fingerprint
+
+
+class Garbage:
+    """Lets other threads run while it is collected, as what pyspark keeps of the JVM does."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        time.sleep(0.001)
+
+
+@pytest.fixture
+def collected_often() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(50, 1, 1)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("collected_often")
+def test_threads_look_at_snippets_at_once_while_garbage_is_collected() -> None:
+    source = "".join(f"def f{n}(a):\n    return [a + {n} * (a - 1), a['x']]\n" for n in range(30))
+    failures: list[SystemError] = []
+
+    def look() -> None:
+        for _ in range(20):
+            Garbage()
+            try:
+                assert Snippet(source, "f0").fingerprint
+            except SystemError as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

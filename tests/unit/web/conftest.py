@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import textwrap
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +15,6 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
-import uvicorn
 
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.runtime.applying import apply_manifests
@@ -27,6 +24,7 @@ from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
 from kaspr_delta.storage.layout import table_layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.web.server import web_application
+from tests.serving import served_by_uvicorn
 
 ROOT = Path(__file__).parents[3]
 
@@ -84,23 +82,8 @@ class Shop:
 @contextlib.contextmanager
 def served(shop: Shop, *, root_path: str = "", **options: Any) -> Iterator[Shop]:
     """The application behind a real server on this machine, in a thread."""
-    application = web_application(shop.delta.namespace, **options)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(application, log_config=None, lifespan="on", root_path=root_path)
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [free]})
-        thread.start()
-        try:
-            while not server.started:
-                assert thread.is_alive()
-                time.sleep(0.01)
-            with httpx.Client(base_url=f"http://127.0.0.1:{free.getsockname()[1]}", timeout=20) as client:
-                shop.client = client
-                yield shop
-        finally:
-            server.should_exit = True
-            thread.join(timeout=20)
+    with served_by_uvicorn(web_application(shop.delta.namespace, **options), root_path=root_path) as shop.client:
+        yield shop
 
 
 Serving = Callable[..., contextlib.AbstractContextManager[Shop]]

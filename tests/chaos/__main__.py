@@ -1,0 +1,36 @@
+"""``python -m tests.chaos``: hunt, or replay what was found."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from tests.chaos.history import History
+from tests.chaos.hunt import Hunt
+
+_KEPT = Path(__file__).parents[2] / "build" / "chaos"
+
+
+def main() -> int:
+    """Zero if nothing was found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Random histories, judged.")
+    parser.add_argument("--minutes", type=float, default=10, help="how long to begin histories (10)")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the first history (1); the others follow")
+    parser.add_argument("--histories", type=int, help="how many at most")
+    parser.add_argument("--shrink", type=float, default=5, help="the most minutes to shrink one (5)")
+    parser.add_argument("--kept", type=Path, default=_KEPT, help="where those that fail are written (build/chaos)")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="live through this history instead")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kaspr-delta-chaos-") as folder:
+        hunting = Hunt(Path(folder), arguments.kept, partial(print, flush=True), 60 * arguments.shrink)
+        with hunting as hunt:
+            if arguments.replay is not None:
+                return int(hunt.live(History.read(arguments.replay)).failure is not None)
+            return int(bool(hunt.hunt(arguments.seed, arguments.minutes, arguments.histories)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""The process that does the steps: ``python -m tests.chaos.child DESCRIPTOR FOLDER``, started by ``engine.py``.
+
+It hears commands on a pipe and answers each, until the pipe is closed or somebody kills it. One JVM serves many
+histories.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import signal
+import sys
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos.clock import Clock
+from tests.chaos.recipe import Recipe
+from tests.chaos.steps import STEPS
+from tests.chaos.world import Quiet, World
+from tests.empty_tables import copied_from
+from tests.few_rows import session_for_few_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Child:
+    """Does what it hears."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.clock = Clock()
+        self.world: World | None = None
+
+    def open(self, recipe: dict[str, Any], warehouse: str) -> None:
+        """Open an application; from now on steps are for it."""
+        if self.world is not None:
+            with contextlib.suppress(Exception):  # that history is over
+                self.world.close()
+        self.world = None
+        gc.collect()
+        jvm: Any = self.spark._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # those of all histories would not fit the memory
+        self.world = World(self.spark, self.clock, Recipe.read(recipe), Path(warehouse))
+
+    def do(self, step: dict[str, Any]) -> tuple[str | None, Quiet]:
+        """Do a step; what it remarks, and whether the application can be judged."""
+        self._world.quiet = "no"
+        remark = STEPS.read(step).do(self._world)
+        return remark, self._world.quiet
+
+    def rows(self, folder: str) -> list[dict[str, Any]]:
+        """All rows of a table."""
+        return self._world.rows(Path(folder))
+
+    @property
+    def _world(self) -> World:
+        if self.world is None:
+            msg = "nothing was opened"
+            raise LookupError(msg)
+        return self.world
+
+
+def main(descriptor: str, folder: str) -> None:
+    """Answer until the pipe is closed. An answer is whether it went well, and what was asked for or what went wrong."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # what hangs tells where
+    pipe = Connection(int(descriptor))
+    child = Child(session_for_few_rows(Path(folder, "spark.log")))
+    with copied_from(Path(folder, "empty")):
+        while True:
+            try:
+                command, *arguments = pipe.recv()
+            except EOFError:
+                return
+            try:
+                answer = True, getattr(child, command)(*arguments)
+            except Exception as error:  # noqa: BLE001  the parent judges it
+                answer = False, (type(error).__name__, str(error), traceback.format_exc())
+            pipe.send(answer)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

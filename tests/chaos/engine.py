@@ -1,0 +1,139 @@
+"""The parent's end of the pipe: a child that does the steps, and a new one where it has died."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.chaos.recipe import Recipe
+from tests.chaos.steps import STEPS, Step
+from tests.chaos.tables import Stored
+from tests.chaos.world import Quiet
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_ROOT = Path(__file__).parents[2]
+
+
+class FailedError(Exception):
+    """A command that went wrong in the child: ``kind`` is the name of what was raised there."""
+
+    def __init__(self, kind: str, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.kind, self.trace = kind, trace
+
+
+class DiedError(Exception):
+    """The child is dead."""
+
+
+class Engine:
+    """A child, started when it is needed. ``patience`` is how many seconds one command may take."""
+
+    def __init__(self, folder: Path, patience: float = 300.0) -> None:
+        self.folder = folder
+        self.patience = patience
+        self.starts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: Connection | None = None
+        self._opened: tuple[Recipe, Path] | None = None
+
+    def open(self, recipe: Recipe, warehouse: Path) -> None:
+        """Let steps be for this application. Raises FailedError and DiedError."""
+        self._opened = None
+        self._ask("open", recipe.write(), str(warehouse))
+        self._opened = recipe, warehouse
+
+    def do(self, step: Step) -> tuple[str | None, Quiet]:
+        """Do a step, which may be deadly; what it remarks, and whether the application can be judged.
+
+        Raises FailedError and DiedError.
+        """
+        try:
+            done: tuple[str | None, Quiet] = self._ask("do", STEPS.write(step))
+        except DiedError:
+            if not step.deadly:
+                raise
+            return "killed", "no"
+        return done
+
+    def rows(self, folder: Path) -> Stored:
+        """All rows of a table."""
+        rows: Stored = self._ask("rows", str(folder))
+        return rows
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the child go."""
+        if self._pipe is not None:
+            self._pipe.close()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):  # the JVM, and whom that has started, are of its group
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._process = self._pipe = None
+
+    def _ask(self, *command: Any) -> Any:
+        pipe = self._living()
+        try:
+            pipe.send(command)
+            if not pipe.poll(self.patience):
+                self._show_where()
+                raise DiedError(f"{command[0]} does not end: {self.folder / 'child.log'} has the stacks")
+            well, answer = pipe.recv()
+        except (EOFError, ConnectionError) as error:
+            self.close()
+            raise DiedError(f"{command[0]}: the process has died; see {self.folder / 'child.log'}") from error
+        if well:
+            return answer
+        raise FailedError(*answer)
+
+    def _living(self) -> Connection:
+        """The pipe to a child that has the application open."""
+        if self._pipe is None:
+            self._start()
+            if self._opened is not None:
+                recipe, warehouse = self._opened
+                self._ask("open", recipe.write(), str(warehouse))
+        if self._pipe is None:
+            raise DiedError("the process has died as soon as it was started")
+        return self._pipe
+
+    def _start(self) -> None:
+        self.starts += 1
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mine, its = Pipe()
+        program = [sys.executable, "-m", "tests.chaos.child", str(its.fileno()), str(self.folder)]
+        with (self.folder / "child.log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603
+                program,
+                cwd=_ROOT,
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        its.close()
+        self._pipe = mine
+
+    def _show_where(self) -> None:
+        """Let a child that hangs write its stacks, and end it."""
+        if self._process is not None:
+            os.kill(self._process.pid, signal.SIGUSR1)
+            time.sleep(1)
+        self.close()

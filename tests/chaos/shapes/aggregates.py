@@ -1,0 +1,109 @@
+"""Tables made from tables: counts and sums of groups."""
+
+from __future__ import annotations
+
+import random
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.chaos.known import NOT_CLAIMED
+from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape, evaluated
+from tests.chaos.tables import Tables, Values, canonical, key_text, plain, texts
+from tests.properties import naive_join
+
+
+@dataclass(frozen=True)
+class Aggregate(Shape):
+    """A number for each group of a table's rows."""
+
+    origin: str
+
+    can_rebuild = True
+    is_plain_table = True
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return [self.origin]
+
+    @property
+    def ref(self) -> str:
+        return f"table/{self.name}"
+
+    @classmethod
+    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> Aggregate:
+        return cls(name, dice.choice(inputs.has_fields()))
+
+    def manifest(self, inputs: Inputs) -> str:
+        kind = "table" if self.origin in inputs.sources else "join"
+        return (
+            f"kind: KasprTable\nspec:\n  name: {self.name}\n  from: {{{kind}: {self.origin}}}\n"
+            f"  groupBy:\n    python: |\n      def group(value):\n          return {self._group(inputs)}\n"
+            f"{self.operation(inputs.fields(self.origin, 'value'))}"
+        )
+
+    def values(self, tables: Tables) -> Values:
+        return tables.made(self.name)
+
+    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+        """A group whose rows have all gone stays, with what is left of it: nothing. It is not asked for."""
+        expected: Counter[str] = Counter()
+        for value in inputs.values(self.origin, tables).values():
+            group = evaluated(self._group(inputs), value)
+            if group is not None:
+                expected[key_text(group)] += self.amount(evaluated(inputs.fields(self.origin, "value"), value))
+        wanted = {group: str(total) for group, total in expected.items() if total}
+        found = texts(tables.made(self.name))
+        yield Claim("groups", wanted, _some(found))
+        if "feed of a made table" in NOT_CLAIMED:
+            return
+        feed = [{**row, "left": canonical(plain(row["value"])), "right": None} for row in tables.feed(self.name)]
+        told = {key: left for key, (left, _) in naive_join.replayed(feed).items()}
+        yield Claim("feed of a made table", found, told)
+
+    @abstractmethod
+    def operation(self, fields: str) -> str:
+        """The YAML of what is done with the rows of a group."""
+
+    @abstractmethod
+    def amount(self, fields: Values) -> int:
+        """What a row adds."""
+
+    def _group(self, inputs: Inputs) -> str:
+        return f"{inputs.fields(self.origin, 'value')}.get('g')"
+
+
+@SHAPES.add
+@dataclass(frozen=True)
+class Count(Aggregate):
+    """How many rows there are."""
+
+    def operation(self, fields: str) -> str:
+        return "  count: {}"
+
+    def amount(self, fields: Values) -> int:
+        return 1
+
+
+@SHAPES.add
+@dataclass(frozen=True)
+class Sum(Aggregate):
+    """The sum of their numbers."""
+
+    def operation(self, fields: str) -> str:
+        return (
+            "  aggregate:\n"
+            '    initializer: {python: "def nothing(): return 0"}\n'
+            f"    adder:\n      python: |\n        def add(total, value):\n            return total + {fields}['n']\n"
+            f"    subtractor:\n      python: |\n        def subtract(total, value):\n"
+            f"            return total - {fields}['n']"
+        )
+
+    def amount(self, fields: Values) -> int:
+        amount: int = fields["n"]
+        return amount
+
+
+def _some(found: dict[str, str]) -> dict[str, str]:
+    return {group: total for group, total in found.items() if total != "0"}

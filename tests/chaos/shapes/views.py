@@ -1,0 +1,110 @@
+"""Web views: one that puts records on a topic, and one that shows a table, which is judged where it is asked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
+from tests.chaos.tables import Tables, Values, key_text, plain
+from tests.chaos.topics import POSTED, recorded
+
+
+@dataclass(frozen=True)
+class View(Shape):
+    """A web view. It does not run; it is served."""
+
+    runs = False
+
+    @property
+    def ref(self) -> str:
+        return f"webview/{self.name}"
+
+
+@SHAPES.add
+@dataclass(frozen=True)
+class PostingView(View):
+    """What is posted is on its topic when the answer comes."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return []
+
+    @property
+    def topics(self) -> Sequence[str]:
+        return [POSTED]
+
+    @classmethod
+    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> PostingView:
+        return cls(name)
+
+    def manifest(self, inputs: Inputs) -> str:
+        return f"""\
+kind: KasprWebView
+spec:
+  name: {self.name}
+  request: {{method: POST, path: /{self.name}}}
+  processors:
+    pipeline: [each, send]
+    operations:
+    - name: each
+      map:
+        python: |
+          async def each(request):
+              for record in await request.json():
+                  yield record
+    - name: send
+      topicSend:
+        name: {POSTED}
+        keySelector: {{python: "def key(record): return record['key']"}}
+        valueSelector: {{python: "def value(record): return record['value']"}}"""
+
+    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+        """No record is there twice."""
+        ids = [record.value["id"] for record in recorded(tables, POSTED)]
+        yield Claim("records of the topic", {"count": str(len(set(ids)))}, {"count": str(len(ids))})
+
+
+@SHAPES.add
+@dataclass(frozen=True)
+class ReadingView(View):
+    """All rows of a table, and what is found for each of its keys."""
+
+    table: str
+
+    @property
+    def reads(self) -> Sequence[str]:
+        return [self.table]
+
+    @classmethod
+    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> ReadingView:
+        made = [shape.name for shape in inputs.shapes.values() if shape.is_plain_table]
+        return cls(name, dice.choice([*inputs.sources, *made]))
+
+    def manifest(self, inputs: Inputs) -> str:
+        return f"""\
+kind: KasprWebView
+spec:
+  name: {self.name}
+  request: {{method: GET, path: /{self.name}}}
+  processors:
+    pipeline: [show]
+    operations:
+    - name: show
+      tables: [{{name: {self.table}, paramName: rows}}]
+      map:
+        python: |
+          def show(request, rows):
+              return [[key, value, rows.get(key)] for key, value in rows.items()]"""
+
+    def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
+        yield from ()
+
+    def shown(self, answer: list[Any]) -> Values:
+        """The rows of an answer; where a key alone has another value than among all, that stands beside it."""
+        return {
+            key_text(key): plain(value) if value == alone else [plain(value), plain(alone)]
+            for key, value, alone in answer
+        }

@@ -1,0 +1,112 @@
+"""What goes wrong around a process: half commits, full disks, clocks that are moved."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from kaspr_delta import KasprError
+from tests.chaos.small_disk import SMALL
+from tests.chaos.steps.step import STEPS, Step
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tests.chaos.recipe import Recipe
+    from tests.chaos.world import World
+
+_HOUR = 3_600
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class HalfCommit(Step):
+    """A writer has died between its files and its commit: both lie about, and belong to no version."""
+
+    table: str
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self:
+        return cls(dice.choice([*recipe.inputs.sources, *recipe.inputs.shapes]))
+
+    def do(self, world: World) -> str:
+        source = world.recipe.source(self.table)
+        folder = world.warehouse / "chaos" / self.table if source is None else source.folder(world.warehouse)
+        files = sorted(folder.glob("*.parquet"))
+        if not files:
+            return "it has no file"
+        shutil.copy(files[0], folder / f"part-00000-{uuid4()}-c000.snappy.parquet")
+        newest = max((folder / "_delta_log").glob("?" * 20 + ".json"))
+        shutil.copy(newest, folder / "_delta_log" / f"_commit_{uuid4()}.json.tmp")
+        return "done"
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class DiskFull(Step):
+    """There is hardly any room while everything runs, which then says so; afterwards there is."""
+
+    kilobytes: int
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self:
+        return cls(dice.choice([0, 8, 64, 512]))
+
+    def do(self, world: World) -> str:
+        if shutil.disk_usage(world.warehouse).total > SMALL << 20:
+            return "the disk is not a small one"
+        world.stop_following()
+        ballast = world.warehouse.parent / "ballast"
+        with ballast.open("wb") as file:
+            free = shutil.disk_usage(world.warehouse).free
+            os.posix_fallocate(file.fileno(), 0, free - (self.kilobytes << 10))
+        try:
+            world.run()
+        except KasprError as error:
+            return str(error)
+        finally:
+            ballast.unlink()
+            world.quiet = "no"
+        return "there was room"
+
+
+@dataclass(frozen=True)
+class _Clock(Step):
+    """The clock of the process is moved, and goes on from there, also in the processes after it."""
+
+    hours: int
+
+    @classmethod
+    def draw(cls, dice: random.Random, recipe: Recipe) -> Self:
+        return cls(dice.choice([1, 24]))
+
+    def move(self, world: World, seconds: float) -> None:
+        ahead = world.clock.ahead + seconds
+        world.clock.set(ahead)
+        world.note("clock", ahead)
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class ClockForward(_Clock):
+    """The clock jumps forward."""
+
+    weight = 1
+
+    def do(self, world: World) -> None:
+        self.move(world, self.hours * _HOUR)
+
+
+@STEPS.add
+@dataclass(frozen=True)
+class ClockBack(_Clock):
+    """The clock jumps back."""
+
+    weight = 1
+
+    def do(self, world: World) -> None:
+        self.move(world, -self.hours * _HOUR)

@@ -1,0 +1,158 @@
+"""Delta tables as they are, read without the engine, and values made comparable."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from tests.chaos.sources import Source
+
+SEQ_BITS = 34  # of an offset, below the version
+
+Stored = list[dict[str, Any]]
+Values = dict[str, Any]
+"""By key, as canonical JSON text, the value: what JSON has for it."""
+
+_NEVER = datetime.min.replace(tzinfo=timezone.utc)
+
+
+class Asks(Protocol):
+    """Who reads with Spark what delta-rs cannot."""
+
+    def rows(self, folder: Path) -> Stored:
+        """All rows of a table."""
+        ...
+
+
+class Tables:
+    """The tables of one warehouse, each read once a quiet point."""
+
+    def __init__(self, warehouse: Path, spark: Asks) -> None:
+        self.warehouse = warehouse
+        self._spark = spark
+        self._read: dict[tuple[str, Path], Stored] = {}
+
+    def forget(self) -> None:
+        """Time has gone on."""
+        self._read.clear()
+
+    def rows(self, table: str) -> Stored:
+        """The rows of a table of the application, by its Delta name."""
+        return self._once("rows", self.warehouse / "chaos" / table, self._rows)
+
+    def feed(self, table: str) -> Stored:
+        """All changes of a table of the application."""
+        return self._once("feed", self.warehouse / "chaos" / table, _changes)
+
+    def appended(self, table: str) -> Stored:
+        """The rows of a log in the order of their offsets."""
+        rows = [row for row in self.feed(table) if row["_change_type"] == "insert"]
+        return sorted(rows, key=lambda row: (row["_commit_version"] << SEQ_BITS) + (row["seq"] or 0))
+
+    def live(self, source: Source) -> Values:
+        """The rows of a source that count: of several with one key the newest, then the greatest."""
+        best: dict[str, tuple[Any, Any]] = {}
+        for row in self._once("rows", source.folder(self.warehouse), self._rows):
+            key, place, value = _typed(row) if source.has_columns else _in_json(row)
+            if key is not None and value is not None and (key not in best or place > best[key][0]):
+                best[key] = (place, value)
+        return {key: value for key, (_, value) in best.items()}
+
+    def made(self, table: str) -> Values:
+        """The rows of a table that is made from something."""
+        return {row["key"]: plain(row["value"]) for row in self.rows(table)}
+
+    def result(self, join: str) -> Values:
+        """The result of a join of two tables, as pairs."""
+        return {row["key"]: pair(row) for row in self.rows(join)}
+
+    def noted(self, shape: str) -> Stored:
+        """What was noted of records when they were put on the topic of a shape."""
+        file = notes_of(self.warehouse, shape)
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def _once(self, what: str, folder: Path, read: Callable[[Path], Stored]) -> Stored:
+        if (what, folder) not in self._read:
+            self._read[what, folder] = read(folder)
+        return self._read[what, folder]
+
+    def _rows(self, folder: Path) -> Stored:
+        table = DeltaTable(str(folder))
+        if table.protocol().min_reader_version > 1:
+            return self._spark.rows(folder)
+        rows: Stored = table.to_pyarrow_table().to_pylist()
+        return rows
+
+
+def notes_of(warehouse: Path, shape: str) -> Path:
+    """Where is noted what a shape should make of records."""
+    return warehouse.parent / f"{shape}.notes"
+
+
+def _changes(folder: Path) -> Stored:
+    changes: Stored = pa.table(DeltaTable(str(folder)).load_cdf(starting_version=0)).to_pylist()
+    return changes
+
+
+def _in_json(row: Mapping[str, Any]) -> tuple[str | None, Any, Any]:
+    """Key, place among rows of one key, and value."""
+    place = (row["timestamp"] or _NEVER, row["value"] or "")
+    return row["key"], place, None if row["value"] is None else plain(row["value"])
+
+
+def _typed(row: Mapping[str, Any]) -> tuple[str | None, Any, Any]:
+    values = {name: value for name, value in row.items() if name != "_timestamp"}
+    place = (row.get("_timestamp") or _NEVER, [(value is not None, value or 0) for value in values.values()])
+    key = row["id"]
+    return None if key is None else key_text(int(key) if isinstance(key, Decimal) else key), place, plain(values)
+
+
+def key_text(key: Any) -> str:
+    """A key as canonical JSON text."""
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+
+
+def pair(row: Mapping[str, Any]) -> Any:
+    """What a row of a channel or result pairs."""
+    return plain({"left": _parsed(row["left"]), "right": _parsed(row["right"])})
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it, without fields that are null: so rows in JSON and rows with columns compare."""
+    return _plain(_parsed(value))
+
+
+def canonical(value: Any) -> str:
+    """Equal values are equal text; 1, 1.0 and true are not equal."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _parsed(text: Any) -> Any:
+    return json.loads(text, parse_float=Decimal) if isinstance(text, str) else text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items() if part is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, date):
+        return value.isoformat()
+    return value
+
+
+def texts(values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Values as canonical text."""
+    return {key: canonical(value) for key, value in dict(values).items()}

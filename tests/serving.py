@@ -1,0 +1,34 @@
+"""A web application behind a real server on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import uvicorn
+
+from kaspr_delta.web.asgi import WebApplication
+
+
+@contextlib.contextmanager
+def served_by_uvicorn(application: WebApplication, *, root_path: str = "") -> Iterator[httpx.Client]:
+    """Serve it in a thread until this ends; a client of it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        config = uvicorn.Config(application, log_config=None, lifespan="on", root_path=root_path)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [free]})
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            with httpx.Client(base_url=f"http://127.0.0.1:{free.getsockname()[1]}", timeout=20) as client:
+                yield client
+        finally:
+            server.should_exit = True
+            thread.join(timeout=20)

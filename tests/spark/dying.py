@@ -1,0 +1,42 @@
+"""A process that dies, for good, around its writes to Delta tables."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
+
+from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.delta_rs import DeltaRs
+
+Watch = Callable[[tuple[Any, ...], str], None]
+"""Called before and after a write with its arguments, the table among them, and the moment."""
+
+_WRITERS: tuple[tuple[type, str], ...] = ((Delta, "append"), (Delta, "upsert"), (DeltaRs, "append"), (DeltaRs, "copy"))
+
+
+@contextmanager
+def watched_writes(watch: Watch) -> Iterator[None]:
+    """Tell of every write that is made meanwhile."""
+    with ExitStack() as patched:
+        for writer, method in _WRITERS:
+            patched.enter_context(mock.patch.object(writer, method, _watched(getattr(writer, method), watch)))
+        yield
+
+
+def _watched(write: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    def watched(self: Any, *arguments: Any, **named: Any) -> Any:
+        watch(arguments, "before")
+        done = write(self, *arguments, **named)
+        watch(arguments, "after")
+        return done
+
+    return watched
+
+
+def die() -> None:
+    """At once."""
+    os.kill(os.getpid(), signal.SIGKILL)
