@@ -20,6 +20,8 @@ How a history is lived, from the left to the right::
 * A step that runs the application until quiet ends in a **quiet point**. There ``judge.py`` compares what each shape
   shows (results, channels and feeds folded, states) with what it makes of the tables *as they are now*. It reads the
   tables without the engine (``tables.py``).
+* What a record of a stream meets depends on when it comes. So the step that puts it on its topic looks at the table
+  first and notes what it must meet (``steps/records.py``); web views are judged by the step that asks them.
 * Steps are done in the child, which a step may kill for good; the next step finds a new one. The judge lives in the
   parent, whose clock nobody moves.
 * A failure is shrunk (``shrink.py``): steps, shapes and sources are left out while the same failure remains. What

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.chaos.recipe import Recipe
 from tests.chaos.steps import STEPS, Step, draw_step
-from tests.chaos.steps.runs import Run
+from tests.chaos.steps.runs import Run, StopFollowing
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class History:
 
     @classmethod
     def draw(cls, seed: int, length: int = 40) -> History:
-        """A random one, which ends with a run."""
+        """A random one, which ends with a run that is judged."""
         dice = random.Random(seed)
         recipe = Recipe.draw(dice)
-        return cls(seed, recipe, (*(draw_step(dice, recipe) for _ in range(length)), Run()))
+        return cls(seed, recipe, (*(draw_step(dice, recipe) for _ in range(length)), StopFollowing(), Run()))
 
     def of(self, steps: tuple[Step, ...]) -> History:
         """With other steps."""

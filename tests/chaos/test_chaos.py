@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.hunt import Hunt
 
-SEED, HISTORIES, STEPS = 1, 4, 20
+SEED, HISTORIES, STEPS = 1, 3, 20
 
 
 @pytest.mark.spark

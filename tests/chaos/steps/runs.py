@@ -25,7 +25,7 @@ _PATIENCE = 300
 class Run(Plain):
     """Everything runs until quiet."""
 
-    weight = 14
+    weight = 10
 
     def do(self, world: World) -> str | None:
         return world.run()
@@ -84,13 +84,13 @@ class Follow(Plain):
 @STEPS.add
 @dataclass(frozen=True)
 class Await(Plain):
-    """Nobody writes until what runs without end has caught up."""
+    """Nobody writes until all has come through: by what runs without end, else by a run."""
 
     weight = 6
 
     def do(self, world: World) -> str | None:
         if not world.follows:
-            return "nothing runs"
+            return world.run()
         world.quiet = "soon"
         return None
 
@@ -99,6 +99,8 @@ class Await(Plain):
 @dataclass(frozen=True)
 class StopFollowing(Plain):
     """What runs without end is stopped."""
+
+    weight = 5
 
     def do(self, world: World) -> None:
         world.stop_following()
