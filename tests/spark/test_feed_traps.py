@@ -63,6 +63,25 @@ def rebuilt(app: Application) -> None:
     assert_joined(app)
 
 
+@pytest.mark.usefixtures("tables_of_their_own")
+def test_a_table_that_somebody_removed_is_named_and_once_it_is_there_again_the_join_wants_a_rebuild(
+    app: Application, tmp_path: Path
+) -> None:
+    app.table("orders").put({"new": {"product_id": "P1"}})
+    (products,) = tmp_path.glob("*/products")
+    shutil.rmtree(products)
+    with pytest.raises(ResourceFailedError) as error:
+        app.run(only=BOTH)
+    told = (
+        f"the table products is gone: somebody removed {products} while it was in use. Run again, which makes it anew"
+    )
+    assert str(error.value).startswith(f"{', '.join(BOTH)} failed: {told}")
+    app = Application.open(MANIFESTS, warehouse=tmp_path, spark=app.spark)
+    refused(app, "a table it reads was replaced by another one of the same name")
+    app.table("products").put({"P1": {"name": "Widget"}})
+    rebuilt(app)
+
+
 def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,7 +186,7 @@ def test_a_second_ctrl_c_ends_a_run_at_once(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.5, 2, 5, 10, 20, 40])
+@pytest.mark.parametrize("seconds", [1, 8, 25])
 @pytest.mark.parametrize("command", ["demo", "produce", "rebuild", "load"])
 def test_ctrl_c_at_any_moment_of_a_command_prints_no_stack(
     order_system: Callable[[], Application], tmp_path: Path, command: str, seconds: float

@@ -85,5 +85,5 @@ def _end(number: int, sentence: str) -> None:
     """End the process, whatever its threads do. The JVM ends when its input does."""
     with contextlib.suppress(RuntimeError, OSError):  # the interrupted thread may be printing
         console().show_cursor()
-        note(sentence, event="interrupted")
+        note(sentence)
     os._exit(_BY_SIGNAL + number)

@@ -10,6 +10,7 @@ from kaspr_delta.engine.query import Query
 from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, nobody
+from kaspr_delta.storage.gone import what_is_gone
 
 # How Spark begins when it waited for something that failed.
 _AWAITED = "Exception thrown in awaitResult"
@@ -46,9 +47,11 @@ class Failures:
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
         query = self.queries[ref]
         schema = query.delta.namespace.location("")
-        # Before the query looks at it: without space, files that were to be written are missing.
+        # Before the query looks at it, who takes what is missing for changes that were vacuumed.
         problem = disk_problem(query.failure or error, None if schema is None else schema.parent)
-        return query.account_of(error) if problem is None else SetupError(problem)
+        if problem is not None:
+            return SetupError(problem)
+        return what_is_gone(query.failure or error) or query.account_of(error)
 
 
 def _short(error: Exception) -> str:

@@ -146,7 +146,10 @@ class Runner:
         with Streams(self.spark, self._queries, self._failures, None, self.listener) as streams:
             self._tell(Started, refs)
             streams.start(refs)
-            return sum(self._progress(ref, lambda ref: self._rows_of(streams, ref)) for ref in refs)
+            rows = sum(self._progress(ref, lambda ref: self._rows_of(streams, ref)) for ref in refs)
+        if self._stop.is_set():  # then nobody has waited for all of them
+            streams.note_failures()
+        return rows
 
     def _rows_of(self, streams: Streams, ref: ResourceRef) -> int:
         """Let a resource process what is there, and take up what waits for more to come; the number of rows."""

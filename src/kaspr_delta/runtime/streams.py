@@ -152,9 +152,10 @@ class Streams:
         return self.queries[ref].start(self.spark, self.every)
 
     def note_failures(self) -> None:
-        """What stopped those that did not go on."""
+        """What stopped those that did not go on, unless it is noted."""
         for ref, query in self.running.items():
-            self.failures.note(ref, query.exception())
+            if ref not in self.failures:
+                self.failures.note(ref, query.exception())
 
 
 def _stop_after_batch(query: StreamingQuery) -> None:

@@ -19,6 +19,7 @@ from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.commit_rows import change_files_of, commit_of, files_of, metrics_of, notes_in
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.look_up import looked_up
 from kaspr_delta.storage.merge import Merged, Upsert, as_stored, merge_statement
@@ -432,8 +433,14 @@ def _is_delta(location: Path) -> bool:
 
 
 def _newest_in(location: Path) -> Commit:
-    """The newest version of a table on this machine's disk, as its log has it: no Spark job for what a name tells."""
-    newest = max((location / "_delta_log").glob("?" * 20 + ".json"), key=lambda commit: commit.name)
+    """The newest version of a table on this machine's disk, as its log has it: no Spark job for what a name tells.
+
+    Raises SetupError for a table that is gone.
+    """
+    commits = (location / "_delta_log").glob("?" * 20 + ".json")
+    newest = max(commits, key=lambda commit: commit.name, default=None)
+    if newest is None:
+        raise table_gone(location)
     return Commit(int(newest.stem), datetime.fromtimestamp(newest.stat().st_mtime, tz=timezone.utc))
 
 

@@ -1,0 +1,31 @@
+"""What somebody removed while it was in use: a table, or the folder of a checkpoint."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from kaspr_delta.errors import SetupError
+
+_TABLE = re.compile(
+    r"(?:file:)?(/[^\s\"']+)/_delta_log does not exist|DELTA_PATH_DOES_NOT_EXIST\S* (/\S+) doesn't exist"
+)
+_CHECKPOINT = re.compile(r"(?:file:)?(/\S+/_kaspr/checkpoints/\S+) does not exist")
+
+
+def table_gone(location: Path) -> SetupError:
+    """The error for a table that is not there any more."""
+    return SetupError(
+        f"the table {location.name} is gone: somebody removed {location} while it was in use. Run again, which makes it"
+        " anew, without the rows it had; then rebuild what says so"
+    )
+
+
+def what_is_gone(error: Exception) -> SetupError | None:
+    """The error that names what Spark misses in its error; None where that is of another kind."""
+    text = str(error)
+    if table := _TABLE.search(text):
+        return table_gone(Path(re.sub("^/+", "/", table[1] or table[2])))
+    if checkpoint := _CHECKPOINT.search(text):
+        return SetupError(f"its checkpoint is gone: somebody removed {checkpoint[1]} while it was in use. Run again")
+    return None

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.storage.delta import _newest_in
+from kaspr_delta.storage.gone import what_is_gone
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java.io.FileNotFoundException: File file:/wh/shop/orders/_delta_log does not exist\n\tat a.b.C(D.java:1)",
+        "[DELTA_PATH_DOES_NOT_EXIST] /wh/shop/orders doesn't exist, or is not a Delta table.",
+    ],
+)
+def test_a_table_that_spark_misses_is_named_with_what_to_do(text: str) -> None:
+    told = "the table orders is gone: somebody removed /wh/shop/orders while it was in use. Run again"
+    assert str(what_is_gone(RuntimeError(text))).startswith(told)
+
+
+def test_a_checkpoint_that_spark_misses_is_named() -> None:
+    folder = "/wh/shop/_kaspr/checkpoints/agent-copy/20261125T002700-86c1dbda/commits"
+    error = RuntimeError(
+        f"[STREAM_FAILED] terminated with exception: File file:{folder} does not exist SQLSTATE: XXKST"
+    )
+    assert str(what_is_gone(error)) == (
+        f"its checkpoint is gone: somebody removed {folder} while it was in use. Run again"
+    )
+
+
+def test_changes_that_were_vacuumed_are_no_table_that_is_gone() -> None:
+    vacuumed = "java.io.FileNotFoundException: File file:/wh/shop/orders/part-1.parquet does not exist"
+    assert what_is_gone(RuntimeError(vacuumed)) is None
+
+
+def test_a_table_without_commits_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match="the table orders is gone"):
+        _newest_in(tmp_path / "orders")
