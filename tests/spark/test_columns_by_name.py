@@ -120,6 +120,17 @@ def test_a_column_in_another_place_changes_no_row(shop: Shop, change: str) -> No
     assert app.join("priced").to_dict()["O1"]["right"]["made"]["maker"] == "B"
 
 
+def test_in_a_new_process_a_join_knows_the_columns_of_its_channel(shop: Shop) -> None:
+    shop.alter("ALTER COLUMN name FIRST")
+    schema = shop.open().delta.namespace.schema
+    shop.spark.sql(f"DROP SCHEMA {schema} CASCADE")  # a session's catalog ends with its process; folders stay
+    app = shop.open()
+    assert names(app) == {"O1": "Widget", "O2": "Gadget"}
+    shop.run("UPDATE {} SET name = 'Better' WHERE id = 1")
+    app.run()
+    assert names(app) == {"O1": "Better", "O2": "Gadget"}
+
+
 def test_a_column_that_is_added_in_front_while_a_run_goes_on_is_taken_up(shop: Shop) -> None:
     app = shop.open()
     with running(app) as failures:

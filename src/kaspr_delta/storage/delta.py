@@ -127,8 +127,10 @@ class Delta:
         return spark.catalog.tableExists(self.namespace.identifier(table))
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
-        """The table's columns as they are."""
-        return columns_of_json(self.read(spark, table).schema.jsonValue()["fields"])
+        """The table's columns as they are. A table of a folder need not be registered yet."""
+        location = self.namespace.location(table)
+        rows = self.read(spark, table) if location is None else self.read_elsewhere(spark, str(location))
+        return columns_of_json(rows.schema.jsonValue()["fields"])
 
     def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[str, Type]]) -> None:
         """Add columns, and fields of columns: each with its whole name in SQL."""
