@@ -51,7 +51,9 @@ def _number_of(error: BaseException) -> int | None:
         in_the_way = error.errno == errno.EEXIST and error.filename is not None and Path(error.filename).is_file()
         return errno.ENOTDIR if in_the_way else error.errno if error.errno in known else None
     text = str(error)
-    return next((number for number, signs in _SIGNS.items() if any(sign in text for sign in signs)), None)
+    found = next((number for number, signs in _SIGNS.items() if any(sign in text for sign in signs)), None)
+    # Others are denied things too, as users are by a workspace: a file is what has a path.
+    return None if found in {errno.EACCES, errno.ENOTDIR} and _PATH.search(text) is None else found
 
 
 def _path_of(error: BaseException) -> Path | None:

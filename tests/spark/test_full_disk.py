@@ -11,9 +11,9 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.errors import ResourceFailedError
+from tests.small_disk import SmallDisk, small_disk
 from tests.spark import shapes, test_crash
 from tests.spark.killing import run_others
-from tests.spark.small_disk import SmallDisk, small_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -76,7 +76,13 @@ def test_what_somebody_has_dealt_with_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("no"), FileNotFoundError(errno.ENOENT, "No such file", "/a"), FileExistsError("/a")]
+    "error",
+    [
+        ValueError("no"),
+        RuntimeError("Permission denied: the user may not see this job"),
+        FileNotFoundError(errno.ENOENT, "No such file", "/a"),
+        FileExistsError("/a"),
+    ],
 )
 def test_other_errors_are_no_problem_of_a_disk(error: Exception) -> None:
     assert disk_problem(error) is None

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TextIO
 
 import typer
@@ -26,9 +25,10 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Run the command. Raises SetupError for an error of a disk, by whatever road it came."""
-        log = Warehouse(Target.of(ctx, ctx.params.get("warehouse"), None).place).log_file
+        place = Warehouse(Target.of(ctx, ctx.params.get("warehouse"), None).place)
+        log = place.log_file
         try:
-            with ended_by_interrupt(), _native_messages_in(log):
+            with ended_by_interrupt(), _native_messages_in(place):
                 return super().invoke(ctx)
         except KasprError:
             raise
@@ -40,7 +40,7 @@ class Command(TyperCommand):
 
 
 @contextlib.contextmanager
-def _native_messages_in(log: Path | None) -> Iterator[None]:
+def _native_messages_in(place: Warehouse) -> Iterator[None]:
     """Keep ``sys.stderr``, and let native libraries and processes print to the log of a warehouse that is there.
 
     delta-rs prints a panic with its stack, and raises an error that says the same.
@@ -55,7 +55,8 @@ def _native_messages_in(log: Path | None) -> Iterator[None]:
         )
         shown.flush()
         with contextlib.suppress(OSError):  # no warehouse is there yet, or it cannot be written
-            if log is not None:
+            log = place.log_file
+            if log is not None and place.schemas():
                 os.dup2(held.enter_context(log.open("ab")).fileno(), _STDERR)
         sys.stderr = kept
         try:

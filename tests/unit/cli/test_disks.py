@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.small_disk import small_disk
 from tests.unit.cli.conftest import Kaspr
 
 MANIFESTS = Path(__file__).parents[3] / "bundles" / "order-system"
@@ -50,14 +52,9 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A disk that becomes read-only when the test says so, by ``make_read_only``."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(disk)]
-    if subprocess.run(mount, check=False, capture_output=True).returncode:  # noqa: S603
-        pytest.skip("no file system can be mounted here")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)  # noqa: S603, S607
+    """A disk that is read-only once the test has said so, by ``make_read_only``."""
+    with small_disk(tmp_path / "disk") as disk:
+        yield disk.folder
 
 
 @contextlib.contextmanager
@@ -132,3 +129,29 @@ def test_a_warehouse_that_may_not_be_used_is_told(kaspr: Kaspr, tmp_path: Path, 
     assert (answer.code, len(_sentences(answer.err))) == (1, 1)
     assert "cannot be used: permission is denied. Change its permissions" in answer.err
     assert str(warehouse) in answer.err
+
+
+def test_a_folder_that_is_no_warehouse_stays_as_it_was(tmp_path: Path) -> None:
+    """Native libraries print to the log of a warehouse only."""
+    program = [sys.executable, "-m", "kaspr_delta", "doctor", "--warehouse", str(tmp_path)]
+    subprocess.run(program, check=False, capture_output=True)  # noqa: S603
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_panic_of_delta_rs_on_a_full_disk_goes_to_the_log(tmp_path: Path) -> None:
+    """In a process of its own: Rust prints to the process's standard error, past Python's."""
+    with small_disk(tmp_path / "disk") as disk:
+        apply = [sys.executable, "-m", "kaspr_delta", "apply", "-f", str(MANIFESTS), "--warehouse"]
+        warehouse = disk.folder / "wh"
+        subprocess.run([*apply, str(warehouse)], check=True, capture_output=True)  # noqa: S603
+        subprocess.run([*apply[:3], "delete", "ktable", "orders", "--warehouse", str(warehouse)], check=True)  # noqa: S603
+        (warehouse / "spark.log").touch()
+        disk.leave(0)
+        done = subprocess.run([*apply, str(warehouse)], check=False, capture_output=True, text=True)  # noqa: S603
+        assert done.returncode == 1
+        assert done.stderr == (
+            f"the disk of {warehouse} is full: free space, then run again; nothing that was committed is lost\n"
+        )
+        disk.free()
+        again = subprocess.run([*apply, str(warehouse)], check=True, capture_output=True, text=True)  # noqa: S603
+        assert "kasprtable.kaspr.io/orders created" in again.stdout
