@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from functools import partial
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--kept", type=Path, default=_KEPT, help="where those that fail are written (build/chaos)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="live through this history instead")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no disk mounted, and no child alive
     with tempfile.TemporaryDirectory(prefix="kaspr-delta-chaos-") as folder:
         hunting = Hunt(Path(folder), arguments.kept, partial(print, flush=True), 60 * arguments.shrink)
         with hunting as hunt:

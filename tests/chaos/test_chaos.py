@@ -8,7 +8,8 @@ import pytest
 
 from tests.chaos.hunt import Hunt
 
-SEED, HISTORIES, STEPS = 1, 3, 20
+# Among them: kills, a run without end, an agent that counts, a web view that is asked.
+SEED, HISTORIES, STEPS = 170, 3, 20
 
 
 @pytest.mark.spark

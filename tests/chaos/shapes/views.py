@@ -102,9 +102,14 @@ spec:
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
         yield from ()
 
-    def shown(self, answer: list[Any]) -> Values:
-        """The rows of an answer; where a key alone has another value than among all, that stands beside it."""
+    def shown(self, inputs: Inputs, answer: list[Any]) -> Values:
+        """The rows of an answer; where a key alone has another value than among all, that stands beside it.
+
+        A number that is a DECIMAL is text there.
+        """
+        source = inputs.sources.get(self.table)
+        is_number = source is not None and source.keys == "number"
         return {
-            key_text(key): plain(value) if value == alone else [plain(value), plain(alone)]
+            key_text(int(key) if is_number else key): plain(value) if value == alone else [plain(value), plain(alone)]
             for key, value, alone in answer
         }

@@ -108,10 +108,16 @@ def _all_die() -> None:
 
 
 def _kill_workers() -> Iterator[int]:
-    """Kill the workers of this process's JVM; their ids."""
+    """Kill the workers of this process's JVM, but not what forks them: a JVM that loses that fails once itself."""
     session = os.getsid(0)  # their group is one of their own
+    parents: dict[int, int] = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # gone meanwhile
             if b"pyspark.daemon" in (process / "cmdline").read_bytes() and os.getsid(int(process.name)) == session:
-                os.kill(int(process.name), signal.SIGKILL)
-                yield int(process.name)
+                _, _, rest = (process / "stat").read_text().rpartition(")")
+                parents[int(process.name)] = int(rest.split()[1])
+    for worker, parent in parents.items():
+        if parent in parents:
+            with contextlib.suppress(OSError):
+                os.kill(worker, signal.SIGKILL)
+                yield worker

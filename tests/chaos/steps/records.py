@@ -124,7 +124,7 @@ class Look(Step):
         while True:
             expected = texts(world.recipe.inputs.values(shape.table, Tables(world.warehouse, world)))
             answer = world.client().get(f"/{self.view}")
-            shown = texts(shape.shown(answer.json())) if answer.is_success else {}
+            shown = texts(shape.shown(world.recipe.inputs, answer.json())) if answer.is_success else {}
             if answer.is_success and shown == expected:
                 return None
             if time.monotonic() > deadline:
