@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -109,15 +109,22 @@ def _all_die() -> None:
 
 def _kill_workers() -> Iterator[int]:
     """Kill the workers of this process's JVM, but not what forks them: a JVM that loses that fails once itself."""
-    session = os.getsid(0)  # their group is one of their own
     parents: dict[int, int] = {}
+    forked = set[int]()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # gone meanwhile
-            if b"pyspark.daemon" in (process / "cmdline").read_bytes() and os.getsid(int(process.name)) == session:
-                _, _, rest = (process / "stat").read_text().rpartition(")")
-                parents[int(process.name)] = int(rest.split()[1])
-    for worker, parent in parents.items():
-        if parent in parents:
+            _, _, rest = (process / "stat").read_text().rpartition(")")
+            parents[int(process.name)] = int(rest.split()[1])
+            if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+                forked.add(int(process.name))
+    for worker in forked:
+        if parents[worker] in forked and os.getpid() in _ancestors(worker, parents):
             with contextlib.suppress(OSError):
                 os.kill(worker, signal.SIGKILL)
                 yield worker
+
+
+def _ancestors(process: int, parents: Mapping[int, int]) -> Iterator[int]:
+    while process in parents:
+        process = parents[process]
+        yield process
