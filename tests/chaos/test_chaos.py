@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.hunt import Hunt
 
 # Among them: kills, a run without end, an agent that counts, a web view that is asked.
-SEED, HISTORIES, STEPS = 170, 3, 20
+SEED, HISTORIES, STEPS = 170, 2, 16
 
 
 @pytest.mark.spark
