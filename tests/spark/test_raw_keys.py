@@ -121,9 +121,9 @@ def test_a_state_with_line_breaks_goes_on_and_is_mended(world: World, monkeypatc
     assert isinstance(join, ForeignKeyJoinPlan)
     subscribed = app.delta.read(app.spark, join.subscriptions)
     assert subscribed.where("contains(key, '\n')").count() == len(USES)
-    letters = app.dead_letters()
+    assert app.dead_letters()  # of rows that did not find each other
     app.run()
     world.assert_joined_and_counted()
     second(world)
     world.assert_joined_and_counted()
-    assert world.opened().dead_letters() == letters
+    assert world.opened().dead_letters() == []

@@ -135,8 +135,9 @@ def topic_records(feed: DataFrame, topic: str, reader: str | None = None) -> Dat
     """
     appended = feed.where(F.col("_change_type") == "insert")  # retention deletes; that is no record
     marked = _has("headers.key", F.lit(RETRY_FOR))
-    mine = F.struct(F.lit(RETRY_FOR).alias("key"), F.lit(reader).cast("binary").alias("value"))
-    appended = appended.where(~marked | _has("headers", mine))
+    mark = F.struct(F.lit(RETRY_FOR).alias("key"), F.lit(reader).cast("binary").alias("value"))
+    mine = F.lit(False) if reader is None else _has("headers", mark)
+    appended = appended.where(~marked | mine)
     headers = F.when(marked, F.filter("headers", lambda header: header["key"] != RETRY_FOR)).otherwise(F.col("headers"))
     columns = ("key", "value", headers.alias("headers"), "timestamp", "partition")
     return appended.select(F.lit(topic).alias("source"), *columns, offset(), _arrived())
