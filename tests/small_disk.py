@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+LARGEST = 512
+"""The megabytes that a small disk has at most."""
 _KILOBYTE = 1024
 
 
@@ -32,15 +35,32 @@ class SmallDisk:
         self._filler.unlink(missing_ok=True)
 
 
+def is_small(folder: Path) -> bool:
+    """Whether a folder is on a small disk, so that filling it does no harm."""
+    return shutil.disk_usage(folder).total <= LARGEST << 20
+
+
+@contextmanager
+def mounted(folder: Path, megabytes: int = LARGEST) -> Iterator[str]:
+    """Mount a small disk on a folder until this ends. Gives why that is not possible here, or nothing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)  # noqa: S603
+        problem = done.stderr.strip() if done.returncode else ""
+    except FileNotFoundError as error:
+        problem = str(error)
+    try:
+        yield problem
+    finally:
+        if not problem:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S603, S607
+
+
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 128) -> Iterator[SmallDisk]:
     """A disk in a new folder. Skips the test where nothing can be mounted."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
-    try:
+    with mounted(folder, megabytes) as problem:
+        if problem:
+            pytest.skip(f"no disk can be mounted here: {problem}")
         yield SmallDisk(folder)
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S603, S607

@@ -14,7 +14,7 @@ from tests.chaos.history import History
 from tests.chaos.judge import Failure
 from tests.chaos.living import Life, Outcome, Say
 from tests.chaos.shrink import shrunk
-from tests.chaos.small_disk import small_disk
+from tests.small_disk import mounted
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -48,7 +48,7 @@ class Hunt:
     _held: ExitStack = field(default_factory=ExitStack, init=False)
 
     def __enter__(self) -> Self:
-        problem = self._held.enter_context(small_disk(self.folder / "disk"))
+        problem = self._held.enter_context(mounted(self.folder / "disk"))
         if problem:
             self.say(f"no disk is filled, for there is no small one: {problem}")
         self.engine = self._held.enter_context(Engine(self.folder / "engine"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from kaspr_delta import KasprError
-from tests.chaos.small_disk import SMALL
 from tests.chaos.steps.step import STEPS, Step
+from tests.small_disk import SmallDisk, is_small
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -57,19 +56,17 @@ class DiskFull(Step):
         return cls(dice.choice([0, 8, 64, 512]))
 
     def do(self, world: World) -> str:
-        if shutil.disk_usage(world.warehouse).total > SMALL << 20:
+        if not is_small(world.warehouse):
             return "the disk is not a small one"
         world.stop_following()
-        ballast = world.warehouse.parent / "ballast"
-        with ballast.open("wb") as file:
-            free = shutil.disk_usage(world.warehouse).free
-            os.posix_fallocate(file.fileno(), 0, free - (self.kilobytes << 10))
+        disk = SmallDisk(world.warehouse.parent)
+        disk.leave(self.kilobytes)
         try:
             world.run()
         except KasprError as error:
             return str(error)
         finally:
-            ballast.unlink()
+            disk.free()
             world.quiet = "no"
         return "there was room"
 
