@@ -79,7 +79,7 @@ def sent(app: Application, topic: str) -> list[Any]:
     return [record["value"] for record in app.topic(topic).records()]
 
 
-@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+@pytest.mark.parametrize("jump", [-HOUR, pytest.param(HOUR, marks=pytest.mark.slow)])
 def test_an_agent_whose_topics_change_reads_each_record_once(spark: SparkSession, tmp_path: Path, jump: float) -> None:
     app = reading(spark, tmp_path, "a")
     app.topic("a").produce([{"value": number} for number in range(3)])
