@@ -127,7 +127,7 @@ class Log:
         memo = memos[max(batch for batch in mine if batch not in never)]
         start = Start.from_json(found[begun]["start"])
         left = tuple((batch, memos[batch]) for batch in unfolded if batch not in never)
-        return LogTail(max(mine), memo, start, left, max(begun.checkpoint, *folded))
+        return LogTail(max(mine), memo, start, left, max([begun.checkpoint, *folded]))
 
     def _never_came(self, spark: SparkSession, batch: BatchId, memo: Memo) -> bool:
         return memo.direct is not None and appended(self.delta, spark, memo.direct, batch) is None
