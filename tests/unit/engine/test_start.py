@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kaspr_delta.engine.checkpoint import STATE_FORMAT, BatchId, Start
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.log import Log, Memo
 from kaspr_delta.engine.source_errors import why_the_feed_ends
 
 
@@ -28,3 +34,13 @@ def test_what_ends_a_feed_is_told_in_a_sentence_and_anything_else_is_left_as_it_
     replaced = Exception("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] The streaming query was reading from ...")
     assert why_the_feed_ends(replaced) == "a table it reads was replaced by another one of the same name"
     assert why_the_feed_ends(Exception("No space left on device")) is None
+
+
+def test_the_newest_checkpoint_is_known_also_where_nothing_is_folded_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "c00000007-f0000000"
+    rows = [{"checkpoint": name, "batch": -1, "memo": Memo().to_json(), "start": Start({}, {}).to_json()}]
+    tables: Any = SimpleNamespace(query=lambda *_: rows)
+    monkeypatch.setattr("kaspr_delta.engine.log.system_tables", lambda *_: tables)
+    nobody: Any = None
+    tail = Log(nobody, "log").tail(nobody, {})
+    assert new_checkpoint(tail.newest).startswith("c00000008-")
