@@ -111,6 +111,15 @@ def test_a_rebuild_of_what_is_up_to_date_says_nothing(warehouse: Warehouse) -> N
     assert app.channel("inner-channel").records() == before
 
 
+def test_a_rebuild_of_what_has_no_rows_yet_says_nothing(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    app.run()
+    for join in ("inner", "left"):
+        app.rebuild(f"join/{join}")
+        assert app.join(join).to_dict() == {}
+    assert app.channel("inner-channel").records() == []
+
+
 @pytest.mark.slow
 def test_a_rebuild_ended_after_its_commit_is_finished_by_the_next_run(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch

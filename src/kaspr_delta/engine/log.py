@@ -93,6 +93,8 @@ class Log:
         told = _marked_here(memo, batch)
         everything = told if effects.empty else pa.concat_tables([_optional(mine), told], promote_options="default")
         self.delta.append_held(spark, everything, self.table, batch.transaction("log"))
+        if effects.empty:  # its columns may be others: nothing was computed
+            return Rows(lambda: self.batch(spark, batch).df, mine, session=spark)
         return Rows(_marked(effects.df, batch), mine)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
