@@ -115,6 +115,11 @@ class LiveTable:
             return F.col("timestamp")
         return (F.lit(None).cast("timestamp") if self.plan.is_foreign else F.col(WRITTEN_AT)).alias("timestamp")
 
+    @property
+    def has_json_text(self) -> bool:
+        """Whether values are JSON text in one column, which anybody may have written."""
+        return self.plan.row_type is None and self.plan.serializers.value == "json"
+
     def as_text(self, row: Column) -> Column:
         """A value as ``live_rows`` gives it as text."""
         return row if self.plan.row_type is None else row_text(row)
@@ -127,9 +132,7 @@ class LiveTable:
 
     def is_readable(self, row: Column) -> Column:
         """Whether a value, as ``live_rows`` gives it, is what its serializer writes."""
-        if self.plan.row_type is not None or self.plan.serializers.value != "json":
-            return F.lit(True)
-        return is_json(row)
+        return is_json(row) if self.has_json_text else F.lit(True)
 
     def part(self, version: int) -> Part | None:
         """Its rows at a version, to be told of without Spark; None where they do not stand there as key and value.
@@ -185,7 +188,7 @@ class LiveTable:
         windows = ("window_start", "window_end") if self.plan.window else ()
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
-        if self.plan.row_type is None and self.plan.serializers.value == "json":
+        if self.has_json_text:
             rows = rows.where(F.col("value") != "null")
         rows = among(rows, keys, self.place) if self._known(keys) is None else rows
         if each_once:

@@ -96,7 +96,7 @@ def _changed(table: LiveTable, spark: SparkSession, after: int, upto: int) -> Da
         F.col("_commit_version").alias("version"),
         F.col("_commit_timestamp").alias("at"),
     )
-    if table.plan.serializers.value == "json":  # as among live rows, JSON's null is no value
+    if table.has_json_text:  # as among live rows, JSON's null is no value
         rows = rows.withColumn("value", F.nullif(F.col("value"), F.lit("null")))
     # Of several rows of one key the newest counts, as among live rows.
     commits = rows.groupBy("key", "version").agg(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kaspr_delta.disk_errors import disk_problem
@@ -10,6 +11,7 @@ from kaspr_delta.engine.query import Query
 from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, nobody
+from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.gone import what_is_gone
 
 # How Spark begins when it waited for something that failed.
@@ -46,12 +48,29 @@ class Failures:
 
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
         query = self.queries[ref]
-        schema = query.delta.namespace.location("")
         # Before the query looks at it, who takes what is missing for changes that were vacuumed.
-        problem = disk_problem(query.failure or error, None if schema is None else schema.parent)
+        problem = _disk_problem(query.delta, query.failure or error)
         if problem is not None:
-            return SetupError(problem)
+            return problem
         return what_is_gone(query.failure or error) or query.account_of(error)
+
+
+@contextmanager
+def told_plainly(delta: Delta) -> Iterator[None]:
+    """Raise SetupError, which says what to do, for an error of the disk that is no resource's own."""
+    try:
+        yield
+    except Exception as error:
+        problem = None if isinstance(error, KasprError) else _disk_problem(delta, error)
+        if problem is None:
+            raise
+        raise problem from error
+
+
+def _disk_problem(delta: Delta, error: BaseException) -> SetupError | None:
+    schema = delta.namespace.location("")
+    problem = disk_problem(error, None if schema is None else schema.parent)
+    return None if problem is None else SetupError(problem)
 
 
 def _short(error: Exception) -> str:

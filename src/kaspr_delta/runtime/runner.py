@@ -18,7 +18,7 @@ from kaspr_delta.errors import NotQuietError
 from kaspr_delta.plan.application_plan import Plan, Stage
 from kaspr_delta.plan.definition import ResourceRef, names_topics
 from kaspr_delta.runtime.batches import last_of
-from kaspr_delta.runtime.failures import Failures
+from kaspr_delta.runtime.failures import Failures, told_plainly
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
@@ -106,7 +106,7 @@ class Runner:
 
     def rebuild(self, ref: ResourceRef) -> RunReport:
         """Make a resource's state anew; what that did. Raises AlreadyRunningError and NotFoundError."""
-        with self.delta.namespace.running(str(ref)):
+        with told_plainly(self.delta), self.delta.namespace.running(str(ref)):
             folded = folded_batches(self.delta, self.spark)
             query_of(self.delta, self.plan, ref).rebuild(self.spark)
         return RunReport.after(self.spark, self.delta, last_of(folded))
@@ -198,7 +198,7 @@ class Runner:
 
         Gives the batches that were folded before that (see ``folded_batches``).
         """
-        with contextlib.ExitStack() as held:
+        with told_plainly(self.delta), contextlib.ExitStack() as held:
             self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in refs]
             self._queries.update({ref: self._query(ref) for ref in refs})
             for ref, query in self._queries.items():

@@ -112,25 +112,11 @@ def _embedded(log: Path | None) -> SparkSession:
         builder = builder.config(name, value)
     with _stderr_to(log):
         try:
-            return _started(configure_spark_with_delta_pip(builder))
+            return configure_spark_with_delta_pip(builder).getOrCreate()
         except Exception as error:
             where = f"; see {log}" if log is not None else ""
             msg = f"Spark does not start ({str(error).splitlines()[0]}){where}"
             raise SetupError(msg) from error
-
-
-def _started(builder: SparkSession.Builder) -> SparkSession:
-    """The session, whose JVM and Python workers belong to a session of the system of their own.
-
-    The terminal's Ctrl-C goes to this process alone, which lets a batch end. Spark's workers would end in it.
-    """
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-
-    settings = SparkConf().setAll(list(builder._options.items()))  # noqa: SLF001  Spark has no other way to read them
-    gateway = launch_gateway(settings, {"start_new_session": True})  # type: ignore[no-untyped-call]
-    SparkContext(conf=settings, gateway=gateway)
-    return builder.getOrCreate()
 
 
 @contextlib.contextmanager

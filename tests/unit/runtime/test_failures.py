@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.errors import RebuildNeededError, ResourceFailedError
+from kaspr_delta.errors import RebuildNeededError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.failures import Failures, _short
+from kaspr_delta.runtime.failures import Failures, _short, told_plainly
 
 AWAITED = """An error occurred while calling o821.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
@@ -57,3 +57,16 @@ def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
         failures.tell()
     told = "the disk of /wh is full: free space, then run again; nothing that was committed is lost"
     assert str(raised.value) == f"join/j, agent/a failed: {told}"
+
+
+def test_a_full_disk_that_stopped_no_resource_is_the_same_sentence() -> None:
+    with (
+        pytest.raises(SetupError, match="the disk of /wh is full: free space, then run again"),
+        told_plainly(_query().delta),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
+
+
+def test_an_error_that_is_none_of_the_disk_stays_what_it_is() -> None:
+    with pytest.raises(ZeroDivisionError), told_plainly(_query().delta):
+        raise ZeroDivisionError
