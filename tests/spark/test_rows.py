@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.storage.arrow_types import arrow_schema_of
+from kaspr_delta.storage.frames import collected, frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,3 +41,15 @@ def test_rows_that_a_function_gives_in_pieces(spark: SparkSession) -> None:
         lambda given: (piece for one in given for piece in (one.slice(0, 0), one.slice(0, 0), one)), "n BIGINT"
     )
     assert twice.count() == twice.df.count() == 2
+
+
+def test_the_arrow_columns_of_a_dataframe_are_those_that_spark_gives(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT 1.25 AS price, DATE '2026-01-02' AS day, TIMESTAMP '2026-01-02 03:04:05' AS at,"
+        " TIMESTAMP_NTZ '2026-01-02 03:04:05' AS local, array(struct('a' AS name, 1L AS n)) AS parts,"
+        " map('a', 1.5D) AS weights, X'00' AS bytes, parse_json('1') AS any, NULL AS nothing"
+    )
+    given = collected(frame)
+    assert given.schema == arrow_schema_of(frame.schema)
+    assert collected(frame_of(spark, given)).equals(given)
+    assert collected(frame.where("price > 2")).equals(given.schema.empty_table())

@@ -41,6 +41,29 @@ def test_every_module_that_reads_a_clock_is_listed_with_what_it_assumes() -> Non
     assert {file for file in named if file.startswith("test_")} <= tests
 
 
+PUBLIC_OF_SPARK = {
+    "pyspark",
+    "pyspark.errors",
+    "pyspark.sql",
+    "pyspark.sql.functions",
+    "pyspark.sql.streaming.query",
+    "pyspark.sql.types",
+    "pyspark.sql.window",
+    "delta",
+}
+
+
+def test_nothing_private_of_spark_is_used() -> None:
+    """What its documentation does not name may differ on a Databricks runtime."""
+    private = re.compile(r"\._(?:jvm|jdf|jsc|jsparkSession|sc|options)\b|\b(?:sparkContext|SparkContext|DeltaTable)\b")
+    imported = re.compile(r"(?m)^\s*(?:from|import) ((?:pyspark|delta)\b[\w.]*)")
+    for file in (ROOT / "src").rglob("*.py"):
+        text = file.read_text()
+        assert set(imported.findall(text)) <= PUBLIC_OF_SPARK, file
+        of_delta_rs = "deltalake" in text
+        assert [found for found in private.findall(text) if not (of_delta_rs and found == "DeltaTable")] == [], file
+
+
 def test_every_make_target_is_documented() -> None:
     text = (ROOT / "Makefile").read_text()
     phony = next(line for line in text.splitlines() if line.startswith(".PHONY:")).split()[1:]

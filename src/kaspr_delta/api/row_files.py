@@ -13,6 +13,7 @@ import pyarrow as pa
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import objects_of
 from kaspr_delta.serde.utf8 import UNREADABLE_KEPT, utf8_lines
+from kaspr_delta.storage.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -84,7 +85,7 @@ def write_file(rows: DataFrame, path: str, file_format: str | None = None) -> in
         msg = f"{path}: expected a file name that ends in .csv or .parquet, or one of them as --format"
         raise UsageError(msg)
     flat = wanted == "csv"
-    table = rows.select(*_columns(rows.schema, flat=flat)).toArrow()
+    table = collected(rows.select(*_columns(rows.schema, flat=flat)))
     target = Path(path)
     partial = target.with_name(f".{target.name}.partial")
     try:

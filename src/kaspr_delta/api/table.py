@@ -20,6 +20,7 @@ from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.decoded import by_key, decoded
+from kaspr_delta.storage.frames import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class TableHandle:
             return load_columns(self.spark, self.table, typed, source, known)
         if known == "delta":
             place = str(Path(source).absolute()) if Path(source).is_dir() else source
-            rows = self.table.delta.read_elsewhere(self.spark, place).toArrow().to_pylist()
+            rows = collected(self.table.delta.read_elsewhere(self.spark, place)).to_pylist()
             pairs = list(pairs_of(rows, source, columns))
         else:
             pairs = pairs_of_file(source, known, columns)

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
+from kaspr_delta.storage.arrow_types import arrow_schema_of
 from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.frames import collected, frame_of
 from kaspr_delta.storage.part import Part
 from kaspr_delta.storage.sql_text import literal
 
@@ -81,7 +82,7 @@ class Rows:
         """Bring the rows to the driver if they are few; one Spark action. The files it reads may be ``counted``."""
         wanted = df.limit(limit + 1)
         files = files_read(wanted) if counted else 0
-        table = wanted.toArrow()
+        table = collected(wanted)
         if table.num_rows > limit or table.nbytes > limit_bytes:
             return cls(df)
         return replace(cls.held(df.sparkSession, table), files=files)
@@ -98,14 +99,10 @@ class Rows:
 
     def brought(self) -> Rows:
         """The rows on the driver, if they are read back and can be had there without Spark, and are not too many."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         found = None if self.part is None else self.part.read(self.df.columns, MANY_ROWS + 1)
         if found is None or found.num_rows > MANY_ROWS or found.nbytes > MOST_BYTES_BROUGHT:
             return self
-        return replace(
-            Rows.held(self.spark, found.cast(to_arrow_schema(self.df.schema, timezone="UTC"))), part=self.part
-        )
+        return replace(Rows.held(self.spark, found.cast(arrow_schema_of(self.df.schema))), part=self.part)
 
     @property
     def here(self) -> bool:
@@ -186,7 +183,7 @@ class Rows:
         spark = self.spark
         batches = list(function(self.table.to_batches()))
         if not batches:
-            return Rows.held(spark, spark.createDataFrame([], schema).toArrow())
+            return Rows.held(spark, collected(spark.createDataFrame([], schema)))
         return Rows.held(spark, pa.Table.from_batches(batches))
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
 from kaspr_delta.engine.rows import SOME_BYTES, Rows
+from kaspr_delta.storage.arrow_types import spark_schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,15 +34,13 @@ def rows_made(spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa
 
 
 def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
     place = folder / uuid.uuid4().hex
     place.mkdir(parents=True)
     with ParquetWriter(place / "rows.parquet", schema) as file:
         for group in groups:
             file.write_table(group)
-    rows = spark.read.schema(from_arrow_schema(schema, prefer_timestamp_ntz=True)).parquet(str(place))
+    rows = spark.read.schema(spark_schema_of(schema)).parquet(str(place))
     weakref.finalize(rows, shutil.rmtree, place, ignore_errors=True)
     return rows
 

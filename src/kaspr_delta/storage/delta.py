@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.commit_rows import change_files_of, commit_of, files_of, metrics_of, notes_in
 from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.frames import collected, frame_of
 from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.look_up import looked_up
@@ -361,7 +361,7 @@ class Delta:
             if ours and self._is_new(rows.sparkSession, table):
                 return self._append_first(rows.where(quoted(keep)).select(*map(quoted, how.columns)), table, part)
             if here and location is not None:
-                merged = merged_here(DeltaRs(self.namespace), table, rows.toArrow(), how)
+                merged = merged_here(DeltaRs(self.namespace), table, collected(rows), how)
                 if merged is not None:
                     return merged
             if any(kind.startswith(("struct", "array", "map")) for _, kind in rows.dtypes):

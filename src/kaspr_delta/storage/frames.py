@@ -1,4 +1,4 @@
-"""Rows of this process as Spark has them."""
+"""Rows of this process as Spark has them, and rows of Spark in this process."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kaspr_delta.storage.arrow_types import spark_schema_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """The rows in one partition, with the columns of the table, also where there is no row."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    # Told, for Spark Connect asks for the columns of no rows, and times without a zone would be given one.
-    columns = from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
     # In one piece: where one of several is empty, Spark reads nothing of what is behind it.
-    return spark.createDataFrame(rows.combine_chunks() if rows.num_rows else [], columns).coalesce(1)
+    return spark.createDataFrame(rows.combine_chunks() if rows.num_rows else [], spark_schema_of(rows.schema)).coalesce(
+        1
+    )
+
+
+def collected(df: DataFrame) -> pa.Table:
+    """The rows of a DataFrame in this process; one Spark action."""
+    rows = df.toArrow()
+    # An empty result of Spark Connect 4.0 has columns of texts and lists without the one offset that such a column has:
+    # who looks at it reads memory that is not there.
+    return rows if rows.num_rows else rows.schema.empty_table()

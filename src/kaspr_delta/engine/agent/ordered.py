@@ -24,6 +24,7 @@ from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import AgentPlan, TaskPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +52,7 @@ class SparkTableReader:
 
     @staticmethod
     def _rows(rows: DataFrame) -> dict[str, str]:
-        found = rows.select("key", "value").toArrow()
+        found = collected(rows.select("key", "value"))
         return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
 
 
@@ -76,7 +77,7 @@ class SparkWindowReader:
 
     @staticmethod
     def _rows(rows: DataFrame) -> dict[Cell, str]:
-        found = rows.select("key", F.unix_millis("window_start").alias("start"), "value").toArrow()
+        found = collected(rows.select("key", F.unix_millis("window_start").alias("start"), "value"))
         cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
         return dict(zip(cells, found["value"].to_pylist(), strict=True))
 

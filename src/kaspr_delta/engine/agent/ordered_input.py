@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.agent.extent import Feed, LargeBatch, size
 from kaspr_delta.engine.sequence import end_of
+from kaspr_delta.storage.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +30,7 @@ def in_offset_order(records: DataFrame, feed: Feed) -> Iterator[pa.Table]:
 
     While a piece is worked on the next one is read. All at once might be far larger than the files that they come from.
     """
-    few = records.limit(_FEW_RECORDS + 1).toArrow()
+    few = collected(records.limit(_FEW_RECORDS + 1))
     if few.num_rows <= _FEW_RECORDS:
         yield _sorted(few)
         return
@@ -37,7 +38,7 @@ def in_offset_order(records: DataFrame, feed: Feed) -> Iterator[pa.Table]:
     batch = LargeBatch.of(records, feed)
 
     def read(after: int, upto: int) -> pa.Table:
-        return _sorted(batch.between(after, upto).select(*records.columns).toArrow())
+        return _sorted(collected(batch.between(after, upto).select(*records.columns)))
 
     ranges = list(pairwise(_bounds(batch)))
     with ThreadPoolExecutor(1) as reader:
@@ -89,7 +90,7 @@ def _bounds(batch: LargeBatch) -> list[int]:
 def _inside(batch: LargeBatch, version: int) -> list[int]:
     """Where pieces of a commit end, all but the last."""
     records = batch.between(end_of(version - 1), end_of(version))
-    each = records.select("offset", size().alias("size")).toArrow()
+    each = collected(records.select("offset", size().alias("size")))
     # What has one offset stays together, in whatever order Spark gives it.
     sizes = each.group_by("offset").aggregate([("size", "sum")]).sort_by("offset")
     upto = pc.cumulative_sum(sizes["size_sum"])

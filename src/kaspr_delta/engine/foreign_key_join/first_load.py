@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.foreign_key_join.send import NEVER_SEEN
 from kaspr_delta.engine.rows import FEW_ROWS
 from kaspr_delta.storage.delta_rs import literal
+from kaspr_delta.storage.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -91,7 +92,7 @@ def _hashed(table: LiveTable, spark: SparkSession, commit: Commit, *, sized: boo
 
 
 def _told_of_hashes(hashed: DataFrame) -> _Told:
-    found = hashed.toArrow()
+    found = collected(hashed)
     apart = found["hash"].unique().drop_null()
     size = pc.sum(found["size"]).as_py() if "size" in found.column_names else 0
     return _Told(found.num_rows, len(apart), size or 0)

@@ -31,6 +31,7 @@ from kaspr_delta.engine.table_join import Pinned, TableJoin, copied_of, identity
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types
 from kaspr_delta.storage.delta import Commit
+from kaspr_delta.storage.frames import collected
 from kaspr_delta.storage.merge import Merged
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         found = None if rows.part is None else rows.part.where("live IS NOT NULL").read(columns, most)
         if found is not None:
             return found
-        return rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most).toArrow()
+        return collected(rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most))
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """Touched keys and the subscriptions as they are, to rows of the log."""

@@ -27,6 +27,7 @@ from kaspr_delta.engine.stream_stream_join.batch import SIDES, Arrived, StreamSt
 from kaspr_delta.engine.stream_stream_join.buffered import Buffered, JoinWindow, Side
 from kaspr_delta.engine.stream_stream_join.window_join import StreamRecord, Times
 from kaspr_delta.plan.join_plans import StreamStreamJoinPlan
+from kaspr_delta.storage.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,7 +102,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamStreamState.of(state)
         # Step 1: touched.
-        rows = batch.toArrow()
+        rows = collected(batch)
         if rows.num_rows == 0:
             return Decision(Rows.none(spark), 0, state)
         read, arrived, failed = self._read(rows)

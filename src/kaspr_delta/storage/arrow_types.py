@@ -1,0 +1,103 @@
+"""Spark's types as types of Arrow, and back: Spark's own conversion is not public and differs between versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+# By the names of Spark's classes.
+_SCALARS = {
+    "BooleanType": pa.bool_(),
+    "ByteType": pa.int8(),
+    "ShortType": pa.int16(),
+    "IntegerType": pa.int32(),
+    "LongType": pa.int64(),
+    "FloatType": pa.float32(),
+    "DoubleType": pa.float64(),
+    "StringType": pa.string(),
+    "BinaryType": pa.binary(),
+    "DateType": pa.date32(),
+    "TimestampType": pa.timestamp("us", "UTC"),
+    "TimestampNTZType": pa.timestamp("us"),
+    "DayTimeIntervalType": pa.duration("us"),
+    "NullType": pa.null(),
+}
+# How Spark marks the STRUCT that a VARIANT is in Arrow.
+_VARIANT = {b"variant": b"true"}
+
+
+def arrow_schema_of(columns: StructType) -> pa.Schema:
+    """The columns that ``toArrow`` gives, with times in UTC.
+
+    Raises TypeError for a type that has no values in Arrow.
+    """
+    return pa.schema([pa.field(one.name, _arrow_type(one.dataType), one.nullable) for one in columns])
+
+
+def spark_schema_of(schema: pa.Schema) -> StructType:
+    """The columns as ``createDataFrame`` takes them; times without a zone are TIMESTAMP_NTZ.
+
+    Raises TypeError for a type that Spark has not.
+    """
+    from pyspark.sql.types import StructField, StructType
+
+    return StructType([StructField(one.name, _spark_type(one.type), one.nullable) for one in schema])
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType, VariantType
+
+    match kind:
+        case DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+        case ArrayType():
+            return pa.list_(pa.field("element", _arrow_type(kind.elementType), kind.containsNull))
+        case MapType():
+            key = pa.field("key", _arrow_type(kind.keyType), nullable=False)
+            return pa.map_(key, pa.field("value", _arrow_type(kind.valueType), kind.valueContainsNull))
+        case StructType():
+            return pa.struct(list(arrow_schema_of(kind)))
+        case VariantType():
+            value = pa.field("value", pa.binary(), nullable=False)
+            return pa.struct([value, pa.field("metadata", pa.binary(), nullable=False, metadata=_VARIANT)])
+    found = _SCALARS.get(type(kind).__name__)
+    if found is None:
+        msg = f"{kind.simpleString()} has no values in Arrow"
+        raise TypeError(msg)
+    return found
+
+
+def _spark_type(kind: pa.DataType) -> DataType:
+    from pyspark.sql import types as spark
+
+    if pt.is_decimal(kind):
+        return spark.DecimalType(kind.precision, kind.scale)
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        return spark.ArrayType(_spark_type(kind.value_type), kind.value_field.nullable)
+    if pt.is_map(kind):
+        return spark.MapType(_spark_type(kind.key_type), _spark_type(kind.item_type), kind.item_field.nullable)
+    if pt.is_struct(kind):
+        fields = [kind.field(at) for at in range(kind.num_fields)]
+        marked = any(one.metadata == _VARIANT for one in fields)
+        return spark.VariantType() if marked else spark_schema_of(pa.schema(fields))
+    plain = _plain(kind)
+    name = next((name for name, arrow in _SCALARS.items() if arrow == plain), None)
+    if name is None:
+        msg = f"Spark has no type for values of {kind}"
+        raise TypeError(msg)
+    found: DataType = getattr(spark, name)()
+    return found
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Of the types that hold the same values the one that Spark gives."""
+    if pt.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pt.is_large_string(kind):
+        return pa.string()
+    return pa.binary() if pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind) else kind
