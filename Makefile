@@ -7,9 +7,13 @@ DOCS_READY := $(VENV)/.kaspr-delta-docs-ready
 CASES ?= tests/oracle/visible
 MINUTES ?= 10
 SEED ?= 1
+SPARK ?= 4.0
+LANE = $(if $(filter 4.2,$(SPARK)),$(VENV),$(VENV)-spark-$(SPARK))
+# Databricks runtimes 17 and 18 have Python 3.12.
+PYTHON312 ?= $(shell for one in python3.12 $$HOME/.pyenv/versions/3.12*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all oracle chaos lint fmt notebooks docs bench bench-large bench-docs lock clean
+.PHONY: help setup java demo test test-fast test-all test-spark oracle chaos lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +42,22 @@ test-fast: setup ## Run the tests that need no Java
 
 test-all: java ## Run every test
 	$(BIN)/python -m pytest
+
+test-spark: $(LANE)/.kaspr-delta-ready ## Run the engine's tests on another Spark, with the libraries of its runtime (SPARK=4.0|4.1|4.2)
+	$(LANE)/bin/python -m pytest -m "not slow" $(LANE_WARNINGS) tests/spark tests/properties
+	$(LANE)/bin/python -m tests.oracle $(CASES)
+	$(LANE)/bin/python -m tests.oracle --typed $(CASES)
+	$(LANE)/bin/python -m pytest $(LANE_WARNINGS) tests/spark/test_connect.py
+
+# Older Spark leaves sockets open.
+LANE_WARNINGS = -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
+
+$(VENV)-spark-%/.kaspr-delta-ready: lanes/spark-%.lock $(READY)
+	@test -n "$(PYTHON312)" || { echo "Python 3.12 is needed, as the runtime has it: name one with make PYTHON312=..."; exit 1; }
+	@test -x $(@D)/bin/python || $(PYTHON312) -m venv $(@D)
+	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r lanes/spark-$*.lock
+	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps --no-build-isolation -e .
+	@touch $@
 
 oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED=1: joins of typed tables)
 	$(BIN)/python -m tests.oracle $(if $(TYPED),--typed) $(CASES)
@@ -87,6 +107,11 @@ lock: setup ## Compile requirements-dev.lock and requirements-docs.lock anew fro
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 	  --group pyproject.toml:docs --constraint requirements-dev.lock --output-file requirements-docs.lock
+	@set -e; for lane in lanes/*.txt; do \
+	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
+	    --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
+	    --extra notebooks --extra serve --group dev --output-file $${lane%.txt}.lock pyproject.toml $$lane; \
+	done
 
 clean: ## Remove caches, build results and local warehouses (not .venv)
 	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kaspr-delta .databricks spark-warehouse metastore_db derby.log
