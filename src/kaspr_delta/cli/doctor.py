@@ -14,6 +14,7 @@ import typer
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
+from kaspr_delta.runtime.versions import Versions
 
 
 def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
@@ -33,6 +34,7 @@ def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOp
         "pyspark": lambda: _package("pyspark"),
         "delta-spark": lambda: _package("delta-spark"),
         "delta jars": _jars,
+        "versions": _versions,
         "warehouse": lambda: _writable(place),
     }
     failed = False
@@ -60,6 +62,11 @@ def _package(name: str) -> str:
     except importlib.metadata.PackageNotFoundError:
         msg = "not installed: pip install 'kaspr-delta[local]'"
         raise SetupError(msg) from None
+
+
+def _versions() -> str:
+    versions = Versions.with_spark(_package("pyspark"))
+    return versions.warning or f"{versions}: the tests run on these"
 
 
 def _jars() -> str:

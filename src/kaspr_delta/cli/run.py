@@ -12,6 +12,7 @@ from kaspr_delta.cli.interruption import stopped_by_signal
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
 from kaspr_delta.errors import UsageError
+from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import milliseconds
 
@@ -63,6 +64,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     if progress is ProgressOutput.JSON:
         log_as_json()
     application = open_application(context, warehouse, app, path)
+    _show_versions(application)
     _show_waiting(application)
     if continuous:
         note(f"running, a batch at most every {every}; Ctrl-C stops")
@@ -97,6 +99,13 @@ def _interval(text: str) -> str:
     except ValueError:
         msg = f"--every {text}: expected a number and a unit, such as 500ms, 5s or 1m"
         raise UsageError(msg) from None
+
+
+def _show_versions(application: Application) -> None:
+    versions = Versions.with_spark(application.spark.version)
+    note(str(versions))
+    if versions.warning is not None:
+        note(versions.warning, style="yellow", event="warning")
 
 
 def _show_waiting(application: Application) -> None:

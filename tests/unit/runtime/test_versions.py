@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import platform
+import re
+from pathlib import Path
+
+import pytest
+
+from kaspr_delta.runtime.versions import TRIED, Versions
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_versions_of_which_a_lane_runs_are_no_news() -> None:
+    versions = Versions("4.0.1", "4.0.1", "3.12.3")
+    assert str(versions) == "Spark 4.0.1, Delta 4.0.1, Python 3.12.3"
+    assert versions.warning is None
+
+
+def test_a_runtime_that_brings_its_own_delta_is_known_by_its_spark_and_python() -> None:
+    assert Versions("4.0.0", None, "3.12.3").warning is None
+    assert Versions("3.5.2", None, "3.12.3").warning is not None
+
+
+@pytest.mark.parametrize("versions", [("4.3.0", "4.4.1", "3.12.0"), ("4.2.0", "4.3.0", "3.11.7")])
+def test_versions_that_no_lane_runs_together_are_said(versions: tuple[str, str, str]) -> None:
+    warning = Versions(*versions).warning
+    assert warning is not None
+    assert f"Python {versions[2]} were never tried together. The tests run on Spark 4.0 with Delta 4.0" in warning
+
+
+def test_delta_is_not_told_where_spark_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    assert str(Versions.with_spark("4.0.0")) == f"Spark 4.0.0, Python {platform.python_version()}"
+
+
+def test_what_counts_as_tried_is_what_the_lanes_install() -> None:
+    """The line of ``make test`` is the newest one, that of the package's extra ``local``."""
+    pins = re.compile(r"(?:pyspark|delta-spark)(?:\[\w+\])?==(\d+\.\d+)")
+    lanes = {tuple(pins.findall(file.read_text())) for file in (ROOT / "lanes").glob("*.txt")}
+    local = next(line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("local = "))
+    assert {(spark, delta) for spark, delta, _ in TRIED} == {*lanes, tuple(pins.findall(local))}
