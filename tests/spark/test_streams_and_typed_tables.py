@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta import Application
+import pytest
+
+from kaspr_delta import Application, ResourceFailedError
+from kaspr_delta.engine.stream_table import StreamTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,36 +40,71 @@ spec:
 """
 
 
+class Shop:
+    """Products that others write, and clicks on one of them."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.products = spark, f"delta.`{folder / 'products'}`"
+        spark.sql(
+            f"CREATE TABLE {self.products} (id STRING, made_of STRING, name STRING) USING DELTA"
+            " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+        )
+        self.change("INSERT INTO {} VALUES ('A', 'X', 'Ant'), ('B', 'A', 'Bee')")
+        (folder / "clicks.yaml").write_text(MANIFESTS.format(folder=folder))
+        self.app = Application.open(folder / "clicks.yaml", warehouse=folder / "wh", spark=spark)
+
+    def change(self, statement: str) -> None:
+        self.spark.sql(statement.format(self.products))
+
+    def click(self, number: int) -> None:
+        self.app.topic("clicks").produce([{"key": "A", "value": {"n": number}}])
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    return Shop(spark, tmp_path)
+
+
 def seen(app: Application, join: str) -> list[tuple[Any, Any, Any]]:
     records = [record["value"] for record in app.channel(f"{join}-channel").records()]
     rows = [(value["left"], value["right"]) for value in records if value is not None]
     return [(left["n"], right and right["id"], right and right["name"]) for left, right in rows]
 
 
-def test_a_record_meets_the_row_as_it_is_whichever_statement_changed_it(spark: SparkSession, tmp_path: Path) -> None:
-    products = f"delta.`{tmp_path / 'products'}`"
-    spark.sql(
-        f"CREATE TABLE {products} (id STRING, made_of STRING, name STRING) USING DELTA"
-        " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+def test_a_record_meets_the_row_as_it_is_whichever_statement_changed_it(shop: Shop) -> None:
+    statements = (
+        "ALTER TABLE {} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')",
+        "UPDATE {} SET name = upper(name)",
+        "DELETE FROM {}",
     )
+    for number, statement in enumerate(statements):
+        shop.click(number)
+        shop.app.run()
+        shop.change(statement)
+    shop.click(3)
+    shop.app.run()
+    assert seen(shop.app, "clicked") == [(0, "A", "Ant"), (1, "A", "Ant"), (2, "A", "ANT"), (3, None, None)]
+    assert seen(shop.app, "offered") == [(0, "B", "Bee"), (1, "B", "Bee"), (2, "B", "BEE"), (3, None, None)]
 
-    def change(statement: str) -> None:
-        spark.sql(statement.format(products))
 
-    change("INSERT INTO {} VALUES ('A', 'X', 'Ant'), ('B', 'A', 'Bee')")
-    (tmp_path / "clicks.yaml").write_text(MANIFESTS.format(folder=tmp_path))
-    app = Application.open(tmp_path / "clicks.yaml", warehouse=tmp_path / "wh", spark=spark)
+def test_a_batch_that_is_made_again_leaves_changes_to_the_records_that_came_before_them(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the records that it read at first, and sees the table of now."""
+    shop.click(0)
+    shop.app.run()
+    shop.click(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamTable, "after", lost_power)
+        with pytest.raises(ResourceFailedError):
+            shop.app.run()
+    shop.click(2)
+    shop.change("UPDATE {} SET name = upper(name)")
+    shop.click(3)
+    shop.app.run()
+    assert seen(shop.app, "clicked") == [(0, "A", "Ant"), (1, "A", "Ant"), (2, "A", "Ant"), (3, "A", "ANT")]
+    assert seen(shop.app, "offered") == [(0, "B", "Bee"), (1, "B", "Bee"), (2, "B", "Bee"), (3, "B", "BEE")]
 
-    def click(number: int) -> None:
-        app.topic("clicks").produce([{"key": "A", "value": {"n": number}}])
-        app.run()
 
-    click(1)
-    spark.sql(f"ALTER TABLE {products} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
-    click(2)
-    change("UPDATE {} SET name = upper(name)")
-    click(3)
-    change("DELETE FROM {}")
-    click(4)
-    assert seen(app, "clicked") == [(1, "A", "Ant"), (2, "A", "Ant"), (3, "A", "ANT"), (4, None, None)]
-    assert seen(app, "offered") == [(1, "B", "Bee"), (2, "B", "Bee"), (3, "B", "BEE"), (4, None, None)]
+def lost_power(*_: Any) -> None:
+    raise InterruptedError

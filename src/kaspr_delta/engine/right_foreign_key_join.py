@@ -19,7 +19,6 @@ from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows, union_of
 from kaspr_delta.engine.selector import Selected, Selector, problem, with_selected
 from kaspr_delta.engine.sequence import seq_of_rows
-from kaspr_delta.engine.stream_side import reached
 from kaspr_delta.engine.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.table_versions import by_key, changed_rows, in_their_own_time, newest_rows, place_in, seen
 from kaspr_delta.errors import SerializationError
@@ -113,7 +112,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         records = self.left.read(arrived)
         # Step 2: pinned.
         version = self.right.newest(spark).version
-        after = replace(before, read={**before.read, **reached(arrived)}, table=version)
+        after = self.after(spark, before, arrived, version)
         # Step 3: recompute. Step 4: every record is a change; of the index, what differs.
         index = self.delta.read(spark, self.plan.index)
         changed = self._changed(spark, before, version)

@@ -7,7 +7,7 @@ time of a record is one that the record sees, however old the record says it is.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as F
@@ -17,7 +17,9 @@ from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.json_columns import is_json
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.stream_side import StreamSide
+from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import end_of, version_of
+from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan
 
@@ -110,6 +112,29 @@ class StreamTable(Join[StreamTablePlanT]):
         if before.fresh:
             return rows_by_their_time(self.right, spark, version, keys)
         return versions(self.right, spark, before.table, version, keys)
+
+    def after(self, spark: SparkSession, before: StreamTableState, arrived: Rows, version: int) -> StreamTableState:
+        """The state after a batch of these rows of InputRecord that saw the table at a version.
+
+        A batch may end before records that have arrived, as one does that is made again after a crash. They are merged
+        with the changes that came after them by the next batch: its table begins before the first of these changes.
+        """
+        read = {**before.read, **reached(arrived)}
+        if not self.follows_changes or version <= before.table:
+            return replace(before, read=read, table=version)
+        name, position = self.plan.left.name, read[self.plan.left.name]
+        newest = self.left.newest(spark)
+        if newest <= version_of(position) and arrived.few:  # Delta divides a commit of many files alone
+            return replace(before, read=read, table=version)
+        waiting = self.left.source.between(spark, {name: position}, {name: end_of(newest)})
+        changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
+        later = (
+            changes.select("_commit_version", "_commit_timestamp")
+            .crossJoin(waiting.agg(F.min("arrived").alias("first")))
+            .where(F.col("_commit_timestamp") > F.col("first"))
+        )
+        (first,) = later.agg(F.min("_commit_version")).collect()[0]
+        return replace(before, read=read, table=version if first is None else first - 1)
 
     @property
     def follows_changes(self) -> bool:

@@ -18,7 +18,6 @@ from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import seq_of_rows
-from kaspr_delta.engine.stream_side import reached
 from kaspr_delta.engine.stream_table import StreamTable, StreamTableState, readable, unreadable
 from kaspr_delta.engine.table_versions import by_key, newest_rows, place_in, seen
 from kaspr_delta.plan.join_plans import StreamTableJoinPlan
@@ -67,7 +66,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         records = self.left.read(arrived, self._selector)
         # Step 2: pinned.
         version = self.right.newest(spark).version
-        after = replace(before, read={**before.read, **reached(arrived)}, table=version)
+        after = self.after(spark, before, arrived, version)
         parts = []
         if self.plan.pending is not None and before.until is not None:
             parts.append(self._no_longer_waiting(spark, version))
