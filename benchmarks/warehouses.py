@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 JOIN = "join/orders-products"
 _MANIFEST = Path(__file__).with_name("join.yaml")
-_EVERY = "100 milliseconds"
+_EVERY = "100ms"
 _POLL = 0.02
 # Within so many seconds a continuous run begins folds that are due.
 _TICK = 2

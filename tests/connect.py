@@ -33,5 +33,15 @@ def connect_session(folder: Path) -> SparkSession:
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     # The server is started with its own settings: what a client sets later would come too late for most of them.
     os.environ["SPARK_CONF_DIR"] = str(folder)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = str(_sandboxed(folder))
     return SparkSession.builder.remote("local[*]").getOrCreate()
+
+
+def _sandboxed(folder: Path) -> Path:
+    """A Python for the server's workers: each has a folder for temporary files of its own, as in a sandbox."""
+    command = folder / "python"
+    command.write_text(
+        f'#!/bin/sh\nTMPDIR=$(mktemp -d "{folder}/sandbox-XXXXXX") && export TMPDIR && exec "{sys.executable}" "$@"\n'
+    )
+    command.chmod(0o755)
+    return command

@@ -12,7 +12,7 @@ from kaspr_delta.runtime.run_events import Listener
 
 @contextmanager
 def running(
-    app: Application, *, every: str = "100 milliseconds", only: Collection[str] = (), listener: Listener | None = None
+    app: Application, *, every: str = "100ms", only: Collection[str] = (), listener: Listener | None = None
 ) -> Iterator[list[Exception]]:
     """Run resources, all by default, until this ends. What stopped them before stands in the list."""
     stop, failures = threading.Event(), list[Exception]()

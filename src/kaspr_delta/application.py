@@ -34,6 +34,7 @@ from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import LoadedManifests, load_path
 from kaspr_delta.storage.delta import Delta
@@ -212,14 +213,18 @@ class Application:
         self,
         stop: threading.Event,
         *,
-        every: str = "5 seconds",
+        every: str = "5s",
         only: Iterable[str] = (),
         listener: Listener | None = None,
     ) -> None:
-        """Run until ``stop`` is set, tasks by their schedules; batches under way are finished. Raises like ``run``.
+        """Run until ``stop`` is set, tasks by their schedules; batches under way are finished.
+
+        ``every`` is the least time between two batches of a resource, such as ``500ms`` or ``5s``. Raises like ``run``,
+        and UsageError for another text.
 
         What is applied, changed or deleted meanwhile is taken up: the resources are started anew, where they stand.
         """
+        pause = _milliseconds(every)
         names = list(only)
         self._refs(names)
         started: dict[ResourceRef, datetime] = {}
@@ -237,7 +242,7 @@ class Application:
                 # A task that was deleted and comes again begins anew; the others go on.
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
                 runner.started = started
-                runner.continuously(stop, every, self._refs(known), changed)
+                runner.continuously(stop, pause, self._refs(known), changed)
             else:  # all that was asked for is deleted
                 while not (changed() or stop.wait(_LOOK)):
                     pass
@@ -382,6 +387,14 @@ def _made(spark: SparkSession, delta: Delta, declared: Plan) -> Plan:
     plan = typed.follow(plan)
     create_views(spark, delta, plan)
     return plan
+
+
+def _milliseconds(every: str) -> int:
+    try:
+        return milliseconds(every)
+    except ValueError:
+        msg = f"every {every}: expected a number and a unit, such as 500ms, 5s or 1m"
+        raise UsageError(msg) from None
 
 
 def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:

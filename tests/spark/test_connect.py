@@ -12,7 +12,7 @@ import pytest
 from tests.connect import ON_CONNECT
 
 HERE = Path(__file__).parent
-# Joins; agents and counters; windows, tasks and runs without end; large batches; tables with columns.
+# Joins; agents and counters; windows, tasks and runs without end; large batches; tables with columns; shared tables.
 FILES = (
     "test_order_enrichment.py",
     "test_joins.py",
@@ -21,6 +21,7 @@ FILES = (
     "test_direct.py",
     "test_ordered_input.py",
     "test_typed.py",
+    "test_turns.py",
 )
 
 

@@ -175,7 +175,7 @@ def test_a_task_that_fails_is_a_dead_letter_and_writes_nothing(later: Applicatio
 def test_a_continuous_run_follows_new_topics_and_runs_tasks_and_takes_by_the_clock(later: Application) -> None:
     app = later
     only = ["agent/router", "agent/count-regions", "agent/buffer", "task/report", "task/beat"]
-    with running(app, every="500 milliseconds", only=only) as failures:
+    with running(app, every="500ms", only=only) as failures:
         app.topic("events").produce([{"value": {"topic": "region-late", "n": 7}}])
         app.topic("clicks").produce([{"key": "one", "value": 1}])
         deadline = time.monotonic() + 150

@@ -65,7 +65,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The resources whose streams were started."""
     names: list[str] = []
 
-    def noting(query: Query, spark: SparkSession, every: str | None) -> StreamingQuery | None:
+    def noting(query: Query, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         stream = start(query, spark, every)
         if stream is not None:
             names.append(str(query.resource.ref))

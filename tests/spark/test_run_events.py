@@ -36,7 +36,7 @@ def test_a_run_tells_its_batches_and_how_far_each_resource_is_behind(order_syste
     app.topic("raw-orders").produce([{"key": "O1", "value": ORDER}])
     patience = threading.Timer(240, stop.set)
     patience.start()
-    app.run_continuously(stop, every="500 milliseconds", listener=listen)
+    app.run_continuously(stop, every="500ms", listener=listen)
     patience.cancel()
     assert joined.is_set()
     assert seen == {str(ref): 0 for ref in app.plan.runs}

@@ -60,7 +60,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --only join/orders-products-join
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
-    interval = _interval(every)
+    _check_interval(every)
     if progress is ProgressOutput.JSON:
         log_as_json()
     application = open_application(context, warehouse, app, path)
@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
     _show_waiting(application)
     if continuous:
         note(f"running, a batch at most every {every}; Ctrl-C stops")
-        _run_continuously(application, interval, only or [], progress)
+        _run_continuously(application, every, only or [], progress)
     else:
         _run(application, only or [], progress)
 
@@ -85,17 +85,18 @@ def _run(application: Application, only: list[str], progress: ProgressOutput) ->
         raise typer.Exit(stop.code)
 
 
-def _run_continuously(application: Application, interval: str, only: list[str], progress: ProgressOutput) -> None:
+def _run_continuously(application: Application, every: str, only: list[str], progress: ProgressOutput) -> None:
     from kaspr_delta.cli.run_display import shown
 
     with stopped_by_signal() as stop, shown(progress, keep=True) as listener:
-        application.run_continuously(stop.asked, every=interval, only=only, listener=listener)
+        application.run_continuously(stop.asked, every=every, only=only, listener=listener)
     note("stopped; the next run goes on from here")
 
 
-def _interval(text: str) -> str:
+def _check_interval(text: str) -> None:
+    """Before Spark starts. Raises UsageError."""
     try:
-        return f"{milliseconds(text)} milliseconds"
+        milliseconds(text)
     except ValueError:
         msg = f"--every {text}: expected a number and a unit, such as 500ms, 5s or 1m"
         raise UsageError(msg) from None

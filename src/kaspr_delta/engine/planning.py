@@ -20,7 +20,7 @@ def plan_for(spark: SparkSession, *, few: bool) -> None:
     known to be few, a statement is one job without it. Only an embedded session, of which a streaming query has a copy
     of its own, is told so: elsewhere the settings are the user's.
     """
-    if not _is_here(spark):  # queries of Spark Connect share their settings
+    if not runs_here(spark):  # queries of Spark Connect share their settings
         return
     partitions = str(spark.conf.get(_SHUFFLE_PARTITIONS))
     if not partitions.isdigit() or int(partitions) > _FEW_PARTITIONS:  # Databricks has "auto"
@@ -35,11 +35,9 @@ def files_read(rows: DataFrame) -> int:
 
     It is not planned a second time when it is run.
     """
-    return len(rows.inputFiles()) if _is_here(rows.sparkSession) else 0
+    return len(rows.inputFiles()) if runs_here(rows.sparkSession) else 0
 
 
-def _is_here(session: object) -> bool:
-    """Whether a session is of this process: that of Spark Connect is another class."""
-    from pyspark.sql import SparkSession
-
-    return isinstance(session, SparkSession)
+def runs_here(session: SparkSession) -> bool:
+    """Whether batches run in this process: Spark Connect, whose sessions are of another class, runs them elsewhere."""
+    return ".connect." not in type(session).__module__

@@ -118,7 +118,7 @@ class Query:
             self._mended(spark, tail)
             self._begin(spark, tail, again=True)
 
-    def start(self, spark: SparkSession, every: str | None) -> StreamingQuery | None:
+    def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         """Start the query: until what is there now is processed, or, with an interval, until it is stopped.
 
         None where there is nothing to do: no topic matches a pattern, or, without an interval, nothing was committed to
@@ -145,8 +145,9 @@ class Query:
         stream = self._streamed().source(spark, self._start)
         writer = stream.writeStream.foreachBatch(self._process)
         writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(self.resource.ref))
-        writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
-        return writer.start()
+        if every is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{every} milliseconds").start()
 
     def process(self, batch: DataFrame, batch_id: int) -> None:
         """One batch. Whoever dies between two of its writes finds at the next start all it needs to go on."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from kaspr_delta.engine.planning import runs_here
 from kaspr_delta.engine.progress import folded_batches, forget_old
 from kaspr_delta.engine.query import Query, side_by_side
 from kaspr_delta.engine.retention import remove_old
@@ -24,6 +25,7 @@ from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
+from kaspr_delta.runtime.turns import Turns
 from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
@@ -51,8 +53,10 @@ class Runner:
     # Set when a run until quiet is to end before it is quiet.
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _failures: Failures = field(init=False)
+    _turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:
+        self._turns = Turns(self.spark, self.delta.namespace)
         self._failures = Failures(self._queries, self.listener)
 
     def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
@@ -80,12 +84,13 @@ class Runner:
     def continuously(
         self,
         stop: threading.Event,
-        every: str,
+        every: int,
         only: Collection[ResourceRef] = (),
         changed: Callable[[], bool] = lambda: False,
     ) -> None:
         """Keep all resources running until ``stop`` is set, tasks by their schedules; batches under way are finished.
 
+        ``every`` so many milliseconds a resource looks for what is new.
         Ends too when what is to run has ``changed``, or tables that are read got columns. Raises ResourceFailedError as
         soon as one fails, after the others were stopped.
         """
@@ -94,14 +99,9 @@ class Runner:
         with self._held([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._queries[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
-            with (
-                Streams(self.spark, self._queries, self._failures, every, self.listener) as streams,
-                tasks_firing(self.spark, schedules, self._failures.note, self.started),
-            ):
-                self._tell(Started, refs)
-                streams.start(refs)
-                self._watch(streams, refs, stop, changed)
-            streams.note_failures()
+            run = self._streaming if runs_here(self.spark) else self._again_and_again
+            with tasks_firing(self.spark, schedules, self._failures.note, self.started):
+                run(refs, stop, every, changed)
         self._failures.tell()
 
     def rebuild(self, ref: ResourceRef) -> RunReport:
@@ -111,45 +111,86 @@ class Runner:
             query_of(self.delta, self.plan, ref).rebuild(self.spark)
         return RunReport.after(self.spark, self.delta, last_of(folded))
 
+    def _again_and_again(
+        self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
+    ) -> None:
+        """Process what is there, as a run until quiet does, with a pause after each time.
+
+        On Spark Connect batches run in other processes: only at the end of a stream it is known here that none is under
+        way, so that what the clock makes due may be. Serverless compute has no other streams than those that end.
+        """
+        self._stop, pause = stop, every / 1_000
+        cleaned = time.monotonic()
+        while not self._failures:
+            if self._round(refs).new_columns or stop.wait(pause) or self._is_lost or changed():
+                return
+            cleaned = self._cleaned_since(cleaned)
+
+    def _streaming(
+        self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
+    ) -> None:
+        """Let streams run that do not end."""
+        with Streams(self.spark, self._queries, self._failures, every, self.listener) as streams:
+            self._tell(Started, refs)
+            streams.start(refs)
+            self._watch(streams, refs, stop, changed)
+        streams.note_failures()
+
     def _watch(
         self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event, changed: Callable[[], bool]
     ) -> None:
         """Look after streams until they are to stop, one has failed, a lock is lost, or others are to run."""
         ticked = cleaned = time.monotonic()
         while not (self._failures or stop.wait(_POLL)):
-            lost = any(lost.is_set() for lost in self._lost)  # leaving the locks says which one
-            if lost or changed() or not streams.all_go_on() or streams.took_new_columns:
+            if self._is_lost or changed() or not streams.all_go_on() or streams.took_new_columns:
                 return
             if time.monotonic() - ticked >= _TICK:
                 for ref in refs:
                     streams.tick(ref)
                 streams.tell_lag()
                 ticked = time.monotonic()
-            if time.monotonic() - cleaned >= _CLEANING:
-                remove_old(self.delta, self.spark, self.plan)
-                cleaned = time.monotonic()
+            cleaned = self._cleaned_since(cleaned)
+
+    @property
+    def _is_lost(self) -> bool:
+        """Whether another process took one of the locks; leaving them says which one."""
+        return any(lost.is_set() for lost in self._lost)
+
+    def _cleaned_since(self, cleaned: float) -> float:
+        """Remove what is to be kept no longer, if that was not done for long; when it was done last."""
+        if time.monotonic() - cleaned < _CLEANING:
+            return cleaned
+        remove_old(self.delta, self.spark, self.plan)
+        return time.monotonic()
 
     def _until_stage_quiet(self, stage: Stage) -> int:
         total = 0
         for _ in range(_MOST_ROUNDS):
-            rows = self._round(stage)
+            rows = self._round(stage.resources).rows
             total += rows
             if rows == 0 or not stage.loop:
                 return total
         raise _endless(stage.resources)
 
-    def _round(self, stage: Stage) -> int:
-        """Run every resource of the stage once on what is there now, side by side; the number of rows read."""
+    def _round(self, refs: Sequence[ResourceRef]) -> _Round:
+        """Run resources once on what is there now, side by side if they may."""
+        went = [self._round_of(some) for some in self._turns.apart(refs, self._queries)]
+        return _Round(sum(one.rows for one in went), any(one.new_columns for one in went))
+
+    def _round_of(self, refs: Sequence[ResourceRef]) -> _Round:
         if self._stop.is_set():
-            return 0
-        refs = [ref for ref in stage.resources if ref not in self._failures]
-        with Streams(self.spark, self._queries, self._failures, None, self.listener) as streams:
+            return _Round(0, new_columns=False)
+        refs = [ref for ref in refs if ref not in self._failures]
+        with (
+            self._turns.held(refs, self._queries),
+            Streams(self.spark, self._queries, self._failures, None, self.listener) as streams,
+        ):
             self._tell(Started, refs)
             streams.start(refs)
             rows = sum(self._progress(ref, lambda ref: self._rows_of(streams, ref)) for ref in refs)
         if self._stop.is_set():  # then nobody has waited for all of them
             streams.note_failures()
-        return rows
+        return _Round(rows, streams.took_new_columns)
 
     def _rows_of(self, streams: Streams, ref: ResourceRef) -> int:
         """Let a resource process what is there, and take up what waits for more to come; the number of rows."""
@@ -199,7 +240,7 @@ class Runner:
         Gives the batches that were folded before that (see ``folded_batches``).
         """
         with told_plainly(self.delta), contextlib.ExitStack() as held:
-            self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in refs]
+            self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in self._to_lock(refs)]
             self._queries.update({ref: self._query(ref) for ref in refs})
             for ref, query in self._queries.items():
                 query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
@@ -224,9 +265,21 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
             self._failures.note(ref, error)
 
+    def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
+        """What no other process may run meanwhile; where turns do not bind it, also those that share tables."""
+        companions = () if self.delta.namespace.turns_bind_other_processes else map(self._companions, refs)
+        return list(dict.fromkeys([*refs, *(one for some in companions for one in some)]))
+
     def _companions(self, ref: ResourceRef) -> list[ResourceRef]:
         waiting = {other for other, _ in self.plan.waiting}
         return [other for other in self.plan.group_of(ref) if other != ref and other not in waiting]
+
+
+class _Round(NamedTuple):
+    """The number of rows that resources read, and whether a table that they read got columns meanwhile."""
+
+    rows: int
+    new_columns: bool
 
 
 def _refs(stages: Iterable[Stage]) -> list[ResourceRef]:

@@ -37,7 +37,7 @@ class Streams:
     spark: SparkSession
     queries: Mapping[ResourceRef, Query]
     failures: Failures
-    every: str | None
+    every: int | None
     listener: Listener = nobody
     running: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 import threading
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +59,11 @@ class Namespace(Protocol):
         """Held around every commit to the table."""
         ...
 
+    @property
+    def turns_bind_other_processes(self) -> bool:
+        """Whether ``turn`` keeps other processes away too, and not only other threads of this one."""
+        ...
+
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
         """Held while one of several resources that exclude each other handles a batch."""
         ...
@@ -105,6 +110,10 @@ class LocalNamespace:
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"commit-{table}"))
+
+    @property
+    def turns_bind_other_processes(self) -> bool:
+        return True
 
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"turn-{_as_file(name)}"))
@@ -159,9 +168,12 @@ class UnityNamespace:
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:  # noqa: ARG002
         return contextlib.nullcontext()
 
+    @property
+    def turns_bind_other_processes(self) -> bool:
+        return False  # two processes may be in two sandboxes, which share no lock that is fast enough for a batch
+
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
-        # A group of agents is one job task, so all who take turns are processes of one driver.
-        return FileLock(Path(tempfile.gettempdir()) / f"kaspr-delta-{self.catalog}-{self.name}-{_as_file(name)}.lock")
+        return _turns[self.schema, name]
 
     @contextlib.contextmanager
     def running(self, resource: str) -> Iterator[threading.Event]:
@@ -232,6 +244,9 @@ class Warehouse:
     def _root(self) -> Path:
         return Path(self.text).expanduser().absolute()
 
+
+# Locks of this process, by schema and name.
+_turns: dict[tuple[str, str], threading.RLock] = defaultdict(threading.RLock)
 
 # Which warehouse's tables a schema of the session's catalog holds, in this process.
 _claims: dict[str, Path] = {}

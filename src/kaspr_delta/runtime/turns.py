@@ -1,0 +1,54 @@
+"""Resources that share tables, where their batches run in other processes: there they run one after another.
+
+In one process, and in processes that share a lock, they exclude each other batch by batch. The processes of Spark
+Connect may share none: the client, which runs what the clock makes due, and those of the server that run batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kaspr_delta.engine.planning import runs_here
+from kaspr_delta.engine.query import Query
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.storage.namespace import Namespace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Who runs with whom, in a session on a namespace."""
+
+    spark: SparkSession
+    namespace: Namespace
+
+    @property
+    def by_batch(self) -> bool:
+        """Whether resources that share tables may run at once, because their batches exclude each other."""
+        return self.namespace.turns_bind_other_processes or runs_here(self.spark)
+
+    def apart(self, refs: Sequence[ResourceRef], queries: Mapping[ResourceRef, Query]) -> list[list[ResourceRef]]:
+        """The resources in lists that run one after another. Where they have to, no two of a list share tables."""
+        if self.by_batch:
+            return [list(refs)]
+        lists: list[list[ResourceRef]] = []
+        met: dict[str, int] = {}
+        for ref in refs:
+            turn = queries[ref].resource.turn
+            place = met[turn] = met.get(turn, -1) + 1
+            lists[place:] = lists[place:] or [[]]
+            lists[place].append(ref)
+        return lists
+
+    @contextlib.contextmanager
+    def held(self, refs: Sequence[ResourceRef], queries: Mapping[ResourceRef, Query]) -> Iterator[None]:
+        """Keep what the clock makes due in this process apart from batches of these resources in others."""
+        with contextlib.ExitStack() as held:
+            for turn in () if self.by_batch else sorted({queries[ref].resource.turn for ref in refs}):
+                held.enter_context(self.namespace.turn(turn))
+            yield

@@ -1,0 +1,80 @@
+"""Agents that share a table lose nothing, also where the processes that run their batches share no lock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaspr_delta import Application
+from tests.continuous import running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AGENT = """
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {{name: count-{topic}, labels: {{kaspr.io/app: turns}}}}
+spec:
+  input: {{topic: {{name: {topic}}}}}
+  processors:
+    pipeline: [count]
+    operations:
+      - name: count
+        tables: [{{name: totals, paramName: totals}}]
+        map:
+          python: |
+            import time
+
+            def count(value, totals):
+                time.sleep(0.05)
+                totals["all"] += 1
+"""
+TOTALS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: totals, labels: {kaspr.io/app: turns}}
+spec: {defaultSelector: {python: "def default(): return int"}}
+"""
+TOPICS = ("left", "right")
+
+
+@pytest.fixture
+def app(spark: SparkSession, tmp_path: Path) -> Iterator[Application]:
+    """On tables of a catalog: a folder has locks that bind all processes of a machine."""
+    (tmp_path / "turns.yaml").write_text(TOTALS + "".join(AGENT.format(topic=topic) for topic in TOPICS))
+    warehouse = f"unity://spark_catalog.turns/{tmp_path / 'volume'}"
+    yield Application.open(tmp_path / "turns.yaml", warehouse=warehouse, spark=spark)
+    spark.sql("DROP SCHEMA IF EXISTS spark_catalog.turns CASCADE")
+
+
+def produce(app: Application, count: int) -> None:
+    for topic in TOPICS:
+        app.topic(topic).produce([{"value": number} for number in range(count)])
+
+
+def test_each_sees_what_the_others_counted(app: Application) -> None:
+    for number in range(1, 3):
+        produce(app, 20)
+        app.run()
+        assert app.table("totals").to_dict() == {"all": 40 * number}
+
+
+def test_each_sees_it_in_a_run_without_end(app: Application) -> None:
+    with running(app) as failures:
+        for number in range(1, 4):
+            produce(app, 10)
+            wait_for(app, 20 * number, failures)
+
+
+def wait_for(app: Application, total: int, failures: list[Exception]) -> None:
+    deadline = time.monotonic() + 180
+    while app.table("totals").to_dict() != {"all": total}:
+        assert not failures
+        assert time.monotonic() < deadline, app.table("totals").to_dict()
+        time.sleep(0.5)
