@@ -9,11 +9,11 @@ MINUTES ?= 10
 SEED ?= 1
 SPARK ?= 4.0
 LANE = $(if $(filter 4.2,$(SPARK)),$(VENV),$(VENV)-spark-$(SPARK))
-# Databricks runtimes 17 and 18 have Python 3.12.
-PYTHON312 ?= $(shell for one in python3.12 $$HOME/.pyenv/versions/3.12*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
+# A Python of a version, where there is one.
+found = $(shell for one in python$(1) $$HOME/.pyenv/versions/$(1)*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all test-spark oracle chaos lint fmt notebooks docs bench bench-large bench-docs lock clean
+.PHONY: help setup java demo test test-fast test-all test-spark test-lowest oracle chaos lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -53,11 +53,24 @@ test-spark: $(LANE)/.kaspr-delta-ready ## Run the engine's tests on another Spar
 LANE_WARNINGS = -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
 
 $(VENV)-spark-%/.kaspr-delta-ready: lanes/spark-%.lock $(READY)
-	@test -n "$(PYTHON312)" || { echo "Python 3.12 is needed, as the runtime has it: name one with make PYTHON312=..."; exit 1; }
-	@test -x $(@D)/bin/python || $(PYTHON312) -m venv $(@D)
+	@test -n "$(call found,3.12)" || { echo "Python 3.12 is needed, for runtimes 17 and 18 have it: install it as python3.12"; exit 1; }
+	@test -x $(@D)/bin/python || $(call found,3.12) -m venv $(@D)
 	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r lanes/spark-$*.lock
 	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps --no-build-isolation -e .
 	@touch $@
+
+test-lowest: lowest-3.10 lowest-3.12 ## Run the tests that need no Java with the lowest versions that pyproject.toml allows
+
+lowest-%: lanes/lowest.lock $(READY)
+	@test -z "$(call found,$*)" && echo "skipped: there is no Python $*" || $(MAKE) --no-print-directory LOWEST=$(VENV)-lowest-$* PYTHON=$(call found,$*) lowest
+
+# Old libraries warn of newer ones, which is no fault here.
+.PHONY: lowest
+lowest:
+	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --require-hashes -r lanes/lowest.lock
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
+	$(LOWEST)/bin/python -m pytest -q -m "not spark and not slow" -W default
 
 oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED=1: joins of typed tables)
 	$(BIN)/python -m tests.oracle $(if $(TYPED),--typed) $(CASES)
@@ -99,7 +112,7 @@ bench-large: java ## Add what has 10 M rows, with a driver of 4 GiB, in some hou
 bench-docs: setup ## Write docs/benchmarks.md from benchmarks/results
 	$(BIN)/python -m benchmarks.report
 
-lock: setup ## Compile requirements-dev.lock and requirements-docs.lock anew from pyproject.toml
+lock: setup ## Compile the locks anew: requirements-dev.lock, requirements-docs.lock and those in lanes
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 	  --extra local --extra databricks --extra notebooks --extra serve --group dev \
@@ -107,11 +120,18 @@ lock: setup ## Compile requirements-dev.lock and requirements-docs.lock anew fro
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
 	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 	  --group pyproject.toml:docs --constraint requirements-dev.lock --output-file requirements-docs.lock
-	@set -e; for lane in lanes/*.txt; do \
+	@set -e; for lane in lanes/spark-*.txt; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
 	    --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 	    --extra notebooks --extra serve --group dev --output-file $${lane%.txt}.lock pyproject.toml $$lane; \
 	done
+
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --resolution lowest-direct --no-annotate \
+	  --extra local --extra databricks --extra notebooks --extra serve --output-file build/lowest.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
+	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" --constraint build/lowest.txt \
+	  --extra local --extra databricks --extra notebooks --extra serve --group dev \
+	  --output-file lanes/lowest.lock pyproject.toml
 
 clean: ## Remove caches, build results and local warehouses (not .venv)
 	rm -rf dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kaspr-delta .databricks spark-warehouse metastore_db derby.log

@@ -57,10 +57,11 @@ def _of_any_name(model: type[Spec]) -> Iterator[str]:
 
 
 def _spec_in(annotation: Any) -> type[Spec] | None:
-    if isinstance(annotation, type) and issubclass(annotation, Spec):
-        return annotation
-    if get_origin(annotation) is dict:
+    origin = get_origin(annotation)
+    if origin is None:  # before Python 3.11 list[str] is a type, too
+        return annotation if isinstance(annotation, type) and issubclass(annotation, Spec) else None
+    if origin is dict:
         return _spec_in(get_args(annotation)[1])
-    if get_origin(annotation) in {Union, types.UnionType, Annotated, tuple}:
+    if origin in {Union, types.UnionType, Annotated, tuple}:
         return next((spec for spec in map(_spec_in, get_args(annotation)) if spec is not None), None)
     return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
-from pydantic import ValidationError
+from pydantic import VERSION, ValidationError
 from ruamel.yaml import YAML
 
 from kaspr_delta.spec.base import PROBLEMS
@@ -40,7 +40,7 @@ def every_field() -> Iterator[Data]:
             "apiVersion": "kaspr.io/v1alpha1",
             "kind": kind,
             "metadata": metadata,
-            "spec": YAML(typ="safe").load(spec),
+            "spec": YAML(typ="safe", pure=True).load(spec),
         }
 
 
@@ -67,6 +67,10 @@ def what_is_wrong(data: Any) -> set[str]:
     return set()
 
 
+@pytest.mark.skipif(
+    f"\npydantic=={VERSION} " not in (ROOT / "requirements-dev.lock").read_text(),
+    reason="each version of pydantic writes it a little differently",
+)
 def test_the_published_schema_is_that_of_the_models() -> None:
     """If not: ``kaspr-delta schema > docs/kaspr.schema.json``."""
     assert json.loads(SCHEMA.read_text()) == manifest_schema()
