@@ -98,8 +98,17 @@ def notes_of(warehouse: Path, shape: str) -> Path:
 
 
 def _changes(folder: Path) -> Stored:
-    changes: Stored = pa.table(DeltaTable(str(folder)).load_cdf(starting_version=0)).to_pylist()
-    return changes
+    """The change feed as Spark reads it: a MERGE that only copied rows, as of a fold made again, changed nothing."""
+    table = DeltaTable(str(folder))
+    copied = {commit["version"] for commit in table.history() if _only_copied(commit)}
+    changes: Stored = pa.table(table.load_cdf(starting_version=0)).to_pylist()
+    return [change for change in changes if change["_commit_version"] not in copied]
+
+
+def _only_copied(commit: Mapping[str, Any]) -> bool:
+    counted = commit.get("operationMetrics") or {}
+    changed = (int(counted.get(f"numTargetRows{kind}", 1)) for kind in ("Inserted", "Updated", "Deleted"))
+    return commit["operation"] == "MERGE" and not any(changed)
 
 
 def _in_json(row: Mapping[str, Any]) -> tuple[str | None, Any, Any]:
