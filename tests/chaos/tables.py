@@ -153,8 +153,8 @@ def _plain(value: Any) -> Any:
         return {name: _plain(part) for name, part in value.items() if part is not None}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    if isinstance(value, Decimal):
-        return str(value)
+    if isinstance(value, Decimal):  # in JSON one without a fraction is as any whole number
+        return str(value) if value.as_tuple().exponent else int(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, date):

@@ -78,7 +78,8 @@ def test_joined_tables_are_typed_for_people_and_variants_for_sql(order_system: O
     rows = df.where("left.quantity > 3").select("key", "left.quantity", "right.price").collect()
     assert [row.asDict() for row in rows] == [{"key": "O2", "quantity": 4, "price": 9.5}]
     total = app.sql(
-        "SELECT sum(right:price::double * left:quantity::int) AS total FROM v_orders_products_join"
+        "SELECT sum(variant_get(right, '$.price', 'double') * variant_get(left, '$.quantity', 'int')) AS total"
+        " FROM v_orders_products_join"
     ).collect()
     assert total[0]["total"] == 9.5 * 7
     assert app.table("products").df.select("value.name").collect()[0]["name"] == "Widget"
