@@ -125,7 +125,7 @@ lock: setup ## Compile the locks anew: requirements-dev.lock, requirements-docs.
 	    --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
 	    --extra notebooks --extra serve --group dev --output-file $${lane%.txt}.lock pyproject.toml $$lane; \
 	done
-
+	@mkdir -p build
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --resolution lowest-direct --no-annotate \
 	  --extra local --extra databricks --extra notebooks --extra serve --output-file build/lowest.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \

@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from kaspr_delta.cli import application
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +72,8 @@ def test_every_make_target_is_documented() -> None:
     assert sorted(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)) == sorted(phony)
 
 
-def test_the_lock_names_versions_and_hashes_but_no_place() -> None:
-    text = (ROOT / "requirements-dev.lock").read_text()
+@pytest.mark.parametrize("lock", [*ROOT.glob("*.lock"), *ROOT.glob("lanes/*.lock")], ids=lambda lock: lock.name)
+def test_a_lock_names_versions_and_hashes_but_no_place(lock: Path) -> None:
+    text = lock.read_text()
     assert "--hash=sha256:" in text
     assert not re.search(r"(?m)https?:|file:|--(extra-)?index-url|--find-links|^-e ", text)
