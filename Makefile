@@ -11,6 +11,14 @@ SPARK ?= 4.0
 LANE = $(if $(filter 4.2,$(SPARK)),$(VENV),$(VENV)-spark-$(SPARK))
 # A Python of a version, where there is one.
 found = $(shell for one in python$(1) $$HOME/.pyenv/versions/$(1)*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
+# An environment with the versions of a lock, and this package as it stands here.
+define install
+$(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes -r $(2)
+$(BIN)/uv pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation -e .
+endef
+compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
+  --custom-compile-command "make lock"
+EXTRAS = --extra local --extra databricks --extra notebooks --extra serve
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-fast test-all test-spark test-lowest oracle chaos lint fmt notebooks docs bench bench-large bench-docs lock clean
@@ -24,8 +32,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, $(PYTHON) is " + sys.version.split()[0] + ": name another one with make PYTHON=...") if sys.version_info < (3, 10) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-dev.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	$(call install,$(VENV),requirements-dev.lock)
 	@touch $@
 
 demo: setup ## Run the order-enrichment example end to end
@@ -55,22 +62,21 @@ LANE_WARNINGS = -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExc
 $(VENV)-spark-%/.kaspr-delta-ready: lanes/spark-%.lock $(READY)
 	@test -n "$(call found,3.12)" || { echo "Python 3.12 is needed, for runtimes 17 and 18 have it: install it as python3.12"; exit 1; }
 	@test -x $(@D)/bin/python || $(call found,3.12) -m venv $(@D)
-	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r lanes/spark-$*.lock
-	$(BIN)/uv pip install --quiet --python $(@D)/bin/python --no-deps --no-build-isolation -e .
+	$(call install,$(@D),lanes/spark-$*.lock)
 	@touch $@
 
 test-lowest: lowest-3.10 lowest-3.12 ## Run the tests that need no Java with the lowest versions that pyproject.toml allows
 
-lowest-%: lanes/lowest.lock $(READY)
-	@test -z "$(call found,$*)" && echo "skipped: there is no Python $*" || $(MAKE) --no-print-directory LOWEST=$(VENV)-lowest-$* PYTHON=$(call found,$*) lowest
-
 # Old libraries warn of newer ones, which is no fault here.
-.PHONY: lowest
-lowest:
-	@test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --require-hashes -r lanes/lowest.lock
-	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
-	$(LOWEST)/bin/python -m pytest -q -m "not spark and not slow" -W default
+lowest-%: setup
+	@if test -z "$(call found,$*)"; then echo "skipped: there is no Python $*"; else \
+	  $(MAKE) --no-print-directory $(VENV)-lowest-$*/.kaspr-delta-ready && \
+	  $(VENV)-lowest-$*/bin/python -m pytest -q -m "not spark and not slow" -W default; fi
+
+$(VENV)-lowest-%/.kaspr-delta-ready: lanes/lowest.lock $(READY)
+	@test -x $(@D)/bin/python || $(call found,$*) -m venv $(@D)
+	$(call install,$(@D),lanes/lowest.lock)
+	@touch $@
 
 oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED=1: joins of typed tables)
 	$(BIN)/python -m tests.oracle $(if $(TYPED),--typed) $(CASES)
@@ -113,24 +119,17 @@ bench-docs: setup ## Write docs/benchmarks.md from benchmarks/results
 	$(BIN)/python -m benchmarks.report
 
 lock: setup ## Compile the locks anew: requirements-dev.lock, requirements-docs.lock and those in lanes
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
-	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
-	  --extra local --extra databricks --extra notebooks --extra serve --group dev \
-	  --output-file requirements-dev.lock pyproject.toml
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
-	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
-	  --group pyproject.toml:docs --constraint requirements-dev.lock --output-file requirements-docs.lock
+	$(compile) --python-version 3.10 $(EXTRAS) --group dev --output-file requirements-dev.lock pyproject.toml
+	$(compile) --python-version 3.10 --group pyproject.toml:docs --constraint requirements-dev.lock \
+	  --output-file requirements-docs.lock
 	@set -e; for lane in lanes/spark-*.txt; do \
-	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
-	    --no-emit-index-url --no-annotate --custom-compile-command "make lock" \
-	    --extra notebooks --extra serve --group dev --output-file $${lane%.txt}.lock pyproject.toml $$lane; \
+	  $(compile) --python-version 3.12 --extra notebooks --extra serve --group dev \
+	    --output-file $${lane%.txt}.lock pyproject.toml $$lane; \
 	done
 	@mkdir -p build
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --resolution lowest-direct --no-annotate \
-	  --extra local --extra databricks --extra notebooks --extra serve --output-file build/lowest.txt pyproject.toml
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes \
-	  --no-emit-index-url --no-annotate --custom-compile-command "make lock" --constraint build/lowest.txt \
-	  --extra local --extra databricks --extra notebooks --extra serve --group dev \
+	  $(EXTRAS) --output-file build/lowest.txt pyproject.toml
+	$(compile) --python-version 3.10 --constraint build/lowest.txt $(EXTRAS) --group dev \
 	  --output-file lanes/lowest.lock pyproject.toml
 
 clean: ## Remove caches, build results and local warehouses (not .venv)
