@@ -1,4 +1,4 @@
-"""Spark's types as types of Arrow, and back: Spark's own conversion is not public and differs between versions."""
+"""Types of DDL and of Spark in Arrow, and back: Spark's own conversion is not public and differs between versions."""
 
 from __future__ import annotations
 
@@ -7,28 +7,40 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.types as pt
 
+from kaspr_delta.spec.ddl import Type, columns_of
+
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-# By the names of Spark's classes.
+# By the names of types in DDL: the name of Spark's class, and what it is in Arrow.
 _SCALARS = {
-    "BooleanType": pa.bool_(),
-    "ByteType": pa.int8(),
-    "ShortType": pa.int16(),
-    "IntegerType": pa.int32(),
-    "LongType": pa.int64(),
-    "FloatType": pa.float32(),
-    "DoubleType": pa.float64(),
-    "StringType": pa.string(),
-    "BinaryType": pa.binary(),
-    "DateType": pa.date32(),
-    "TimestampType": pa.timestamp("us", "UTC"),
-    "TimestampNTZType": pa.timestamp("us"),
-    "DayTimeIntervalType": pa.duration("us"),
-    "NullType": pa.null(),
+    "BOOLEAN": ("BooleanType", pa.bool_()),
+    "TINYINT": ("ByteType", pa.int8()),
+    "SMALLINT": ("ShortType", pa.int16()),
+    "INT": ("IntegerType", pa.int32()),
+    "BIGINT": ("LongType", pa.int64()),
+    "FLOAT": ("FloatType", pa.float32()),
+    "DOUBLE": ("DoubleType", pa.float64()),
+    "STRING": ("StringType", pa.string()),
+    "BINARY": ("BinaryType", pa.binary()),
+    "DATE": ("DateType", pa.date32()),
+    "TIMESTAMP": ("TimestampType", pa.timestamp("us", "UTC")),
+    "TIMESTAMP_NTZ": ("TimestampNTZType", pa.timestamp("us")),
+    "INTERVAL DAY TO SECOND": ("DayTimeIntervalType", pa.duration("us")),
+    "VOID": ("NullType", pa.null()),
 }
+_OF_SPARK = dict(_SCALARS.values())
 # How Spark marks the STRUCT that a VARIANT is in Arrow.
 _VARIANT = {b"variant": b"true"}
+
+
+def arrow_schema(columns: str) -> pa.Schema:
+    """The columns of a layout as an Arrow schema.
+
+    >>> arrow_schema("name STRING, at TIMESTAMP").names
+    ['name', 'at']
+    """
+    return pa.schema([(column.name, _arrow_of_ddl(column.type)) for column in columns_of(columns)])
 
 
 def arrow_schema_of(columns: StructType) -> pa.Schema:
@@ -49,6 +61,14 @@ def spark_schema_of(schema: pa.Schema) -> StructType:
     return StructType([StructField(one.name, _spark_type(one.type), one.nullable) for one in schema])
 
 
+def _arrow_of_ddl(kind: Type) -> pa.DataType:
+    if kind.name == "ARRAY":
+        return pa.list_(_arrow_of_ddl(kind.inner[0]))
+    if kind.name == "STRUCT":
+        return pa.struct([(column.name, _arrow_of_ddl(column.type)) for column in kind.fields])
+    return _SCALARS[kind.name][1]
+
+
 def _arrow_type(kind: DataType) -> pa.DataType:
     from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType, VariantType
 
@@ -65,7 +85,7 @@ def _arrow_type(kind: DataType) -> pa.DataType:
         case VariantType():
             value = pa.field("value", pa.binary(), nullable=False)
             return pa.struct([value, pa.field("metadata", pa.binary(), nullable=False, metadata=_VARIANT)])
-    found = _SCALARS.get(type(kind).__name__)
+    found = _OF_SPARK.get(type(kind).__name__)
     if found is None:
         msg = f"{kind.simpleString()} has no values in Arrow"
         raise TypeError(msg)
@@ -86,7 +106,7 @@ def _spark_type(kind: pa.DataType) -> DataType:
         marked = any(one.metadata == _VARIANT for one in fields)
         return spark.VariantType() if marked else spark_schema_of(pa.schema(fields))
     plain = _plain(kind)
-    name = next((name for name, arrow in _SCALARS.items() if arrow == plain), None)
+    name = next((name for name, arrow in _OF_SPARK.items() if arrow == plain), None)
     if name is None:
         msg = f"Spark has no type for values of {kind}"
         raise TypeError(msg)

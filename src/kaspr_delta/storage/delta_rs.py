@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.spec.ddl import Column, Type, columns_of, columns_of_json
+from kaspr_delta.spec.ddl import Column, columns_of_json
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.commit_rows import CommitInfo, actions_of, commit_of, oldest_version, rows_changed_after
 from kaspr_delta.storage.far_times import misread
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
@@ -27,17 +28,6 @@ from kaspr_delta.storage.transaction import Transaction
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.table import TableMerger
-
-_TYPES = {
-    "STRING": pa.string(),
-    "BINARY": pa.binary(),
-    "INT": pa.int32(),
-    "BIGINT": pa.int64(),
-    "DOUBLE": pa.float64(),
-    "BOOLEAN": pa.bool_(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-}
-
 
 PLAIN_READER = 1
 """What reads a table of this version finds its rows in its files as they are."""
@@ -345,23 +335,6 @@ def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     }
     columns = [pa.nulls(rows.num_rows, schema.field(name).type) if one is None else one for name, one in given.items()]
     return pa.table(columns, schema)
-
-
-def arrow_schema(columns: str) -> pa.Schema:
-    """The columns of a layout as an Arrow schema.
-
-    >>> arrow_schema("name STRING, at TIMESTAMP").names
-    ['name', 'at']
-    """
-    return pa.schema([(column.name, _arrow(column.type)) for column in columns_of(columns)])
-
-
-def _arrow(kind: Type) -> pa.DataType:
-    if kind.name == "ARRAY":
-        return pa.list_(_arrow(kind.inner[0]))
-    if kind.name == "STRUCT":
-        return pa.struct([(column.name, _arrow(column.type)) for column in kind.fields])
-    return _TYPES[kind.name]
 
 
 def literal(text: str) -> str:

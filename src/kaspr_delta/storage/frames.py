@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """The rows in one partition, with the columns of the table, also where there is no row."""
     # In one piece: where one of several is empty, Spark reads nothing of what is behind it.
-    return spark.createDataFrame(rows.combine_chunks() if rows.num_rows else [], spark_schema_of(rows.schema)).coalesce(
-        1
-    )
+    data = rows.combine_chunks() if rows.num_rows else []
+    return spark.createDataFrame(data, spark_schema_of(rows.schema)).coalesce(1)
 
 
 def collected(df: DataFrame) -> pa.Table:

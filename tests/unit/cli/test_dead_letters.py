@@ -8,7 +8,8 @@ import pytest
 
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.namespace import Warehouse
 from tests.unit.cli.conftest import Kaspr

@@ -17,7 +17,8 @@ from kaspr_delta.runtime.dead_letters import DeadLetters, Letter
 from kaspr_delta.runtime.letter_records import Origin
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path, load_text
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables

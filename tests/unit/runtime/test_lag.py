@@ -14,7 +14,8 @@ from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.lag import lag_of
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema, literal
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.delta_rs import DeltaRs, literal
 from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
 from kaspr_delta.storage.namespace import UnityNamespace, Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables

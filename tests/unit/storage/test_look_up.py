@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.storage import look_up
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import SUBSCRIPTIONS, Layout
 from kaspr_delta.storage.look_up import looked_up
 from kaspr_delta.storage.namespace import Warehouse

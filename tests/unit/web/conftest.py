@@ -20,7 +20,8 @@ from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.loader import load_text
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import table_layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.web.server import web_application

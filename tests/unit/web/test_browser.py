@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from kaspr_delta.storage.delta_rs import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import TOPIC
 from tests.unit.web.conftest import Shop, served
 from tests.unit.web.test_pages import EVIL, NOW, failed, orders, rows_schema

@@ -18,7 +18,7 @@ from kaspr_delta.engine.counters import counter
 from kaspr_delta.plan.builder import build_plans
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
-from kaspr_delta.storage.delta_rs import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.system_tables import LocalSystemTables

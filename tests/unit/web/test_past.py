@@ -10,7 +10,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.storage.delta_rs import DeltaRs, arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.web.past import Past

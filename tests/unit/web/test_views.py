@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.storage.delta_rs import arrow_schema
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import table_layout
 from tests.unit.web.conftest import Serving, eventually, manifest, plan_of, view
 
