@@ -34,7 +34,7 @@ from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 from kaspr_delta.spec.diagnostics import has_errors
-from kaspr_delta.spec.durations import milliseconds
+from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import LoadedManifests, load_path
 from kaspr_delta.storage.delta import Delta
@@ -224,7 +224,7 @@ class Application:
 
         What is applied, changed or deleted meanwhile is taken up: the resources are started anew, where they stand.
         """
-        pause = _milliseconds(every)
+        pause = interval("every", every)
         names = list(only)
         self._refs(names)
         started: dict[ResourceRef, datetime] = {}
@@ -387,14 +387,6 @@ def _made(spark: SparkSession, delta: Delta, declared: Plan) -> Plan:
     plan = typed.follow(plan)
     create_views(spark, delta, plan)
     return plan
-
-
-def _milliseconds(every: str) -> int:
-    try:
-        return milliseconds(every)
-    except ValueError:
-        msg = f"every {every}: expected a number and a unit, such as 500ms, 5s or 1m"
-        raise UsageError(msg) from None
 
 
 def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import sys
 import tempfile
@@ -14,7 +13,7 @@ import typer
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
-from kaspr_delta.runtime.versions import Versions
+from kaspr_delta.runtime.versions import Versions, installed
 
 
 def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
@@ -57,11 +56,11 @@ def _java() -> str:
 
 
 def _package(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
+    version = installed(name)
+    if version is None:
         msg = "not installed: pip install 'kaspr-delta[local]'"
-        raise SetupError(msg) from None
+        raise SetupError(msg)
+    return version
 
 
 def _versions() -> str:

@@ -11,10 +11,9 @@ from kaspr_delta.cli.completion import complete_resource
 from kaspr_delta.cli.interruption import stopped_by_signal
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
-from kaspr_delta.errors import UsageError
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
-from kaspr_delta.spec.durations import milliseconds
+from kaspr_delta.spec.durations import interval
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
@@ -60,7 +59,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --only join/orders-products-join
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
-    _check_interval(every)
+    interval("--every", every)  # a mistake should not cost the start of Spark
     if progress is ProgressOutput.JSON:
         log_as_json()
     application = open_application(context, warehouse, app, path)
@@ -91,15 +90,6 @@ def _run_continuously(application: Application, every: str, only: list[str], pro
     with stopped_by_signal() as stop, shown(progress, keep=True) as listener:
         application.run_continuously(stop.asked, every=every, only=only, listener=listener)
     note("stopped; the next run goes on from here")
-
-
-def _check_interval(text: str) -> None:
-    """Before Spark starts. Raises UsageError."""
-    try:
-        milliseconds(text)
-    except ValueError:
-        msg = f"--every {text}: expected a number and a unit, such as 500ms, 5s or 1m"
-        raise UsageError(msg) from None
 
 
 def _show_versions(application: Application) -> None:

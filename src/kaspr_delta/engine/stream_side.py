@@ -161,10 +161,13 @@ class StreamSide:
 
     def waits(self, spark: SparkSession, position: int) -> bool:
         """Whether there are records after a position."""
-        upto = end_of(self.newest(spark))
-        if upto <= position:
-            return False
-        return not self.source.between(spark, {self.plan.name: position}, {self.plan.name: upto}).isEmpty()
+        newest = self.newest(spark)
+        return end_of(newest) > position and not self.between(spark, position, newest).isEmpty()
+
+    def between(self, spark: SparkSession, position: int, version: int) -> DataFrame:
+        """The records after a position, up to and with a version of that table that is not before it."""
+        name = self.plan.name
+        return self.source.between(spark, {name: position}, {name: end_of(version)})
 
     def reading(self, selector: Selector | None = None, keys: TableText | None = None) -> ReadRecords:
         """What makes rows of RECORD of rows of InputRecord. A channel has as many partitions as its reader says."""

@@ -15,10 +15,9 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.join import Join
-from kaspr_delta.engine.json_columns import is_json
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import end_of, version_of
+from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan
@@ -122,11 +121,11 @@ class StreamTable(Join[StreamTablePlanT]):
         read = {**before.read, **reached(arrived)}
         if not self.follows_changes or version <= before.table:
             return replace(before, read=read, table=version)
-        name, position = self.plan.left.name, read[self.plan.left.name]
+        position = read[self.plan.left.name]
         newest = self.left.newest(spark)
         if newest <= version_of(position) and arrived.few:  # Delta divides a commit of many files alone
             return replace(before, read=read, table=version)
-        waiting = self.left.source.between(spark, {name: position}, {name: end_of(newest)})
+        waiting = self.left.between(spark, position, newest)
         changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
         later = (
             changes.select("_commit_version", "_commit_timestamp")
@@ -144,9 +143,7 @@ class StreamTable(Join[StreamTablePlanT]):
 
 def readable(table: LiveTable, value: Column) -> Column:
     """Whether a value of a table can be read: SQL may have written what is no JSON text."""
-    if table.plan.serializers.value != "json":
-        return F.lit(True)
-    return value.isNull() | is_json(value)
+    return value.isNull() | table.is_readable(value)
 
 
 def unreadable(value: Column) -> Column:

@@ -56,7 +56,7 @@ class Runner:
     _turns: Turns = field(init=False)
 
     def __post_init__(self) -> None:
-        self._turns = Turns(self.spark, self.delta.namespace)
+        self._turns = Turns(self.spark, self.delta.namespace, self._queries)
         self._failures = Failures(self._queries, self.listener)
 
     def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
@@ -174,7 +174,7 @@ class Runner:
 
     def _round(self, refs: Sequence[ResourceRef]) -> _Round:
         """Run resources once on what is there now, side by side if they may."""
-        went = [self._round_of(some) for some in self._turns.apart(refs, self._queries)]
+        went = [self._round_of(some) for some in self._turns.apart(refs)]
         return _Round(sum(one.rows for one in went), any(one.new_columns for one in went))
 
     def _round_of(self, refs: Sequence[ResourceRef]) -> _Round:
@@ -182,7 +182,7 @@ class Runner:
             return _Round(0, new_columns=False)
         refs = [ref for ref in refs if ref not in self._failures]
         with (
-            self._turns.held(refs, self._queries),
+            self._turns.held(refs),
             Streams(self.spark, self._queries, self._failures, None, self.listener) as streams,
         ):
             self._tell(Started, refs)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
+from kaspr_delta.runtime.versions import spark_is_elsewhere
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def spark_session(log: Path | None = None) -> SparkSession:
         raise SetupError(msg) from error
     with contextlib.suppress(PySparkException):  # there is none
         return SparkSession.active()
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ or "SPARK_REMOTE" in os.environ:
+    if spark_is_elsewhere():
         return SparkSession.builder.getOrCreate()
     return _embedded(log)
 

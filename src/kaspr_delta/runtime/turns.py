@@ -22,33 +22,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Who runs with whom, in a session on a namespace."""
+    """Which of some queries run at once, in a session on a namespace."""
 
     spark: SparkSession
     namespace: Namespace
+    queries: Mapping[ResourceRef, Query]
 
     @property
     def by_batch(self) -> bool:
         """Whether resources that share tables may run at once, because their batches exclude each other."""
         return self.namespace.turns_bind_other_processes or runs_here(self.spark)
 
-    def apart(self, refs: Sequence[ResourceRef], queries: Mapping[ResourceRef, Query]) -> list[list[ResourceRef]]:
+    def apart(self, refs: Sequence[ResourceRef]) -> list[list[ResourceRef]]:
         """The resources in lists that run one after another. Where they have to, no two of a list share tables."""
         if self.by_batch:
             return [list(refs)]
         lists: list[list[ResourceRef]] = []
         met: dict[str, int] = {}
         for ref in refs:
-            turn = queries[ref].resource.turn
-            place = met[turn] = met.get(turn, -1) + 1
-            lists[place:] = lists[place:] or [[]]
+            turn = self.queries[ref].resource.turn
+            place = met.get(turn, 0)
+            met[turn] = place + 1
+            if place == len(lists):
+                lists.append([])
             lists[place].append(ref)
         return lists
 
     @contextlib.contextmanager
-    def held(self, refs: Sequence[ResourceRef], queries: Mapping[ResourceRef, Query]) -> Iterator[None]:
+    def held(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
         """Keep what the clock makes due in this process apart from batches of these resources in others."""
         with contextlib.ExitStack() as held:
-            for turn in () if self.by_batch else sorted({queries[ref].resource.turn for ref in refs}):
+            for turn in () if self.by_batch else sorted({self.queries[ref].resource.turn for ref in refs}):
                 held.enter_context(self.namespace.turn(turn))
             yield

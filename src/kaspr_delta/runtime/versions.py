@@ -22,8 +22,8 @@ class Versions:
     @classmethod
     def with_spark(cls, spark: str) -> Versions:
         """Those of this process, with a Spark that has this version."""
-        elsewhere = "DATABRICKS_RUNTIME_VERSION" in os.environ or "SPARK_REMOTE" in os.environ
-        return cls(spark, None if elsewhere else _installed("delta-spark"), platform.python_version())
+        delta = None if spark_is_elsewhere() else installed("delta-spark")
+        return cls(spark, delta, platform.python_version())
 
     def __str__(self) -> str:
         delta = "" if self.delta is None else f"Delta {self.delta}, "
@@ -39,7 +39,13 @@ class Versions:
         return f"{self} were never tried together. The tests run on {known}"
 
 
-def _installed(package: str) -> str | None:
+def spark_is_elsewhere() -> bool:
+    """Whether Databricks or a server of Spark Connect gives this process its session."""
+    return "DATABRICKS_RUNTIME_VERSION" in os.environ or "SPARK_REMOTE" in os.environ
+
+
+def installed(package: str) -> str | None:
+    """The version of a package; None where it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

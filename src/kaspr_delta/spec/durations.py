@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
 
+from kaspr_delta.errors import UsageError
 from kaspr_delta.spec.base import Problem, refused
 
 _GRAMMAR = re.compile(r"^(\d+)(ms|s|m|h|d)\Z", re.ASCII)
@@ -24,6 +25,15 @@ def milliseconds(duration: str) -> int:
         message = f"'{duration}' is not a duration"
         raise ValueError(message)
     return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def interval(option: str, text: str) -> int:
+    """The length in milliseconds of what somebody gave for an option. Raises UsageError, which names it."""
+    try:
+        return milliseconds(text)
+    except ValueError:
+        msg = f"{option} {text}: expected a number and a unit, such as 500ms, 5s or 1m"
+        raise UsageError(msg) from None
 
 
 def duration_text(length: int) -> str:

@@ -33,13 +33,13 @@ def namespace(*, bind: bool) -> Any:
     [("12345", ["abcde"]), ("11234", ["acde", "b"]), ("12121", ["ab", "cd", "e"]), ("11111", list("abcde"))],
 )
 def test_of_those_that_share_tables_one_runs_at_a_time(turns: str, expected: list[str]) -> None:
-    apart = Turns(session_on_connect(), namespace(bind=False)).apart(REFS, queries(turns))
+    apart = Turns(session_on_connect(), namespace(bind=False), queries(turns)).apart(REFS)
     assert ["".join(ref.name for ref in refs) for refs in apart] == expected
 
 
 @pytest.mark.parametrize(("session", "bind"), [(session_on_connect(), True), (Classic(), False), (Classic(), True)])
 def test_all_run_at_once_where_their_batches_exclude_each_other(session: Any, bind: bool) -> None:
-    turns = Turns(session, namespace(bind=bind))
-    assert turns.apart(REFS, queries("11111")) == [REFS]
-    with turns.held(REFS, queries("11111")):  # nothing is locked: the namespace has no locks to give
+    turns = Turns(session, namespace(bind=bind), queries("11111"))
+    assert turns.apart(REFS) == [REFS]
+    with turns.held(REFS):  # nothing is locked: the namespace has no locks to give
         pass
