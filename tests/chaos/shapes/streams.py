@@ -162,9 +162,13 @@ class RightForeignKeyJoin(Meeting):
 @SHAPES.add
 @dataclass(frozen=True)
 class StreamStreamJoin(StreamJoin):
-    """Records of two streams whose keys are equal and whose times are near."""
+    """Records of two streams whose keys are equal and whose times are near.
+
+    One that is alone comes out when its window has closed, which no history lives to see.
+    """
 
     other: str
+    type: Literal["inner", "left", "outer"] = "inner"
 
     @property
     def reads(self) -> Sequence[str]:
@@ -176,12 +180,14 @@ class StreamStreamJoin(StreamJoin):
 
     @classmethod
     def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> StreamStreamJoin:
-        return cls(name, *dice.sample(TOPICS, 2))
+        topic, other = dice.sample(TOPICS, 2)
+        how: Literal["inner", "left", "outer"] = dice.choice(["inner", "left", "outer"])
+        return cls(name, topic, other, how)
 
     def manifest(self, inputs: Inputs) -> str:
         return (
             f"kind: KasprJoin\nspec:\n  leftStream: {{topic: {self.topic}}}\n  rightStream: {{topic: {self.other}}}\n"
-            f"  on: key\n  window: {{before: {_WINDOW}s, after: {_WINDOW}s, grace: {_GRACE}}}"
+            f"  type: {self.type}\n  on: key\n  window: {{before: {_WINDOW}s, after: {_WINDOW}s, grace: {_GRACE}}}"
         )
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
