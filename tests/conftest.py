@@ -14,6 +14,7 @@ from kaspr_delta import Application
 from kaspr_delta.storage.delta import Delta
 from tests.connect import ON_CONNECT, connect_session
 from tests.empty_tables import Ensure, copied_from
+from tests.unity_catalog import CATALOG, ON_UNITY_CATALOG, configure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +37,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
 
     if ON_CONNECT in os.environ:
         return without_generated_code(connect_session(tmp_path_factory.mktemp("connect")))
-    return session_for_few_rows(tmp_path_factory.mktemp("spark") / "spark.log")
+    folder = tmp_path_factory.mktemp("spark")
+    configure(folder)
+    return session_for_few_rows(folder / "spark.log")
+
+
+@pytest.fixture
+def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    """A warehouse whose tables a catalog owns: Unity Catalog, if tests run on it, or else the session's own."""
+    name = CATALOG if ON_UNITY_CATALOG in os.environ else "spark_catalog"
+    schema = f"{name}.{tmp_path.name}"
+    yield f"unity://{schema}/{tmp_path / 'volume'}"
+    spark.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
 @pytest.fixture(autouse=True)

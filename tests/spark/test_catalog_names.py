@@ -13,15 +13,13 @@ if TYPE_CHECKING:
 MANIFESTS = Path(__file__).parents[2] / "bundles" / "order-system"
 
 
-def test_the_application_runs_on_a_catalog_and_a_volume(spark: SparkSession, tmp_path: Path) -> None:
-    warehouse = f"unity://spark_catalog.named_{tmp_path.name}/{tmp_path}"
-    app = Application.open(MANIFESTS, warehouse=warehouse, spark=spark)
+def test_the_application_runs_on_a_catalog_and_a_volume(spark: SparkSession, catalog: str) -> None:
+    app = Application.open(MANIFESTS, warehouse=catalog, spark=spark)
     app.table("products").put({"P1": {"name": "Widget", "price": 2}})
     app.topic("raw-orders").produce([{"key": "O1", "value": {"order_id": "O1", "product_id": "P1", "quantity": 4}}])
     app.run()
 
-    again = Application.open(warehouse=warehouse, spark=spark)
+    again = Application.open(warehouse=catalog, spark=spark)
     assert again.topic("enriched-orders").records()[0]["value"]["total"] == 8
     assert again.plan.application == "order-system"
     assert not again.run().resources
-    spark.sql(f"DROP SCHEMA spark_catalog.named_{tmp_path.name} CASCADE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,12 +44,10 @@ TOPICS = ("left", "right")
 
 
 @pytest.fixture
-def app(spark: SparkSession, tmp_path: Path) -> Iterator[Application]:
+def app(spark: SparkSession, tmp_path: Path, catalog: str) -> Application:
     """On tables of a catalog: a folder has locks that bind all processes of a machine."""
     (tmp_path / "turns.yaml").write_text(TOTALS + "".join(AGENT.format(topic=topic) for topic in TOPICS))
-    warehouse = f"unity://spark_catalog.turns/{tmp_path / 'volume'}"
-    yield Application.open(tmp_path / "turns.yaml", warehouse=warehouse, spark=spark)
-    spark.sql("DROP SCHEMA IF EXISTS spark_catalog.turns CASCADE")
+    return Application.open(tmp_path / "turns.yaml", warehouse=catalog, spark=spark)
 
 
 def produce(app: Application, count: int) -> None:

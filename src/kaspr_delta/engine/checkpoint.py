@@ -6,7 +6,7 @@ import json
 import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from kaspr_delta.storage.transaction import Transaction
 
@@ -28,6 +28,11 @@ class BatchId:
 
     checkpoint: str
     number: int = FIRST
+
+    @property
+    def name(self) -> str:
+        """A name for what begins with this batch."""
+        return self.checkpoint if self.number == FIRST else f"{self.checkpoint}-{self.number}"
 
     @property
     def next(self) -> BatchId:
@@ -60,11 +65,15 @@ def new_checkpoint(newest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a checkpoint begins with: the definition its state is made by, and where in its sources it goes on from."""
+    """Where a stream begins: the definition that the state is made by, and by source the position it goes on from.
+
+    ``tables`` are the ids of the sources' Delta tables, where Spark's own checkpoint does not tell them.
+    """
 
     definition: Mapping[str, str]
     positions: Mapping[str, int]
     format: int = STATE_FORMAT
+    tables: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
         """As it stands in the log."""
@@ -74,4 +83,5 @@ class Start:
     def from_json(cls, text: str) -> Start:
         """What the log tells; of a format to come only what this version knows of."""
         fields = json.loads(text)
-        return cls(fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
+        known = (fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
+        return cls(*known, fields.get("tables", {}))

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+# With each run a stream may begin. Of other checkpoints starts may be found too, which are older.
+_NEWEST_START = (
+    "start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"
+    " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Memo:
     """What a batch leaves beside its effects.
@@ -51,15 +58,17 @@ class Memo:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What a log says to who starts: how the newest checkpoint began, what its last batch left, what is not folded yet.
+    """What a log says to who starts: how the newest stream began, what the last batch left, what is not folded yet.
 
-    ``last`` is the last number that was taken. Of a new log there is no start. ``newest`` is the newest checkpoint that
-    the log or the progress names: a log that was deleted leaves progress behind.
+    ``last`` is the last number that was taken, ``begun`` the batch that holds the start. Of a new log there is no
+    start. ``newest`` is the newest checkpoint that the log or the progress names: a log that was deleted leaves
+    progress behind.
     """
 
     last: BatchId = field(default=BatchId(""))
     memo: Memo = Memo()
     start: Start | None = None
+    begun: BatchId = field(default=BatchId(""))
     unfolded: tuple[tuple[BatchId, Memo], ...] = ()
     newest: str = ""
 
@@ -68,14 +77,15 @@ class LogTail:
 class Log:
     """An append-only Delta table with what the batches of one resource decided.
 
-    Every batch has one row with its memo beside those of its effects; in the first of a checkpoint it holds the start.
+    Every batch has one row with its memo beside those of its effects. Where a stream begins it holds the start too: in
+    the first batch of a checkpoint, and in batches without effects.
     """
 
     delta: Delta
     table: str
 
     def begin(self, effects: Rows, batch: BatchId, memo: Memo, start: Start) -> Rows:
-        """Commit the first batch of a checkpoint together with its start, and return its rows as the log has them."""
+        """Commit a batch together with the start of a stream, and return its rows as the log has them."""
         return self._commit(effects, batch, {"memo": memo.to_json(), "start": start.to_json()})
 
     def append(self, effects: Rows, batch: BatchId, memo: Memo) -> Rows:
@@ -115,29 +125,31 @@ class Log:
         A batch that was announced and has not been committed is none.
         """
         late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
-        recent = f"start IS NOT NULL OR ({' AND '.join(late) or 'true'})"
+        recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
         memos_of = f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
         rows = system_tables(spark, self.delta).query(self.table, memos_of)
         found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
             return LogTail(newest=max(folded, default=""))
         memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}
-        unfolded = sorted(batch for batch in found if _is_unfolded(batch, memos[batch], folded))
+        starts = {batch for batch, row in found.items() if row["start"] is not None}
+        unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
+        # A stream that begins with nothing has nothing to fold.
+        unfolded = [batch for batch in unfolded if batch not in starts or memos[batch].rows_in]
         never = {batch for batch in unfolded if self._never_came(spark, batch, memos[batch])}
-        begun = max(batch for batch, row in found.items() if row["start"] is not None)
+        begun = max(starts)
         mine = [batch for batch in found if batch.checkpoint == begun.checkpoint]
         memo = memos[max(batch for batch in mine if batch not in never)]
         start = Start.from_json(found[begun]["start"])
         left = tuple((batch, memos[batch]) for batch in unfolded if batch not in never)
-        return LogTail(max(mine), memo, start, left, max([begun.checkpoint, *folded]))
+        return LogTail(max(mine), memo, start, begun, left, max([begun.checkpoint, *folded]))
 
     def _never_came(self, spark: SparkSession, batch: BatchId, memo: Memo) -> bool:
         return memo.direct is not None and appended(self.delta, spark, memo.direct, batch) is None
 
 
-def _is_unfolded(batch: BatchId, memo: Memo, folded: Mapping[str, int]) -> bool:
-    began_with_nothing = batch.number == FIRST and not memo.rows_in
-    return batch.number > folded.get(batch.checkpoint, FIRST - 1) and not began_with_nothing
+def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:
+    return batch.number <= folded.get(batch.checkpoint, FIRST - 1)
 
 
 def _optional(rows: pa.Table) -> pa.Table:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, folded_batches
 from kaspr_delta.engine.resource import Decision, FoldsTogether, Resource, StreamedResource
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.source_errors import why_the_feed_ends
+from kaspr_delta.engine.source_errors import TABLE_REPLACED, why_the_feed_ends
 from kaspr_delta.engine.steps import Steps
 from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
@@ -57,6 +58,8 @@ class Query:
     # What stopped the query, where it runs in this process.
     failure: Exception | None = field(default=None, init=False)
     _start: Start | None = field(default=None, init=False)
+    # The batch of the log with which the stream begins.
+    _begun: BatchId = field(default=BatchId(""), init=False)
     _last: BatchId = field(default=BatchId(""), init=False)
     _memo: Memo = field(default=Memo(), init=False)
     # The tables it reads as they were before the last stream of this run that ended by itself, or that runs now.
@@ -92,6 +95,10 @@ class Query:
         """The stream has processed all there was when it started."""
         self._processed = self._running
         self.settle(spark)
+        if self._start is not None and self._start.tables:
+            with self.delta.namespace.turn(self.resource.turn):
+                self._learn(spark)
+                self._continue(self._start, spark, self._streamed().upto(self._running))
 
     def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
         """Fold what was committed and still waits for that; or only if it has waited long enough."""
@@ -141,8 +148,8 @@ class Query:
         }
         if not self._running or (every is None and self._has_read_all(spark)):
             return None
+        stream = self._streamed().source(spark, self._unread(spark, self._start))
         remove_unfinished(self._checkpoint)
-        stream = self._streamed().source(spark, self._start)
         writer = stream.writeStream.foreachBatch(self._process)
         writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(self.resource.ref))
         if every is None:
@@ -193,6 +200,8 @@ class Query:
         """
         if self._processed:
             return self._running == self._processed
+        if self._start is not None and self._start.tables:
+            return not self._news(self._start) and self._start.tables == self._table_ids(spark)
         tables = sorted(self._tables_read.items())
         if any(table is None for _, table in tables):
             return False
@@ -206,7 +215,47 @@ class Query:
 
     @property
     def _checkpoint(self) -> Path:
-        return checkpoints_of(self.delta, self.resource.ref) / self._last.checkpoint
+        return checkpoints_of(self.delta, self.resource.ref) / self._begun.name
+
+    def _table_ids(self, spark: SparkSession) -> Mapping[str, str]:
+        """By source the id of its table, where each stream has a checkpoint of its own; empty where one goes on."""
+        if self.delta.namespace.streams_go_on or not isinstance(self.resource, StreamedResource):
+            return {}
+        tables = {source: self.resource.table_of(source) for source in self.resource.sources(spark)}
+        if None in tables.values():  # only the stream knows how far it has read
+            return {}
+        return {source: str(self.delta.table_id(spark, str(table))) for source, table in tables.items()}
+
+    def _news(self, start: Start) -> dict[str, int]:
+        """The sources to whose tables something was committed, with their positions."""
+        newest = self._streamed().upto(self._running)
+        return {source: position for source, position in start.positions.items() if position < newest[source]}
+
+    def _unread(self, spark: SparkSession, start: Start) -> Start:
+        """What the next stream reads: all sources, or those with news where it has a checkpoint of its own.
+
+        A stream whose run died is not gone on with there, but what it did is in the log.
+        """
+        if not start.tables:
+            return start
+        tables = self._table_ids(spark)
+        if tables != start.tables:
+            raise RebuildNeededError(str(self.resource.ref), TABLE_REPLACED)
+        if self._checkpoint.exists():
+            reached = self._streamed().reached(self._memo.state)
+            there = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
+            with self.delta.namespace.turn(self.resource.turn):
+                start = self._continue(start, spark, there)
+        return replace(start, positions=self._news(start))
+
+    def _continue(self, start: Start, spark: SparkSession, positions: Mapping[str, int]) -> Start:
+        """Begin a new stream where the one before has come to."""
+        before, this = self._checkpoint, self._last.next
+        start, memo = replace(start, positions=positions), Memo(state=self._memo.state)
+        self.log.begin(Rows.none(spark), this, memo, start)
+        self._start, self._begun, self._last, self._memo = start, this, this, memo
+        shutil.rmtree(before, ignore_errors=True)  # nobody needs it, and a kill before this leaves no more than that
+        return start
 
     def _streamed(self) -> StreamedResource:
         if not isinstance(self.resource, StreamedResource):
@@ -271,7 +320,7 @@ class Query:
         if tail.start is None or set(self.resource.sources(spark)) != set(tail.start.positions):
             self._begin(spark, tail)
         else:
-            self._start, self._last, self._memo = tail.start, tail.last, tail.memo
+            self._start, self._begun, self._last, self._memo = tail.start, tail.begun, tail.last, tail.memo
         self._processed = {}
 
     def _begin(self, spark: SparkSession, tail: LogTail, *, again: bool = False) -> None:
@@ -281,14 +330,14 @@ class Query:
         """
         first, steps = BatchId(new_checkpoint(tail.newest)), Steps()
         decision, positions = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
-        start = Start(self.resource.definition, positions)
+        start = Start(self.resource.definition, positions, tables=self._table_ids(spark))
         steps.done("decide")
         memo = Memo(-1, decision.rows_in, decision.counts, decision.state)
         logged = self.log.begin(decision.effects, first, memo, start)
         steps.done("commit")
         if again or not decision.effects.empty:
             self._tell(self.folding.fold(spark, [Committed(first, logged, memo, steps)]))
-        self._start, self._last, self._memo = start, first, memo
+        self._start, self._begun, self._last, self._memo = start, first, first, memo
 
     def _finish(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogTail:
         """Fold what is committed but not folded."""

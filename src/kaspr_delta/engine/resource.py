@@ -104,11 +104,22 @@ class StreamedResource(Resource, Protocol):
     """A resource that reads a stream."""
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """The stream of changes and records it reads, from where the checkpoint began: sources by name."""
+        """The stream of changes and records that it reads: of the sources in the start, from their positions on."""
         ...
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
+        ...
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        """By source the position at which all of its table was read, up to and with a version."""
+        ...
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        """By source the position after which a stream may go on, as the last batch left it.
+
+        Of other sources changes may be read again.
+        """
         ...
 
     def table_of(self, source: str) -> str | None:

@@ -6,10 +6,11 @@ _FEED_OFF = (
     "the change data feed of a table it reads was off for some versions. Turn it on first: ALTER TABLE ... SET"
     " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
 )
+TABLE_REPLACED = "a table it reads was replaced by another one of the same name"
 _REMOVED = "changes that it had not read yet are gone from a table it reads (VACUUM, or a retention that is too short)"
 # What Delta's message holds, and what that means. The first that fits counts.
 _REASONS = {
-    "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE": "a table it reads was replaced by another one of the same name",
+    "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE": TABLE_REPLACED,
     "DELTA_MISSING_CHANGE_DATA": _FEED_OFF,
     "DELTA_CHANGE_TABLE_FEED_DISABLED": _FEED_OFF,
     "FAILED_READ_FILE": _REMOVED,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.agent.source import INPUT
 from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.dead_letters import problem
 from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.engine.rows import Rows, union_of
+from kaspr_delta.engine.sequence import end_of, version_of
 from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import newest_rows, rows_by_their_time, versions
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan
@@ -81,12 +82,20 @@ class StreamTable(Join[StreamTablePlanT]):
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of the stream, and rows without a source for changes of the table."""
-        records = self.left.stream(spark, {self.plan.left.name: start.positions["stream"]})
-        if "table" not in start.positions:
-            return records
-        feed = self.delta.stream_after(spark, self.right.plan.delta_name, start.positions["table"])
-        nothing = [F.lit(None).cast(column.dataType).alias(column.name) for column in records.schema.fields]
-        return records.unionByName(feed.select(*nothing))
+        parts = []
+        if "stream" in start.positions:
+            parts.append(self.left.stream(spark, {self.plan.left.name: start.positions["stream"]}))
+        if "table" in start.positions:
+            feed = self.delta.stream_after(spark, self.right.plan.delta_name, start.positions["table"])
+            parts.append(feed.select(*(F.lit(None).cast(kind).alias(name) for name, kind in INPUT.items())))
+        return union_of(parts)
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return {one: end_of(version) if one == "stream" else version for one, version in versions.items()}
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        before = StreamTableState.of(state)
+        return {"stream": before.read[self.plan.left.name], "table": before.table}
 
     def start(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[StreamTableState, Mapping[str, int]]:
         """Where a new checkpoint begins.

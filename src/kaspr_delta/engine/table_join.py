@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pyspark.sql import functions as F
 
@@ -62,8 +62,15 @@ class TableJoin(Join[TableJoinPlanT]):
         return {"left": self.left, "right": self.right}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """Both change feeds in one query, so that one checkpoint covers both."""
-        return union_of([table.feed(spark, side, start.positions[side]) for side, table in self.sides.items()])
+        """The change feeds in one query, so that one checkpoint covers both."""
+        sides = {side: table for side, table in self.sides.items() if side in start.positions}
+        return union_of([table.feed(spark, side, start.positions[side]) for side, table in sides.items()])
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return versions
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}
 
     def table_of(self, source: str) -> str:
         return self.sides[source].plan.delta_name

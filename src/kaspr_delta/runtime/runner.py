@@ -99,7 +99,8 @@ class Runner:
         with self._held([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._queries[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
-            run = self._streaming if runs_here(self.spark) else self._again_and_again
+            endless = runs_here(self.spark) and self.delta.namespace.streams_go_on
+            run = self._streaming if endless else self._again_and_again
             with tasks_firing(self.spark, schedules, self._failures.note, self.started):
                 run(refs, stop, every, changed)
         self._failures.tell()

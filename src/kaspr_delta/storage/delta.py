@@ -278,7 +278,12 @@ class Delta:
         return reader.table(self.namespace.identifier(table))
 
     def stream_after(self, spark: SparkSession, table: str, version: int, limit: str | None = None) -> DataFrame:
-        """The table's change feed as a stream, from the version that follows a given one."""
+        """The table's change feed as a stream, from the version that follows a given one.
+
+        Where streams do not go on, that one must be there.
+        """
+        if not self.namespace.streams_go_on:
+            return self.stream(spark, table, version + 1, limit)
         # A stream cannot start at a version that is still to come, so it starts at this one, and leaves it out.
         return self.stream(spark, table, version, limit).where(f"_commit_version > {version}")
 

@@ -64,6 +64,14 @@ class Namespace(Protocol):
         """Whether ``turn`` keeps other processes away too, and not only other threads of this one."""
         ...
 
+    @property
+    def streams_go_on(self) -> bool:
+        """Whether a stream of its tables can be started again from its checkpoint, whatever has been committed since.
+
+        Of a catalog-managed table it can only if something was, and two tables in one stream are seldom both written.
+        """
+        ...
+
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
         """Held while one of several resources that exclude each other handles a batch."""
         ...
@@ -113,6 +121,10 @@ class LocalNamespace:
 
     @property
     def turns_bind_other_processes(self) -> bool:
+        return True
+
+    @property
+    def streams_go_on(self) -> bool:
         return True
 
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
@@ -171,6 +183,10 @@ class UnityNamespace:
     @property
     def turns_bind_other_processes(self) -> bool:
         return False  # two processes may be in two sandboxes, which share no lock that is fast enough for a batch
+
+    @property
+    def streams_go_on(self) -> bool:
+        return False
 
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
         return _turns[self.schema, name]

@@ -27,6 +27,7 @@ from kaspr_delta.engine.direct import DirectAppend
 from kaspr_delta.engine.query import checkpoints_of
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import ends_of
 from kaspr_delta.engine.spilled import rows_made
 from kaspr_delta.plan.definition import AgentPlan, sends_of
 
@@ -87,6 +88,12 @@ class Agent(Pipeline[AgentPlan]):
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._source.stream(spark, start.positions, _ORDERED_BATCH if self.plan.ordered else None)
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return ends_of(versions)
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return AgentState.of(state).read
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         before = AgentState.of(state)

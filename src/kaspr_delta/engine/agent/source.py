@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 # The position in a topic of which nothing was read.
 NOTHING = -1
 
+INPUT = {
+    "source": "STRING",
+    "key": "BINARY",
+    "value": "BINARY",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    "timestamp": "TIMESTAMP",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "arrived": "TIMESTAMP",
+}
+"""The columns of InputRecord, and ``arrived``: when a record was committed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -74,7 +86,10 @@ class Source:
         """The records after these positions, as a stream of rows of InputRecord."""
 
         def read(name: str) -> DataFrame:
-            return self.delta.stream(spark, self.table(name), version_of(positions[name]), limit)
+            at = positions[name]
+            # A stream that goes on has begun at the record it had read; a new one needs nothing of that, which may be gone.
+            first = version_of(at if self.delta.namespace.streams_go_on else at + 1)
+            return self.delta.stream(spark, self.table(name), first, limit)
 
         return self._records(read, positions)
 
@@ -204,7 +219,7 @@ def _arrived() -> Column:
 
 
 def _no_headers() -> Column:
-    return F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
+    return F.lit(None).cast(INPUT["headers"]).alias("headers")
 
 
 def partition_of(key: Column, partitions: int) -> Column:

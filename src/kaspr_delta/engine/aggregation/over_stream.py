@@ -19,6 +19,7 @@ from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import ends_of
 from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import place_in
 from kaspr_delta.plan.join_plans import StreamPlan
@@ -72,6 +73,13 @@ class StreamAggregation(Aggregation):
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.stream.stream(spark, start.positions)
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return ends_of(versions)
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        read: Mapping[str, int] = state.get("read", {})
+        return read
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

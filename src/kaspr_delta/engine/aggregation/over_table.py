@@ -102,6 +102,12 @@ class TableAggregation(Aggregation):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.origin.feed(spark, str(self.plan.origin), start.positions["table"])
 
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return versions
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}
+
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:

@@ -14,6 +14,7 @@ from kaspr_delta.engine.checkpoint import BatchId, Start
 from kaspr_delta.engine.planned import Planned
 from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.sequence import ends_of
 from kaspr_delta.plan.binding_plans import KafkaPlan
 from kaspr_delta.plan.definition import TopicInput, TopicPlan
 
@@ -58,6 +59,12 @@ class Export(Planned[TopicPlan]):
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._source.stream(spark, start.positions, _BATCH)
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return ends_of(versions)
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {self.plan.name: state["done"]}
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         found = batch.agg(F.max("offset").alias("last"), F.count("*").alias("records")).collect()[0]

@@ -53,6 +53,12 @@ class Ingest(Planned[TopicPlan]):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._place.stream(spark)
 
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return versions
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}
+
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         """Bytes are taken as they are: whoever reads the topic decodes them. Rows of files may be no records."""
         place = self._place

@@ -21,7 +21,8 @@ from kaspr_delta.engine.agent.event import microseconds
 from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.join import Join
 from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows import Rows, union_of
+from kaspr_delta.engine.sequence import ends_of
 from kaspr_delta.engine.stream_side import SCHEMA, StreamSide
 from kaspr_delta.engine.stream_stream_join.batch import SIDES, Arrived, StreamStreamBatch
 from kaspr_delta.engine.stream_stream_join.buffered import Buffered, JoinWindow, Side
@@ -77,15 +78,22 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         return self.sides["left" if source == "left" else "right"].table
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """Records of both sides in one query, so that one checkpoint covers both.
+        """Records of the sides in one query, so that one checkpoint covers both.
 
         A backlog is one batch: pieces cut by size would take one side far ahead of the other, and with it the time.
         """
-        left, right = (
+        sides = {side: of for side, of in self.sides.items() if side in start.positions}
+        return union_of(
             of.stream(spark, {of.plan.name: start.positions[side]}).withColumn("side", F.lit(side))
-            for side, of in self.sides.items()
+            for side, of in sides.items()
         )
-        return left.unionByName(right)
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return ends_of(versions)
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        read = StreamStreamState.of(state).read
+        return {side: position for side in SIDES for position in read.get(side, {}).values()}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -1,0 +1,182 @@
+"""Streams over tables of a catalog: each begins where the one before had come to, over what was committed to since.
+
+A stream over a catalog-managed table cannot be started again from its checkpoint unless something was committed, and a
+platform may remove, with VACUUM, what an old commit wrote.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pytest
+
+from kaspr_delta import Application, ResourceFailedError
+from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
+from kaspr_delta.storage.delta import Delta
+from tests.spark import shapes
+from tests.spark.dying import watched_writes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MANIFESTS = Path(__file__).parents[2] / "bundles" / "order-system"
+JOIN = "orders-products-join"
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables of streams that were started, each of which something is committed to that they begin with."""
+    tables: list[str] = []
+    stream = Delta.stream
+
+    def noting(delta: Delta, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+        assert first <= delta.newest(spark, table).version
+        tables.append(table)
+        return stream(delta, spark, table, first, limit)
+
+    monkeypatch.setattr(Delta, "stream", noting)
+    return tables
+
+
+@pytest.fixture
+def shop(spark: SparkSession, catalog: str) -> Callable[[], Application]:
+    """Open the order system; again for a restart."""
+    return lambda: Application.open(MANIFESTS, warehouse=catalog, spark=spark)
+
+
+def produce(app: Application, topic: str, **values: Any) -> None:
+    app.topic(topic).produce([{"key": key, "value": value} for key, value in values.items()])
+
+
+def order(product: str, quantity: int = 1) -> dict[str, Any]:
+    return {"order_id": "O", "product_id": product, "quantity": quantity}
+
+
+def prices(app: Application) -> dict[str, int]:
+    return {key: pair["right"]["price"] for key, pair in app.join(JOIN).to_dict().items()}
+
+
+def test_only_what_was_committed_to_is_read(shop: Callable[[], Application], begun: list[str]) -> None:
+    app = shop()
+    produce(app, "raw-products", P1={"price": 1}, P2={"price": 2})
+    produce(app, "raw-orders", O1=order("P1"), O2=order("P2"))
+    app.run()
+    for restarted, product, price in ((False, "P1", 10), (True, "P2", 20)):
+        app = shop() if restarted else app
+        begun.clear()
+        app.run()
+        assert begun == []
+        produce(app, "raw-products", **{product: {"price": price}})
+        app.run()
+        assert begun == ["topic__raw_products", "products", "channel__orders_products_joined"]
+    assert prices(app) == {"O1": 10, "O2": 20}
+    begun.clear()
+    produce(shop(), "raw-orders", O1=order("P2"))
+    shop().run()
+    assert begun == ["topic__raw_orders", "orders", "channel__orders_products_joined"]
+    assert prices(shop()) == {"O1": 20, "O2": 20}
+
+
+def test_no_stream_reads_what_one_before_it_has_read(
+    shop: Callable[[], Application], spark: SparkSession, begun: list[str]
+) -> None:
+    """Files that a commit wrote may be gone when another one follows after a long time."""
+    app = shop()
+    produce(app, "raw-products", P1={"price": 1})
+    produce(app, "raw-orders", O1=order("P1"))
+    app.run()
+    newest = {table: app.delta.newest(spark, table).version for table in set(begun)}
+    firsts: dict[str, int] = {}
+    stream = Delta.stream
+
+    def noting(delta: Delta, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+        firsts[table] = first
+        return stream(delta, spark, table, first, limit)
+
+    with mock.patch.object(Delta, "stream", noting):
+        produce(app, "raw-products", P1={"price": 2})
+        app.run()
+    assert prices(app) == {"O1": 2}
+    assert firsts == {table: newest[table] + 1 for table in firsts}
+    assert set(firsts) == {"topic__raw_products", "products", "channel__orders_products_joined"}
+
+
+def test_a_table_that_was_replaced_is_not_gone_on_with(shop: Callable[[], Application], spark: SparkSession) -> None:
+    app = shop()
+    produce(app, "raw-products", P1={"price": 1})
+    produce(app, "raw-orders", O1=order("P1"))
+    app.run()
+    app.delta.drop(spark, "products")
+    app = shop()
+    app.table("products").put({"P1": {"price": 3}})
+    with pytest.raises(ResourceFailedError, match=f"(?s)join/{JOIN}.*replaced.*kaspr-delta rebuild"):
+        app.run()
+    app.rebuild(f"join/{JOIN}")
+    app.run()
+    assert prices(app) == {"O1": 3}
+
+
+class DiedError(Exception):
+    """Instead of the process, for it holds the session's catalog."""
+
+
+def run_that_dies(app: Application, at: int) -> bool:
+    """Run until a write; whether it came to that."""
+    written = itertools.count()
+
+    def watch(_: object, moment: str) -> None:
+        if moment == "before" and next(written) == at:
+            raise DiedError
+
+    try:
+        with watched_writes(watch):
+            app.run()
+    except (DiedError, ResourceFailedError):
+        return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@pytest.mark.usefixtures("begun")
+@pytest.mark.parametrize("seed", range(2))
+def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Path, catalog: str, seed: int) -> None:
+    """Whichever source is written alone, and where runs die at a random write."""
+    dice = random.Random(seed)  # noqa: S311  no secret
+    expected = Application.open(shapes.SHAPES, warehouse=tmp_path / "folder", spark=spark)
+    app = Application.open(shapes.SHAPES, warehouse=catalog, spark=spark)
+    died = 0
+
+    def alone() -> None:
+        nonlocal app, died
+        if dice.random() < 0.4:
+            died += run_that_dies(app, dice.randrange(12))
+            app = Application.open(shapes.SHAPES, warehouse=catalog, spark=spark)
+        if dice.random() < 0.6:
+            app.run()
+
+    for wave in range(1, shapes.LAST + 1):
+        shapes.write_wave(expected, wave)
+        expected.run()
+        with after_each(TopicHandle, alone), after_each(ChangelogHandle, alone):
+            shapes.write_wave(app, wave)
+        app.run()
+    assert died
+    assert shapes.outcome(app) == shapes.outcome(expected)
+
+
+def after_each(handle: type[TopicHandle | ChangelogHandle], action: Callable[[], None]) -> Any:
+    """Do something after records were produced."""
+    produce = handle.produce
+
+    def produced(self: Any, records: Any) -> int:
+        count = produce(self, records)
+        action()
+        return count
+
+    return mock.patch.object(handle, "produce", produced)

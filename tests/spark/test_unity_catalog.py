@@ -1,0 +1,35 @@
+"""A real Unity Catalog: its managed tables are catalog-managed, whose streams do not start again without a commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unity_catalog import ON_UNITY_CATALOG, served, why_not
+
+HERE = Path(__file__).parent
+FILES = ("test_catalog_names.py", "test_streams_of_a_catalog.py", "test_turns.py")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_what_runs_on_named_tables_runs_on_managed_tables_of_unity_catalog(tmp_path: Path) -> None:
+    if (reason := why_not()) is not None:
+        pytest.skip(reason)
+    command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", *(str(HERE / name) for name in FILES)]
+    with served(tmp_path) as address:
+        # The command is this test's own.
+        done = subprocess.run(  # noqa: S603
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, ON_UNITY_CATALOG: address},
+            cwd=HERE.parents[1],
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout[-10_000:]
+    assert " passed" in done.stdout
