@@ -13,13 +13,18 @@ from databricks.bundles.apps import (
     App,
     AppConfig,
     AppEnvVar,
+    AppPermission,
+    AppPermissionLevel,
     AppResource,
     AppResourceSqlWarehouse,
     AppResourceSqlWarehouseSqlWarehousePermission,
 )
+from databricks.bundles.schemas import Privilege, PrivilegeAssignment
 
 from kaspr_delta.jobs.deployment import Deployment
+from kaspr_delta.jobs.principal import Principal
 from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import sends_of
 from kaspr_delta.settings import WAREHOUSE_VARIABLE
 
 _SQL_WAREHOUSE = "sql-warehouse"
@@ -54,12 +59,34 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
                 ),
             )
         ],
+        permissions=[
+            *(_granted(one, AppPermissionLevel.CAN_USE) for one in deployment.viewers),
+            *(_granted(one, AppPermissionLevel.CAN_MANAGE) for one in deployment.operators),
+        ],
     )
 
 
-def app_principal(key: str) -> str:
-    """As whom the App of this key in the bundle reads: a service principal that Databricks makes with it."""
-    return f"${{resources.apps.{key}.service_principal_client_id}}"
+def app_grant(key: str, plan: Plan) -> PrivilegeAssignment:
+    """What the App of this key in the bundle may do with the tables.
+
+    It acts as a service principal that Databricks makes with it. Where web views send, it appends to topics, and makes
+    those that a function names.
+    """
+    privileges = [Privilege.USE_SCHEMA, Privilege.SELECT]
+    if any(sends_of(view) for view in plan.web_views):
+        privileges += [Privilege.MODIFY, Privilege.CREATE_TABLE]
+    principal = f"${{resources.apps.{key}.service_principal_client_id}}"
+    return PrivilegeAssignment(principal=principal, privileges=privileges)  # type: ignore[arg-type]  # invariant
+
+
+def _granted(principal: Principal, level: AppPermissionLevel) -> AppPermission:
+    match principal.kind:
+        case "user":
+            return AppPermission(level=level, user_name=principal.name)
+        case "group":
+            return AppPermission(level=level, group_name=principal.name)
+        case "service principal":
+            return AppPermission(level=level, service_principal_name=principal.name)
 
 
 def app_name(application: str, target: str) -> str:

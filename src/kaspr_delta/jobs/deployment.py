@@ -14,6 +14,7 @@ from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
 Mode = Literal["scheduled", "continuous"]
 ComputeKind = Literal["default", "serverless", "cluster"]
 
+_SWITCHES = ("keep_data",)
 _LISTS = ("notify", "viewers", "operators")
 _NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
@@ -25,9 +26,11 @@ class Deployment:
 
     ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. ``schedule`` and ``timezone``
     may be empty: then the KasprApp's annotations count, or else every quarter of an hour, UTC. ``schema`` may be empty:
-    then each application has the schema its plan names. ``compute`` ``default`` is serverless for scheduled jobs and a
-    job cluster for continuous ones; ``spark_version``, ``node_type`` and ``workers`` describe that cluster, which
-    without workers is a single node.
+    then each application has the schema its plan names. Where ``location`` is a URI, tables are made there as external
+    ones; empty: the catalog manages them. With ``keep_data`` schema and volume are never destroyed.
+
+    ``compute`` ``default`` is serverless for scheduled jobs and a job cluster for continuous ones; ``spark_version``,
+    ``node_type`` and ``workers`` describe that cluster, which without workers is a single node.
 
     A failed task of a scheduled job is tried ``retries`` times more, and none runs longer than ``timeout_minutes``.
     ``notify`` are mail addresses, told of failures and of more than ``backlog_bytes`` of unread data (0: no limit).
@@ -41,6 +44,8 @@ class Deployment:
     timezone: str = ""
     catalog: str = "main"
     schema: str = ""
+    location: str = ""
+    keep_data: bool = False
     compute: ComputeKind = "default"
     spark_version: str = "17.3.x-scala2.13"
     node_type: str = "i3.xlarge"
@@ -98,6 +103,9 @@ def _setting(name: str, text: str) -> Any:
             msg = f"variable {name!r} is {text!r}, expected a number"
             raise UsageError(msg)
         return int(text)
+    if name in _SWITCHES:
+        _one_of(name, text, ("true", "false"))
+        return text == "true"
     if name in _LISTS:
         listed = tuple(part for part in (part.strip() for part in text.split(",")) if part)
         return listed if name == "notify" else tuple(map(Principal.of, listed))

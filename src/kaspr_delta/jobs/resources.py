@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 
 from databricks.bundles import core
-from databricks.bundles.schemas import Privilege, PrivilegeAssignment, Schema
+from databricks.bundles.schemas import Lifecycle, PrivilegeAssignment, Schema
+from databricks.bundles.volumes import Lifecycle as VolumeLifecycle
 from databricks.bundles.volumes import Volume
 
 from kaspr_delta.errors import UsageError
-from kaspr_delta.jobs.app import app_principal, has_web_views, web_app
+from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.work import task_key, work_of
@@ -50,7 +51,9 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
         return resources
     key = bundle_key(plan.application)
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
-    warehouse = _add_storage(resources, key, plan, deployment, readers=[app_principal(key)] if served else [])
+    # A key of its own, for ``bundle run KEY`` takes no name that two resources have.
+    app_key = f"{key}__app"
+    warehouse = _add_storage(resources, key, plan, deployment, grants=[app_grant(app_key, plan)] if served else [])
     builder = JobBuilder(plan, deployment, warehouse)
     if deployment.mode == "continuous":
         for unit in work:
@@ -62,7 +65,7 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
     for task in plan.tasks:
         resources.add_job(f"{key}__{task_key((task.ref,))}", builder.of_task(task), location=_place(task.location))
     if served:
-        resources.add_resource(key, web_app(plan, deployment, warehouse), location=_place(plan.location))
+        resources.add_resource(app_key, web_app(plan, deployment, warehouse), location=_place(plan.location))
     return resources
 
 
@@ -78,8 +81,10 @@ def bundle_key(application: str) -> str:
     return f"app_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: Deployment, readers: list[str]) -> str:
-    """Add the schema and the volume; the warehouse that they are, as commands take it. ``readers`` may select."""
+def _add_storage(
+    resources: core.Resources, key: str, plan: Plan, deployment: Deployment, grants: list[PrivilegeAssignment]
+) -> str:
+    """Add the schema, with ``grants`` on it, and the volume; the warehouse that they are, as commands take it."""
     # By reference, not by name: a development target puts the user's name before the schema's.
     schema = f"${{resources.schemas.{key}.name}}"
     resources.add_schema(
@@ -88,10 +93,8 @@ def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: De
             catalog_name=deployment.catalog,
             name=deployment.schema or plan.schema,
             comment=f"Tables of the Kaspr application {plan.application}",
-            grants=[
-                PrivilegeAssignment(principal=reader, privileges=[Privilege.USE_SCHEMA, Privilege.SELECT])
-                for reader in readers
-            ],
+            grants=grants,  # type: ignore[arg-type]  # lists are invariant
+            lifecycle=Lifecycle(prevent_destroy=True) if deployment.keep_data else None,
         ),
         location=_place(plan.location),
     )
@@ -102,10 +105,12 @@ def _add_storage(resources: core.Resources, key: str, plan: Plan, deployment: De
             schema_name=schema,
             name=_VOLUME,
             comment=f"Checkpoints of the Kaspr application {plan.application}",
+            lifecycle=VolumeLifecycle(prevent_destroy=True) if deployment.keep_data else None,
         ),
         location=_place(plan.location),
     )
-    return f"unity://{deployment.catalog}.{schema}/${{resources.volumes.{key}.name}}"
+    location = f"?location={deployment.location}" if deployment.location else ""
+    return f"unity://{deployment.catalog}.{schema}/${{resources.volumes.{key}.name}}{location}"
 
 
 def _report(resources: core.Resources, finding: Finding) -> None:

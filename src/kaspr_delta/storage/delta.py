@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 _CONFLICT_ATTEMPTS = 6
+_ANSWERS_LOST = 2
 # Delta's own names for "somebody else committed first"; the statement is safe to run again on the new version.
 _CONFLICTS = (
     "DELTA_CONCURRENT_",
@@ -92,7 +93,7 @@ class Delta:
         if not spark.catalog.databaseExists(self.namespace.schema):
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self.namespace.schema}")
             return
-        listed = spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect()
+        listed = _asked_again(lambda: spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect())
         self._listed.update(row["tableName"] for row in listed if not row["isTemporary"])
 
     def ensure(self, spark: SparkSession, table: str, layout: Layout) -> None:
@@ -109,7 +110,7 @@ class Delta:
             if location is not None:  # a catalog may remember a table whose folder was deleted
                 spark.sql(f"DROP TABLE IF EXISTS {identifier}")
             # Tasks of a job that start side by side all create what is not there yet.
-            self._retried(lambda: spark.sql(creation(identifier, layout, location)))
+            self._retried(lambda: spark.sql(creation(identifier, layout, self.namespace.declared_location(table))))
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Give a table these properties, unless it has them."""
@@ -154,10 +155,12 @@ class Delta:
         )
 
     def drop(self, spark: SparkSession, table: str) -> None:
-        """Remove a table and its data, for good."""
+        """Remove a table and its data, for good. Of an external table the folder stays, with its history."""
         self._listed.discard(table)
         location = self.namespace.location(table)
         with self.namespace.commit_lock(table):
+            if location is None and self.namespace.declared_location(table) is not None and self.exists(spark, table):
+                self._retried(lambda: spark.sql(f"DELETE FROM {self.namespace.identifier(table)}").collect())
             spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
             if location is not None and location.exists():
                 shutil.rmtree(location)
@@ -434,6 +437,14 @@ class Delta:
         return statement()
 
 
+def _asked_again(question: Callable[[], Result]) -> Result:
+    """What a catalog answers. A long answer breaks off now and then, and its client raises errors of any kind."""
+    for _ in range(_ANSWERS_LOST):
+        with contextlib.suppress(Exception):
+            return question()
+    return question()
+
+
 def _is_delta(location: Path) -> bool:
     """Whether a table was committed there; a kill may leave an empty log folder behind."""
     return any((location / "_delta_log").glob("*.json"))
@@ -460,11 +471,11 @@ def _with(text: str, values: Mapping[str, str | datetime]) -> str:
     return text.format(**literals)
 
 
-def creation(identifier: str, layout: Layout, location: Path | None = None) -> str:
+def creation(identifier: str, layout: Layout, place: str | None = None) -> str:
     """The statement that creates a table, unless it is there; at a place of its own, or where the catalog wants it."""
-    place = f" LOCATION {literal(str(location))}" if location is not None else ""
+    location = f" LOCATION {literal(place)}" if place is not None else ""
     return (
-        f"CREATE TABLE IF NOT EXISTS {identifier} ({layout.columns}) USING DELTA{place}"
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({layout.columns}) USING DELTA{location}"
         f" TBLPROPERTIES ({_listed(layout.properties)})"
     )
 

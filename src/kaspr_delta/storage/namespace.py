@@ -52,7 +52,11 @@ class Namespace(Protocol):
         ...
 
     def location(self, table: str) -> Path | None:
-        """The folder of a table that is registered by location; None where the catalog decides."""
+        """The folder of a table that lies on this machine's disk; None of a table that others look after."""
+        ...
+
+    def declared_location(self, table: str) -> str | None:
+        """The ``LOCATION`` with which a table is made; None where the catalog decides."""
         ...
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
@@ -116,6 +120,9 @@ class LocalNamespace:
             return Path(table) if table.startswith("/") else None
         return self.root / self.name / table
 
+    def declared_location(self, table: str) -> str:
+        return str(self.location(table))
+
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"commit-{table}"))
 
@@ -151,11 +158,15 @@ class LocalNamespace:
 
 @dataclass(frozen=True, slots=True)
 class UnityNamespace:
-    """A schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there; the catalog owns places."""
+    """A schema of Unity Catalog, with a volume for checkpoints. Commits are atomic there.
+
+    The catalog manages the tables, unless they have a ``root`` of their own, a URI: then they are external.
+    """
 
     catalog: str
     name: str
     volume: str
+    root: str | None = None
 
     @property
     def schema(self) -> str:
@@ -176,6 +187,9 @@ class UnityNamespace:
 
     def location(self, table: str) -> Path | None:  # noqa: ARG002
         return None
+
+    def declared_location(self, table: str) -> str | None:
+        return None if self.root is None else f"{self.root.rstrip('/')}/{table}"
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:  # noqa: ARG002
         return contextlib.nullcontext()
@@ -207,7 +221,10 @@ class UnityNamespace:
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks."""
+    """What ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
+
+    With ``?location=URI`` after it new tables are external ones, each in a folder of its name there.
+    """
 
     text: str
 
@@ -215,9 +232,9 @@ class Warehouse:
         """The namespace of an application whose schema has this name. Raises UsageError for a malformed warehouse."""
         if not self.is_unity:
             return LocalNamespace(self._root, schema, _claim(self._root, schema))
-        match = re.fullmatch(r"unity://([^./]+)\.([^./]+)/(.+)", self.text)
+        match = re.fullmatch(r"unity://([^./]+)\.([^./]+)/([^?]+)(?:\?location=(.+))?", self.text)
         if match is None:
-            msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME"
+            msg = f"warehouse {self.text!r}: expected unity://CATALOG.SCHEMA/VOLUME, or that with ?location=URI"
             raise UsageError(msg)
         return UnityNamespace(*match.groups())
 

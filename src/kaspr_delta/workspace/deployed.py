@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from databricks.sdk.service.jobs import BaseJob, BaseRun, RunState, RunTask
     from typing_extensions import Self
 
+# The tag that jobs of a target in development mode get from the CLI.
+_DEVELOPMENT = "dev"
 _FAILED = frozenset({"FAILED", "TIMEDOUT", "INTERNAL_ERROR", "MAXIMUM_CONCURRENT_RUNS_REACHED"})
 
 
@@ -110,6 +112,7 @@ class Workspace:
     def jobs(self, target: str, application: str | None = None, *, runs: int = 1) -> tuple[DeployedJob, ...]:
         """The jobs that were deployed to a target, sorted by name, each with so many of its newest runs.
 
+        Of a target for development those that this user deployed: everybody has some of their own.
         Raises NotFoundError where there are none, and SetupError when the workspace does not answer.
         """
         with _asking():
@@ -121,8 +124,19 @@ class Workspace:
             ]
             if not chosen:
                 raise _nothing_there(deployed, target, application)
-            found = [self._job(job, runs) for job in chosen]
+            found = [self._job(job, runs) for job in self._own(chosen)]
         return tuple(sorted(found, key=lambda job: job.name))
+
+    def _own(self, jobs: list[BaseJob]) -> list[BaseJob]:
+        """Without those that others deployed for development, as the CLI marks them. Raises NotFoundError for none."""
+        if not any(_tag(job, _DEVELOPMENT) for job in jobs):
+            return jobs
+        me = self.client.current_user.me().user_name
+        own = [job for job in jobs if not _tag(job, _DEVELOPMENT) or job.creator_user_name == me]
+        if not own:
+            msg = f"{me} has deployed nothing there: databricks bundle deploy, or ask with the profile that did"
+            raise NotFoundError(msg)
+        return own
 
     def output(self, task: TaskRun) -> Output:
         """What one attempt of a task wrote. Raises SetupError when the workspace does not answer."""

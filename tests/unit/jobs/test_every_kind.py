@@ -13,6 +13,7 @@ from databricks.bundles.jobs import Job
 from databricks.sdk.service.jobs import JobSettings
 
 from kaspr_delta.jobs import Deployment, application_resources
+from kaspr_delta.jobs.principal import Principal
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
 
 EVERY_KIND = Path(__file__).parent / "applications" / "every-kind"
@@ -145,7 +146,7 @@ def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Pat
     made = deployed(bundle, sql_warehouse="abc123", target="prod")
     (app,) = (dict[str, Any](app.as_dict()) for app in made.apps.values())
     (schema,) = (dict[str, Any](schema.as_dict()) for schema in made.schemas.values())
-    principal = "${resources.apps.every_kind.service_principal_client_id}"
+    principal = "${resources.apps.every_kind__app.service_principal_client_id}"
     assert schema["grants"] == [{"principal": principal, "privileges": ["USE_SCHEMA", "SELECT"]}]
     assert app["name"] == "every-kind-prod"
     assert app["resources"] == [{"name": "sql-warehouse", "sql_warehouse": {"id": "abc123", "permission": "CAN_USE"}}]
@@ -153,6 +154,50 @@ def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Pat
     assert environment["DATABRICKS_WAREHOUSE_ID"] == "sql-warehouse"
     assert environment["KASPR_DELTA_WAREHOUSE"].startswith("unity://main.${resources.schemas.every_kind.name}/")
     assert re.search(r"serve bundles/every-kind .*\$DATABRICKS_APP_PORT", app["config"]["command"][-1])
+
+
+def test_no_two_resources_that_can_be_run_have_one_key(bundle: Path) -> None:
+    made = deployed(bundle, sql_warehouse="abc123")
+    assert made.apps
+    assert not set(made.apps) & set(made.jobs)
+
+
+def test_an_app_whose_views_send_may_append_and_make_topics(bundle: Path) -> None:
+    views = bundle / "bundles" / "every-kind" / "webviews.yaml"
+    send = "      - {name: tell, topicSend: {name: asked}}\n"
+    views.write_text(views.read_text().replace("pipeline: [find]", "pipeline: [find, tell]") + send)
+    (schema,) = (
+        dict[str, Any](schema.as_dict()) for schema in deployed(bundle, sql_warehouse="abc123").schemas.values()
+    )
+    (grant,) = schema["grants"]
+    assert grant["privileges"] == ["USE_SCHEMA", "SELECT", "MODIFY", "CREATE_TABLE"]
+
+
+def test_viewers_may_use_the_app_and_operators_manage_it(bundle: Path) -> None:
+    made = deployed(
+        bundle,
+        sql_warehouse="abc123",
+        viewers=(Principal.of("analysts"),),
+        operators=(Principal.of("ann@example.com"),),
+    )
+    (app,) = (dict[str, Any](app.as_dict()) for app in made.apps.values())
+    assert app["permissions"] == [
+        {"level": "CAN_USE", "group_name": "analysts"},
+        {"level": "CAN_MANAGE", "user_name": "ann@example.com"},
+    ]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_holds_data_is_destroyed_only_where_it_may_go(bundle: Path, keep: bool) -> None:
+    made = deployed(bundle, keep_data=keep)
+    (schema,), (volume,) = made.schemas.values(), made.volumes.values()
+    for holder in (dict[str, Any](schema.as_dict()), dict[str, Any](volume.as_dict())):
+        assert holder.get("lifecycle") == ({"prevent_destroy": True} if keep else None)
+
+
+def test_tables_are_external_where_a_location_is_named(bundle: Path) -> None:
+    (job, *_) = deployed(bundle, location="s3://lake/shop").jobs.values()
+    assert "?location=s3://lake/shop" in str(job.as_dict())
 
 
 def test_an_application_that_nobody_declared_is_deployed_without_a_warning(bundle: Path) -> None:

@@ -60,6 +60,13 @@ def test_on_a_volume_what_runs_on_another_machine_is_not_started_here(tmp_path: 
         other.join()
 
 
+def test_a_warehouse_may_name_where_its_tables_are() -> None:
+    external = Warehouse("unity://main.shop/checkpoints?location=s3://lake/shop/").namespace("")
+    assert external.declared_location("orders") == "s3://lake/shop/orders"
+    assert external.checkpoints == Path("/Volumes/main/shop/checkpoints")
+    assert Warehouse("unity://main.shop/checkpoints").namespace("").declared_location("orders") is None
+
+
 def test_where_volumes_are_out_of_reach_nothing_runs() -> None:
     namespace = Warehouse("unity://main.shop/checkpoints").namespace("")
     with pytest.raises(UsageError, match=r"agent/orders cannot run from here: .* in /Volumes/main/shop/checkpoints"):

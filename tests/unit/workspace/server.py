@@ -24,10 +24,13 @@ class FakeWorkspace:
     outputs: dict[int, dict[str, Any]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     refuses: bool = False
+    user: str = "ann@example.com"
 
     def answer(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:
         """What a workspace says; None where it knows no such thing."""
         self.asked.append(path)
+        if path == "/api/2.0/preview/scim/v2/Me":
+            return {"userName": self.user}
         if path == "/api/2.2/jobs/list":
             return self._page("jobs", self.jobs, query)
         if path == "/api/2.2/jobs/runs/list":
@@ -87,6 +90,13 @@ def _job(number: int, name: str, application: str, target: str = "prod", **setti
     return {"job_id": number, "settings": {"name": name, "tags": tags, **settings}}
 
 
+def _own_job(number: int, user: str, application: str, **settings: Any) -> dict[str, Any]:
+    """A job that somebody deployed for development: the CLI puts a name before its own, and a tag on it."""
+    job = _job(number, f"[dev {user}] {application}", application, "dev", **settings)
+    job["settings"]["tags"]["dev"] = user
+    return {**job, "creator_user_name": f"{user}@example.com"}
+
+
 def _run(job_id: int, number: int, state: dict[str, str], *tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
     times = {"start_time": _STARTED, "end_time": _STARTED + 75_000, "trigger": "PERIODIC"}
     return {"job_id": job_id, "run_id": number, "state": state, "tasks": list(tasks), **times, **more}
@@ -117,7 +127,8 @@ def two_applications() -> FakeWorkspace:
             _job(1, "order-system", "order-system", schedule=cron),
             _job(2, "order-system: task/report", "order-system", trigger={"periodic": periodic}),
             _job(3, "page-views: join/j", "page-views", continuous={"pause_status": "PAUSED"}),
-            _job(4, "[dev ann] order-system", "order-system", "dev", schedule={**cron, "pause_status": "PAUSED"}),
+            _own_job(4, "ann", "order-system", schedule={**cron, "pause_status": "PAUSED"}),
+            _own_job(5, "bob", "order-system", schedule={**cron, "pause_status": "PAUSED"}),
         ],
         runs=[
             _run(

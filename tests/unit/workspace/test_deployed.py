@@ -21,6 +21,15 @@ def test_jobs_are_those_of_the_target_whatever_else_there_is() -> None:
     assert (dev.name, dev.starts) == ("[dev ann] order-system", "0 0/15 * * * ? UTC (paused)")
 
 
+def test_for_development_everybody_sees_what_is_theirs(workspace: FakeWorkspace) -> None:
+    workspace.user = "bob@example.com"
+    (dev,) = Workspace.connect().jobs("dev")
+    assert dev.name == "[dev bob] order-system"
+    workspace.user = "carla@example.com"
+    with pytest.raises(NotFoundError, match=r"carla@example\.com has deployed nothing there: databricks bundle deploy"):
+        Workspace.connect().jobs("dev")
+
+
 @pytest.mark.usefixtures("workspace")
 def test_of_each_job_the_newest_runs_are_told() -> None:
     jobs = Workspace.connect().jobs("prod", "order-system", runs=2)

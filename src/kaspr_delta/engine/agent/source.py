@@ -87,7 +87,7 @@ class Source:
 
         def read(name: str) -> DataFrame:
             at = positions[name]
-            # A stream that goes on has begun at the record it had read; a new one needs nothing of that, which may be gone.
+            # Where streams go on, one has begun at the record that was read. A new one does without: it may be gone.
             first = version_of(at if self.delta.namespace.streams_go_on else at + 1)
             return self.delta.stream(spark, self.table(name), first, limit)
 
