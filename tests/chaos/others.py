@@ -48,7 +48,7 @@ class Others:
         return int(newest["version"])
 
     def oldest(self, source: Source) -> int:
-        """The oldest version that can be restored."""
+        """The oldest version that may be restored."""
         oldest: int = self.noted.get(source.name, 0)
         return oldest
 

@@ -1,4 +1,4 @@
-"""What somebody removed while it was in use: a table, or the folder of a checkpoint."""
+"""What somebody removed while it was in use: a table, a column of one, or the folder of a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kaspr_delta.errors import SetupError
 _TABLE = re.compile(
     r"(?:file:)?(/[^\s\"']+)/_delta_log does not exist|DELTA_PATH_DOES_NOT_EXIST\S* (/\S+) doesn't exist"
 )
+_COLUMN = re.compile(r"UNRESOLVED_COLUMN\S* A column, variable, or function parameter with name (`\S+`)")
 _CHECKPOINT = re.compile(r"(?:file:)?(/\S+/_kaspr/checkpoints/\S+) does not exist")
 
 
@@ -26,6 +27,11 @@ def what_is_gone(error: Exception) -> SetupError | None:
     text = str(error)
     if table := _TABLE.search(text):
         return table_gone(Path(re.sub("^/+", "/", table[1] or table[2])))
+    if column := _COLUMN.search(text):
+        return SetupError(
+            f"column {column[1]} of a table it reads is gone since this run began: it was dropped, or the table was"
+            " restored to what it was before it had the column. Run again, which says what to do"
+        )
     if checkpoint := _CHECKPOINT.search(text):
         return SetupError(f"its checkpoint is gone: somebody removed {checkpoint[1]} while it was in use. Run again")
     return None

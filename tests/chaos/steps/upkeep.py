@@ -60,7 +60,10 @@ class Vacuum(OfSource):
 
 @dataclass(frozen=True)
 class _OfOthers(OfSource):
-    """A change of the columns of a table of others, which is seen here at the next start."""
+    """A change of the columns of a table of others, which is seen here at the next start.
+
+    It is not taken back: without a column that they know of, resources would wait for it.
+    """
 
     alteration: str
 
@@ -77,6 +80,7 @@ class _OfOthers(OfSource):
     def change(self, world: World, source: Source) -> None:
         world.columns_may_differ()
         world.sql(f"ALTER TABLE {world.table(source)} {self.alteration}")
+        world.note(source.name, world.version(source))
 
 
 @STEPS.add

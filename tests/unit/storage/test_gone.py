@@ -31,6 +31,14 @@ def test_a_checkpoint_that_spark_misses_is_named() -> None:
     )
 
 
+def test_a_column_that_was_dropped_is_named() -> None:
+    text = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `size` cannot be"
+        " resolved. Did you mean one of the following? [`price`, `day`]. SQLSTATE: 42703"
+    )
+    assert str(what_is_gone(RuntimeError(text))).startswith("column `size` of a table it reads is gone")
+
+
 def test_changes_that_were_vacuumed_are_no_table_that_is_gone() -> None:
     vacuumed = "java.io.FileNotFoundException: File file:/wh/shop/orders/part-1.parquet does not exist"
     assert what_is_gone(RuntimeError(vacuumed)) is None
