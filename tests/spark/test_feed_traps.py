@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine import live_table
 from kaspr_delta.engine.query import Query
+from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from tests.spark.channels import folded
 
 if TYPE_CHECKING:
@@ -142,6 +143,13 @@ def test_a_feed_that_was_off_is_refused_until_it_is_on(app: Application) -> None
 
 @pytest.mark.slow
 def test_changes_that_vacuum_removed_are_refused(app: Application) -> None:
+    change_and_vacuum(app)
+    refused(app, "changes that it had not read yet are gone")
+    rebuilt(app)
+
+
+def change_and_vacuum(app: Application) -> None:
+    """Changes of which only the outcome is left."""
     app.table("orders").put({"a": {"product_id": "P2"}})
     app.table("orders").delete("b")
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 seconds')")
@@ -150,8 +158,26 @@ def test_changes_that_vacuum_removed_are_refused(app: Application) -> None:
         app.sql("VACUUM orders RETAIN 0 HOURS")
     finally:
         app.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
-    refused(app, "changes that it had not read yet are gone")
-    rebuilt(app)
+
+
+def test_a_gap_is_filled_where_the_application_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    manifests = tmp_path / "joins.yaml"
+    settings = "  name: joins\nspec: {config: {onGap: rebuild}}\n---"
+    manifests.write_text(MANIFESTS.read_text().replace("  name: joins\n---", settings, 1))
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    app.table("products").put({"P1": {"name": "Widget"}, "P2": {"name": "Gadget"}})
+    app.table("orders").put({"a": {"product_id": "P1"}, "b": {"product_id": "P2"}})
+    app.run(only=BOTH)
+    change_and_vacuum(app)
+    events: list[RunEvent] = []
+    app.run(only=BOTH, listener=events.append)
+    assert {str(event.resource) for event in events if isinstance(event, GapFilled)} == set(BOTH)
+    assert_joined(app)
+    app.table("orders").put({"later": {"product_id": "P1"}})
+    events.clear()
+    app.run(only=BOTH, listener=events.append)
+    assert not [event for event in events if isinstance(event, GapFilled)]
+    assert_joined(app)
 
 
 @pytest.mark.slow

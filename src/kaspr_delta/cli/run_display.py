@@ -18,6 +18,7 @@ from kaspr_delta.runtime.run_events import (
     CaughtUp,
     ColumnsChanged,
     Failed,
+    GapFilled,
     LagSeen,
     Listener,
     RunEvent,
@@ -147,6 +148,13 @@ class Lines:
                 note(
                     f"  {event.resource}: columns of a table that it reads were added or moved. It goes on, matches"
                     " columns by name and takes up new ones"
+                )
+            case GapFilled():
+                note(
+                    f"  {event.resource}: changes that it had not read were gone. Its state was made anew from the"
+                    " tables as they are, as onGap of the application says",
+                    style="yellow",
+                    event="warning",
                 )
             case Waits(reason=reason):
                 note(f"  {event.resource} waits: {reason}", style="yellow", event="warning")

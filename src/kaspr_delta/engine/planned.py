@@ -81,6 +81,10 @@ class Planned(Generic[PlanT]):
         return [partial(fold_dead_letters, *made)] if failed else []
 
     @property
+    def fills_gaps(self) -> bool:
+        return self.renewed.every and self.application.on_gap == "rebuild"
+
+    @property
     def base64_columns(self) -> Mapping[str, Collection[str]]:
         return {}
 

@@ -22,7 +22,7 @@ from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.progress import BatchReport, folded_batches
 from kaspr_delta.engine.resource import Decision, FoldsTogether, Resource, StreamedResource
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.source_errors import TABLE_REPLACED, why_the_feed_ends
+from kaspr_delta.engine.source_errors import TABLE_REPLACED, is_gap, why_the_feed_ends
 from kaspr_delta.engine.steps import Steps
 from kaspr_delta.errors import RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
@@ -124,6 +124,14 @@ class Query:
             tail = self._finish(spark, folded_batches(self.delta, spark))
             self._mended(spark, tail)
             self._begin(spark, tail, again=True)
+
+    def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
+        """Make the state anew if the stream was stopped by a gap in what it reads, and the resource fills gaps."""
+        if not (self.resource.fills_gaps and is_gap(self.failure or error)):
+            return False
+        self.failure = None
+        self.rebuild(spark)
+        return True
 
     def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         """Start the query: until what is there now is processed, or, with an interval, until it is stopped.

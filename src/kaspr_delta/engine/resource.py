@@ -73,6 +73,11 @@ class Resource(Protocol):
         ...
 
     @property
+    def fills_gaps(self) -> bool:
+        """Whether its state is made anew by itself where changes are gone that it had not read."""
+        ...
+
+    @property
     def base64_columns(self) -> Mapping[str, Collection[str]]:
         """The columns of its tables that may hold bytes as base64 text, by table (see ``base64_state``)."""
         ...

@@ -31,6 +31,11 @@ def columns_were_added(error: Exception) -> bool:
     return "DELTA_SCHEMA_CHANGED" in str(error)
 
 
+def is_gap(error: Exception) -> bool:
+    """Whether changes that were not read are gone, and the table is there."""
+    return why_the_feed_ends(error) == _REMOVED
+
+
 def why_the_feed_ends(error: Exception) -> str | None:
     """The reason why a source cannot be read on from where it is; None where the error is of another kind."""
     text = str(error)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kaspr_delta.plan.aggregation_plans import AggregationPlan
+from kaspr_delta.plan.defaults import OnGap
 from kaspr_delta.plan.definition import (
     NOT_SHOWN,
     AgentPlan,
@@ -71,6 +72,9 @@ class Plan:
     findings: tuple[Finding, ...]
     job_schedule: JobSchedule = field(metadata=NOT_SHOWN)
     location: Location = field(metadata=NOT_SHOWN)
+    # How many milliseconds change feeds reach back, where tables do not say so themselves; None: by default.
+    feed_retention: int | None = field(default=None, metadata=NOT_SHOWN)
+    on_gap: OnGap = field(default="fail", metadata=NOT_SHOWN)
     # What was done because tables are not as they were: sentences for people.
     notices: tuple[str, ...] = field(default=(), metadata=NOT_SHOWN)
 
@@ -82,7 +86,8 @@ class Plan:
     @property
     def emptied(self) -> Plan:
         """The plan of this application when all its resources are deleted."""
-        kept = {"application", "application_id", "schema", "default_partitions", "event_timeout"}
+        settings = {"default_partitions", "event_timeout", "feed_retention", "on_gap"}
+        kept = {"application", "application_id", "schema", *settings}
         nothing: dict[str, Any] = {field.name: () for field in fields(self) if field.name not in kept}
         return replace(self, **nothing)
 

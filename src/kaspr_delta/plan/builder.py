@@ -78,6 +78,8 @@ def _plan(
         schema=delta_name(application.name),
         default_partitions=defaults.partitions,
         event_timeout=defaults.event_timeout,
+        feed_retention=defaults.feed_retention,
+        on_gap=defaults.on_gap,
         topics=topics,
         tables=tables,
         joins=joins,

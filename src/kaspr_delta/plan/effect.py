@@ -16,7 +16,7 @@ from kaspr_delta.spec.streams import StreamSide
 from kaspr_delta.spec.topic_configs import WITH_EFFECT
 
 _DECLARATION = (*((name,) for name in ("declare", "compacting", "deleting", "replicas")), ("config", "*"))
-_CONFIG_WITH_EFFECT = {"topicPartitions", "keySerializer", "valueSerializer", "eventTimeout"}
+_CONFIG_WITH_EFFECT = {"topicPartitions", "keySerializer", "valueSerializer", "eventTimeout", "feedRetention", "onGap"}
 
 # "*" stands for any one step, and fields that are not written are not listed.
 _APP: tuple[tuple[str, ...], ...] = (

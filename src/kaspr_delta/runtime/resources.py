@@ -65,6 +65,17 @@ if TYPE_CHECKING:
 
 def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
     """The Delta tables that belong to one table, join or agent and go with it."""
+    for name, layout in _kept_by(plan, ref):
+        yield name, _followable(layout, plan)
+
+
+def _followable(layout: Layout, plan: Plan) -> Layout:
+    """The layout with what the application says of change feeds, unless a table says it itself."""
+    own = not layout.change_feed or layout.feed_retention is not None
+    return layout if own else replace(layout, feed_retention=plan.feed_retention)
+
+
+def _kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
     if ref.kind == "table" and (table := plan.table(ref.name)):
         for name in () if table.is_foreign else dict.fromkeys((table.delta_name, table.state)):
             yield name, table_layout(table)
@@ -108,7 +119,7 @@ def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> It
 def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
     """Every Delta table of the application that its plan names, with its layout."""
     for topic in plan.topics:
-        yield topic.delta_name, TOPIC
+        yield topic.delta_name, _followable(TOPIC, plan)
     for kind in (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks):
         for resource in kind:
             yield from tables_kept_by(plan, resource.ref)

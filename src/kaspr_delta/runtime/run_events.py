@@ -63,7 +63,14 @@ class ColumnsChanged:
     resource: ResourceRef
 
 
-RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | ColumnsChanged | Waits | Failed
+@dataclass(frozen=True, slots=True)
+class GapFilled:
+    """Changes that a resource had not read were gone: its state was made anew, and it goes on."""
+
+    resource: ResourceRef
+
+
+RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | ColumnsChanged | GapFilled | Waits | Failed
 """Events come from the threads of several resources at once."""
 
 Listener: TypeAlias = Callable[[RunEvent], None]

@@ -15,7 +15,7 @@ from kaspr_delta.engine.source_errors import columns_were_added
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.query_lag import lag_of
-from kaspr_delta.runtime.run_events import ColumnsChanged, LagSeen, Listener, nobody
+from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, nobody
 from kaspr_delta.storage.commit_rows import rows_changed_after
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Streams:
     listener: Listener = nobody
     running: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)
+    _filled: set[ResourceRef] = field(default_factory=set, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -84,16 +85,26 @@ class Streams:
         return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
 
     def restart(self, ref: ResourceRef) -> bool:
-        """Go on with a query that stopped because a table got columns: once, unless it has got on since."""
+        """Go on with a query that stopped because a table got columns, or has a gap that its resource fills.
+
+        Once, unless it has got on since.
+        """
         query = self.running[ref]
         error = query.exception()
-        in_vain = ref in self._restarted and query.lastProgress is None
-        if error is None or in_vain or not columns_were_added(error):
+        has_got_on = query.lastProgress is not None
+        if error is None:
             return False
-        self._restarted.add(ref)
-        self._start(ref)
-        self.listener(ColumnsChanged(ref))
-        return True
+        if columns_were_added(error) and (has_got_on or ref not in self._restarted):
+            self._restarted.add(ref)
+            self._start(ref)
+            self.listener(ColumnsChanged(ref))
+            return True
+        if (has_got_on or ref not in self._filled) and self.queries[ref].fill_gap(self.spark, error):
+            self._filled.add(ref)
+            self._start(ref)
+            self.listener(GapFilled(ref))
+            return True
+        return False
 
     def all_go_on(self) -> bool:
         """Whether all are running, those included that could be restarted."""

@@ -16,10 +16,22 @@ from kaspr_delta.spec.serializers import TopicSerializer
 
 
 class AppConfig(OpenSpec):
-    """Settings of the application. Those not listed are kept as they are; ``eventTimeout`` is not Kaspr's."""
+    """Settings of the application. Those not listed are kept as they are.
+
+    ``eventTimeout``, ``feedRetention`` and ``onGap`` are not Kaspr's.
+    """
 
     event_timeout: PositiveDuration | None = Field(
         default=None, description="how long an event may take before it is a dead letter; 5m unless given"
+    )
+    feed_retention: PositiveDuration | None = Field(
+        default=None,
+        description="how far change feeds reach back, whatever is compacted and vacuumed; 30d unless given",
+    )
+    on_gap: Literal["fail", "rebuild"] | None = Field(
+        default=None,
+        description="what joins of tables, and tables made from tables, do where changes are gone that they had not"
+        " read: stop (fail, unless given), or make their state anew from the tables as they are (rebuild)",
     )
     topic_replication_factor: PositiveInteger | None = None
     topic_partitions: PositiveInteger | None = Field(

@@ -39,6 +39,9 @@ UNLIKE = ("left", "left_hash", "emitted")
 """Columns of a join's tables that have another text in nearly every row, and by which no row is found."""
 
 
+_FILES, _LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How a table is created. ``change_feed`` tables can be followed by anybody."""
@@ -52,7 +55,7 @@ class Layout:
     # Columns that files are found by: those whose least and greatest value Delta notes. Each costs, row by row: all of
     # a join's log a third of what it takes to write it. Without any, Delta takes the first 32.
     found_by: tuple[str, ...] = ()
-    # How many milliseconds the change feed reaches back; None: as far as Delta keeps files and log by default.
+    # How many milliseconds the change feed reaches back, whatever is compacted, replaced and vacuumed meanwhile.
     feed_retention: int | None = None
 
     @property
@@ -61,8 +64,10 @@ class Layout:
         properties = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
         if self.change_feed:
             properties["delta.enableChangeDataFeed"] = "true"
+            # As long as Delta keeps the log: without either there is no feed.
+            properties[_FILES] = "interval 30 days"
         if self.keeps_log:
-            properties["delta.logRetentionDuration"] = "interval 3650 days"
+            properties[_LOG] = "interval 3650 days"
         if self.compacts:
             properties["delta.autoOptimize.autoCompact"] = "true"
         if self.found_by:
@@ -72,7 +77,7 @@ class Layout:
     @property
     def retention(self) -> dict[str, str]:
         """Those of the properties that may change once the table is there."""
-        names = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
+        names = (_FILES,) if self.keeps_log else (_FILES, _LOG)
         kept = self.feed_retention
         return {} if kept is None else dict.fromkeys(names, f"interval {kept} milliseconds")
 

@@ -1,0 +1,56 @@
+"""How far change feeds reach back: as long as files and the log of a table are kept."""
+
+from __future__ import annotations
+
+from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.resources import tables_of
+from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC
+
+FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: shop}
+spec: {config: {feedRetention: 90d}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: orders, labels: {kaspr.io/app: shop}}
+spec: {}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: prices, labels: {kaspr.io/app: shop}}
+spec: {extraTopicConfigs: {"retention.ms": "60000"}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: joined, labels: {kaspr.io/app: shop}}
+spec: {leftTable: orders, rightTable: prices, type: inner, column: price}
+"""
+
+
+def test_what_can_be_followed_is_readable_for_thirty_days_whatever_is_vacuumed() -> None:
+    assert TOPIC.properties[FILES] == "interval 30 days"
+    assert FILES not in SUBSCRIPTIONS.properties
+
+
+def test_the_application_says_for_how_long_and_a_table_says_it_for_itself() -> None:
+    (plan,), _ = build_plans(load_text(MANIFESTS, "shop.yaml"))
+    properties = {table: layout.properties for table, layout in tables_of(plan)}
+    for table in ("orders", "joined"):
+        assert properties[table][FILES] == properties[table][LOG] == "interval 7776000000 milliseconds"
+    assert properties["prices"][FILES] == "interval 60000 milliseconds"
+    channel = properties["channel__joined_channel"]
+    assert channel[FILES] == "interval 7776000000 milliseconds"
+    assert channel[LOG] == "interval 3650 days", "a reader that comes late begins at the first commit"
+    assert FILES not in properties["subscriptions__joined"]
+
+
+def test_a_deleted_application_keeps_its_settings() -> None:
+    (plan,), _ = build_plans(load_text(MANIFESTS, "shop.yaml"))
+    assert plan.emptied.feed_retention == plan.feed_retention == 90 * 24 * 3_600_000
+    assert plan.emptied.join("joined") is None
+    assert plan.join("joined").ref == ResourceRef("join", "joined")  # type: ignore[union-attr]
