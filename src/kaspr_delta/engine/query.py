@@ -24,7 +24,7 @@ from kaspr_delta.engine.resource import Decision, FoldsTogether, Resource, Strea
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.source_errors import TABLE_REPLACED, is_gap, why_the_feed_ends
 from kaspr_delta.engine.steps import Steps
-from kaspr_delta.errors import RebuildNeededError, SetupError
+from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
@@ -192,8 +192,18 @@ class Query:
     def account_of(self, error: Exception) -> Exception:
         """What stopped the query, as clear as can be told."""
         error = self.failure or error
-        reason = why_the_feed_ends(error) if self.resource.definition else None
-        return error if reason is None else RebuildNeededError(str(self.resource.ref), reason)
+        reason = why_the_feed_ends(error)
+        return error if reason is None else self._cannot_go_on(reason)
+
+    def _cannot_go_on(self, reason: str) -> KasprError:
+        """The error that says why, and how the resource gets on all the same: by a rebuild, or from its beginning."""
+        ref = self.resource.ref
+        if self.resource.definition:
+            return RebuildNeededError(str(ref), reason)
+        return SetupError(
+            f"{ref} cannot go on: {reason}. Delete it (kaspr-delta delete {ref.kind} {ref.name} --purge) and apply it"
+            " again: it begins where its `start` says"
+        )
 
     @property
     def _tables_read(self) -> Mapping[str, str | None]:
@@ -248,7 +258,7 @@ class Query:
             return start
         tables = self._table_ids(spark)
         if tables != start.tables:
-            raise RebuildNeededError(str(self.resource.ref), TABLE_REPLACED)
+            raise self._cannot_go_on(TABLE_REPLACED)
         if self._checkpoint.exists():
             reached = self._streamed().reached(self._memo.state)
             there = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}

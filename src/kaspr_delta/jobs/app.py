@@ -18,6 +18,7 @@ from databricks.bundles.apps import (
     AppResource,
     AppResourceSqlWarehouse,
     AppResourceSqlWarehouseSqlWarehousePermission,
+    LifecycleWithStarted,
 )
 from databricks.bundles.schemas import Privilege, PrivilegeAssignment
 
@@ -59,6 +60,7 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
                 ),
             )
         ],
+        lifecycle=LifecycleWithStarted(started=True),
         permissions=[
             *(_granted(one, AppPermissionLevel.CAN_USE) for one in deployment.viewers),
             *(_granted(one, AppPermissionLevel.CAN_MANAGE) for one in deployment.operators),

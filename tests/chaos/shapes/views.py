@@ -109,7 +109,12 @@ spec:
         """
         source = inputs.sources.get(self.table)
         is_number = source is not None and source.keys == "number"
+
+        def row(value: Any) -> Any:
+            decimal = is_number and isinstance(value, dict) and isinstance(value.get("id"), str)
+            return plain({**value, "id": int(value["id"])} if decimal else value)
+
         return {
-            key_text(int(key) if is_number else key): plain(value) if value == alone else [plain(value), plain(alone)]
+            key_text(int(key) if is_number else key): row(value) if value == alone else [row(value), row(alone)]
             for key, value, alone in answer
         }

@@ -143,4 +143,6 @@ class Feature(OfSource):
         world.sql(
             f"ALTER TABLE {world.table(source)} {self.change_by.format(column='n' if source.has_columns else 'key')}"
         )
+        if "columnMapping" in self.change_by:  # without it columns count as others
+            world.note(source.name, world.version(source))
         return None

@@ -149,6 +149,7 @@ def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Pat
     principal = "${resources.apps.every_kind__app.service_principal_client_id}"
     assert schema["grants"] == [{"principal": principal, "privileges": ["USE_SCHEMA", "SELECT"]}]
     assert app["name"] == "every-kind-prod"
+    assert app["lifecycle"] == {"started": True}
     assert app["resources"] == [{"name": "sql-warehouse", "sql_warehouse": {"id": "abc123", "permission": "CAN_USE"}}]
     environment = {one["name"]: one.get("value", one.get("value_from")) for one in app["config"]["env"]}
     assert environment["DATABRICKS_WAREHOUSE_ID"] == "sql-warehouse"
