@@ -51,6 +51,7 @@ test-all: java ## Run every test
 	$(BIN)/python -m pytest
 
 test-spark: $(LANE)/.kaspr-delta-ready ## Run the engine's tests on another Spark, with the libraries of its runtime (SPARK=4.0|4.1|4.2)
+	$(BIN)/mypy --python-executable $(LANE)/bin/python --python-version 3.12 src
 	$(LANE)/bin/python -m pytest -m "not slow" $(LANE_WARNINGS) tests/spark tests/properties
 	$(LANE)/bin/python -m tests.oracle $(CASES)
 	$(LANE)/bin/python -m tests.oracle --typed $(CASES)

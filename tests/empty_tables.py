@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,8 +38,11 @@ def copied_from(templates: Path) -> Iterator[Ensure]:
             ensure(self, spark, table, layout)
         else:
             ensure(self, spark, table, layout)
-            with contextlib.suppress(FileExistsError):  # another thread was faster
-                shutil.copytree(location, template)
+            # Whole under its name, for other threads copy it as soon as it is there.
+            copy = template.with_name(f"{template.name}-{threading.get_ident()}")
+            shutil.copytree(location, copy)
+            with contextlib.suppress(OSError):  # another thread was faster
+                copy.rename(template)
 
     with mock.patch.object(Delta, "ensure", copied):
         yield ensure

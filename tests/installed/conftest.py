@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,13 +39,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path, wheel: Path) -> Environment:
-    """Make an environment with nothing in it but the wheel, its dependencies and those of some extras: its Python."""
+    """Make an environment with nothing in it but the wheel, its dependencies and those of some extras: its Python.
 
-    def made(*extras: str) -> Path:
+    ``of`` is the Python that it is made with, ``also`` are packages that take the place of others.
+    """
+
+    def made(*extras: str, of: str = sys.executable, also: Sequence[str] = ()) -> Path:
         uv = Path(sys.executable).with_name("uv")
         python = tmp_path / "venv" / "bin" / "python"
-        run(uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv")
+        run(uv, "venv", "--quiet", "--python", of, tmp_path / "venv")
         run(uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[{','.join(extras)}]")
+        if also:
+            run(uv, "pip", "install", "--quiet", "--python", python, *also)
         return python
 
     return made

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 
-from tests.installed.conftest import Environment, run
+import pyarrow as pa
+import pytest
+
+from tests.installed.conftest import ROOT, Environment, run
+
+NEWEST = "databricks-connect>=19"
 
 # Every module that a program on databricks-connect comes by, the engine included; then the door itself.
 USE = """
@@ -23,7 +30,38 @@ except SetupError as error:
 """
 
 
-def test_the_extra_connect_is_installed_and_asks_for_a_profile(environment: Environment, tmp_path: Path) -> None:
-    said = run(environment("connect"), "-c", USE, cwd=tmp_path)
-    assert said.startswith("1")
+# What the package is type-checked with beside what it runs with.
+TYPES = (
+    f"pyarrow=={pa.__version__}",
+    "databricks-bundles",
+    "deltalake",
+    "jinja2",
+    "pandas-stubs",
+    "prometheus-client",
+    "starlette",
+    "types-networkx",
+    "uvicorn",
+)
+
+
+@pytest.fixture
+def python_312() -> str:
+    """A Python that databricks-connect runs on."""
+    pyenv = sorted(str(python) for python in Path.home().glob(".pyenv/versions/3.12.*/bin/python"))
+    found = [*pyenv, *filter(None, [shutil.which("python3.12")])]
+    if not found:
+        pytest.skip("there is no Python 3.12")
+    return found[0]
+
+
+@pytest.mark.parametrize(("also", "version"), [((), "17.3"), ((NEWEST,), "19.")])
+def test_connect_is_installed_has_what_is_called_and_asks_for_a_profile(
+    environment: Environment, python_312: str, tmp_path: Path, also: tuple[str, ...], version: str
+) -> None:
+    python = environment("connect", of=python_312, also=(*also, *TYPES))
+    said = run(python, "-c", USE, cwd=tmp_path)
+    assert said.startswith(version)
     assert "profile 'no-such-profile' gives no Spark session" in said
+    mypy = Path(sys.executable).with_name("mypy")
+    cache = ("--cache-dir", tmp_path / "types")
+    run(mypy, "--python-executable", python, "--python-version", "3.12", *cache, ROOT / "src")

@@ -156,7 +156,10 @@ class Query:
         }
         if not self._running or (every is None and self._has_read_all(spark)):
             return None
-        stream = self._streamed().source(spark, self._unread(spark, self._start))
+        unread = self._unread(spark, self._start)
+        if not unread.positions:  # what was new a run that died had read
+            return None
+        stream = self._streamed().source(spark, unread)
         remove_unfinished(self._checkpoint)
         writer = stream.writeStream.foreachBatch(self._process)
         writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(self.resource.ref))

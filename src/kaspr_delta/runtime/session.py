@@ -113,11 +113,12 @@ def _embedded(log: Path | None) -> SparkSession:
         builder = builder.config(name, value)
     with _stderr_to(log):
         try:
-            return configure_spark_with_delta_pip(builder).getOrCreate()
+            session: SparkSession = configure_spark_with_delta_pip(builder).getOrCreate()
         except Exception as error:
             where = f"; see {log}" if log is not None else ""
             msg = f"Spark does not start ({str(error).splitlines()[0]}){where}"
             raise SetupError(msg) from error
+    return session
 
 
 @contextlib.contextmanager

@@ -53,9 +53,7 @@ def refused(*problems: Problem) -> PydanticCustomError:
 class Spec(BaseModel):
     """A mapping in a manifest. ``key: `` without a value counts as absent, as it does in Kubernetes."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
     @model_validator(mode="wrap")
     @classmethod

@@ -7,6 +7,7 @@ lock. Tables that are not there are empty.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -260,6 +261,9 @@ class DeltaRs:
         return location
 
 
+_ONLY_FOR_SPARK = re.compile(r"Unsupported table features required: \[([^\]]*)\]")
+
+
 def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
     """What a SELECT over tables gives, which it calls by these names."""
     for batch in _reader(sql, **tables):
@@ -271,7 +275,16 @@ def _reader(sql: str, **tables: Any) -> Any:
     query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")  # else as in far_times
     for name, opened in tables.items():
         query = query.register(name, opened)
-    return query.execute(sql)
+    try:
+        return query.execute(sql)
+    except _deltalake().exceptions.DeltaError as error:
+        if (features := _ONLY_FOR_SPARK.search(str(error))) is None:
+            raise
+        msg = (
+            f"a table has features that only Spark reads ({features[1]}), and this reads without Spark:"
+            " ALTER TABLE … DROP FEATURE takes one away"
+        )
+        raise SetupError(msg) from error
 
 
 def is_plain(kind: pa.DataType) -> bool:

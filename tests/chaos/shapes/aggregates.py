@@ -36,7 +36,7 @@ class Aggregate(Shape):
         return cls(name, dice.choice(inputs.has_fields()))
 
     def manifest(self, inputs: Inputs) -> str:
-        kind = "table" if self.origin in inputs.sources else "join"
+        kind = "table" if self.origin in inputs.sources else inputs.shapes[self.origin].ref.partition("/")[0]
         return (
             f"kind: KasprTable\nspec:\n  name: {self.name}\n  from: {{{kind}: {self.origin}}}\n"
             f"  groupBy:\n    python: |\n      def group(value):\n          return {self._group(inputs)}\n"

@@ -142,3 +142,12 @@ def test_text_in_queries_ends_nothing(delta: DeltaRs) -> None:
 def test_tables_of_a_catalog_are_not_on_this_machine() -> None:
     with pytest.raises(SetupError, match="not on this machine"):
         DeltaRs(UnityNamespace("main", "shop", "v")).head("t")
+
+
+def test_a_feature_that_only_spark_reads_is_named(delta: DeltaRs) -> None:
+    delta.ensure("rows", SYSTEM[TOPICS])
+    features = ["typeWidening"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    (log(delta, "rows") / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
+    with pytest.raises(SetupError, match=r"only Spark reads \(TypeWidening\).* DROP FEATURE"):
+        delta.rows("rows")
