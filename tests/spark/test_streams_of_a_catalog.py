@@ -82,6 +82,7 @@ def test_only_what_was_committed_to_is_read(shop: Callable[[], Application], beg
     assert prices(shop()) == {"O1": 20, "O2": 20}
 
 
+@pytest.mark.slow
 def test_no_stream_reads_what_one_before_it_has_read(
     shop: Callable[[], Application], spark: SparkSession, begun: list[str]
 ) -> None:
@@ -106,6 +107,7 @@ def test_no_stream_reads_what_one_before_it_has_read(
     assert set(firsts) == {"topic__raw_products", "products", "channel__orders_products_joined"}
 
 
+@pytest.mark.slow
 def test_a_table_that_was_replaced_is_not_gone_on_with(shop: Callable[[], Application], spark: SparkSession) -> None:
     app = shop()
     produce(app, "raw-products", P1={"price": 1})
