@@ -341,7 +341,9 @@ class Query:
         if tail.start is None or set(self.resource.sources(spark)) != set(tail.start.positions):
             self._begin(spark, tail)
         else:
-            self._start, self._begun, self._last, self._memo = tail.start, tail.begun, tail.last, tail.memo
+            # Earlier versions went on with a stream everywhere: there such a one counts as one that died.
+            start = tail.start if tail.start.tables else replace(tail.start, tables=self._table_ids(spark))
+            self._start, self._begun, self._last, self._memo = start, tail.begun, tail.last, tail.memo
         self._processed = {}
 
     def _begin(self, spark: SparkSession, tail: LogTail, *, again: bool = False) -> None:
