@@ -17,6 +17,7 @@ import pytest
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
+from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.storage.delta import Delta
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
@@ -169,7 +170,14 @@ def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Pat
             shapes.write_wave(app, wave)
         app.run()
     assert died
-    assert shapes.outcome(app) == shapes.outcome(expected)
+    # What tables were between the writes of a wave is told only where a run came between them: by the channels of joins
+    # of tables, which ``outcome`` has folded and compared with the results, and by times that moved.
+    often = {f"channel of {join.name}" for join in app.plan.joins if isinstance(join, TableTableJoinPlan)}
+    often |= {made.group_times for made in app.plan.aggregations if isinstance(made.origin, str)}
+    found, wanted = shapes.outcome(app), shapes.outcome(expected)
+    assert {name: found[name] for name in found if name not in often} == {
+        name: wanted[name] for name in wanted if name not in often
+    }
 
 
 def after_each(handle: type[TopicHandle | ChangelogHandle], action: Callable[[], None]) -> Any:

@@ -273,9 +273,9 @@ def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
 def _reader(sql: str, **tables: Any) -> Any:
     query = _deltalake().QueryBuilder()
     query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")  # else as in far_times
-    for name, opened in tables.items():
-        query = query.register(name, opened)
     try:
+        for name, opened in tables.items():
+            query = query.register(name, opened)
         return query.execute(sql)
     except _deltalake().exceptions.DeltaError as error:
         if (features := _ONLY_FOR_SPARK.search(str(error))) is None:
