@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine import live_table
+from kaspr_delta.engine import live_table, query
 from kaspr_delta.engine.checkpoint import BROKEN_BASE64, Start
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 
@@ -111,7 +112,7 @@ def test_a_state_with_line_breaks_goes_on_and_is_mended(world: World, monkeypatc
         return text
 
     with monkeypatch.context() as before:
-        before.setattr(Start.__init__, "__defaults__", (BROKEN_BASE64,))
+        before.setattr(query, "Start", partial(Start, format=BROKEN_BASE64))
         before.setattr(live_table, "base64_of", F.base64)
         for name in ("on_one_line", "in_lines"):
             before.setattr(live_table, name, as_it_is)
