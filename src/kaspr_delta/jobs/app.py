@@ -23,7 +23,6 @@ from databricks.bundles.apps import (
 from databricks.bundles.schemas import Privilege, PrivilegeAssignment
 
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.principal import Principal
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import sends_of
 from kaspr_delta.settings import WAREHOUSE_VARIABLE
@@ -62,8 +61,8 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
         ],
         lifecycle=LifecycleWithStarted(started=True),
         permissions=[
-            *(_granted(one, AppPermissionLevel.CAN_USE) for one in deployment.viewers),
-            *(_granted(one, AppPermissionLevel.CAN_MANAGE) for one in deployment.operators),
+            *(AppPermission(level=AppPermissionLevel.CAN_USE, **one.grantee) for one in deployment.viewers),
+            *(AppPermission(level=AppPermissionLevel.CAN_MANAGE, **one.grantee) for one in deployment.operators),
         ],
     )
 
@@ -79,16 +78,6 @@ def app_grant(key: str, plan: Plan) -> PrivilegeAssignment:
         privileges += [Privilege.MODIFY, Privilege.CREATE_TABLE]
     principal = f"${{resources.apps.{key}.service_principal_client_id}}"
     return PrivilegeAssignment(principal=principal, privileges=privileges)  # type: ignore[arg-type]  # invariant
-
-
-def _granted(principal: Principal, level: AppPermissionLevel) -> AppPermission:
-    match principal.kind:
-        case "user":
-            return AppPermission(level=level, user_name=principal.name)
-        case "group":
-            return AppPermission(level=level, group_name=principal.name)
-        case "service principal":
-            return AppPermission(level=level, service_principal_name=principal.name)
 
 
 def app_name(application: str, target: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from databricks.bundles.jobs import (
     JobEmailNotifications,
     JobNotificationSettings,
@@ -16,7 +14,6 @@ from databricks.bundles.jobs import (
 )
 
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.jobs.principal import Principal
 
 
 def notifications(deployment: Deployment) -> JobEmailNotifications | None:
@@ -51,17 +48,6 @@ def health(deployment: Deployment) -> JobsHealthRules | None:
 def permissions(deployment: Deployment) -> list[JobPermission]:
     """What others than the owner may do: look at a job, or also run and cancel it."""
     return [
-        *_granted(deployment.viewers, JobPermissionLevel.CAN_VIEW),
-        *_granted(deployment.operators, JobPermissionLevel.CAN_MANAGE_RUN),
+        *(JobPermission(level=JobPermissionLevel.CAN_VIEW, **one.grantee) for one in deployment.viewers),
+        *(JobPermission(level=JobPermissionLevel.CAN_MANAGE_RUN, **one.grantee) for one in deployment.operators),
     ]
-
-
-def _granted(principals: tuple[Principal, ...], level: JobPermissionLevel) -> Iterator[JobPermission]:
-    for principal in principals:
-        match principal.kind:
-            case "user":
-                yield JobPermission(level=level, user_name=principal.name)
-            case "group":
-                yield JobPermission(level=level, group_name=principal.name)
-            case "service principal":
-                yield JobPermission(level=level, service_principal_name=principal.name)

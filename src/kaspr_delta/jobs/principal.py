@@ -16,6 +16,11 @@ class Principal:
     kind: Literal["user", "group", "service principal"]
     name: str
 
+    @property
+    def grantee(self) -> dict[str, str]:
+        """The principal as every kind of permission in a bundle names it."""
+        return {f"{self.kind.replace(' ', '_')}_name": self.name}
+
     @classmethod
     def of(cls, text: str) -> Principal:
         """The principal that a text names.

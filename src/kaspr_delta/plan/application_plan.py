@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kaspr_delta.plan.aggregation_plans import AggregationPlan
-from kaspr_delta.plan.defaults import OnGap
 from kaspr_delta.plan.definition import (
     NOT_SHOWN,
     AgentPlan,
@@ -20,6 +19,7 @@ from kaspr_delta.plan.definition import (
 from kaspr_delta.plan.job_schedule import JobSchedule
 from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.spec.app import OnGap
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.diagnostics import Finding, Location
 

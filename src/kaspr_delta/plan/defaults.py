@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from kaspr_delta.plan.definition import SerializerName, Serializers
-from kaspr_delta.spec.app import AppSpec
+from kaspr_delta.spec.app import AppSpec, OnGap
 from kaspr_delta.spec.durations import milliseconds
-
-OnGap: TypeAlias = Literal["fail", "rebuild"]
-"""What is done where changes are gone that were not read."""
 
 _PARTITIONS = 3
 _EVENT_TIMEOUT = 300_000

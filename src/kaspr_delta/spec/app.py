@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 
@@ -13,6 +13,9 @@ from kaspr_delta.spec.kubernetes import Authentication, Probe, Resources, Storag
 from kaspr_delta.spec.python_packages import PythonPackages
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 from kaspr_delta.spec.serializers import TopicSerializer
+
+OnGap: TypeAlias = Literal["fail", "rebuild"]
+"""What is done where changes are gone that were not read."""
 
 
 class AppConfig(OpenSpec):
@@ -28,7 +31,7 @@ class AppConfig(OpenSpec):
         default=None,
         description="how far change feeds reach back, whatever is compacted and vacuumed; 30d unless given",
     )
-    on_gap: Literal["fail", "rebuild"] | None = Field(
+    on_gap: OnGap | None = Field(
         default=None,
         description="what joins of tables, and tables made from tables, do where changes are gone that they had not"
         " read: stop (fail, unless given), or make their state anew from the tables as they are (rebuild)",

@@ -120,8 +120,9 @@ class LocalNamespace:
             return Path(table) if table.startswith("/") else None
         return self.root / self.name / table
 
-    def declared_location(self, table: str) -> str:
-        return str(self.location(table))
+    def declared_location(self, table: str) -> str | None:
+        location = self.location(table)
+        return None if location is None else str(location)
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"commit-{table}"))
