@@ -14,7 +14,7 @@ from kaspr_delta import Application
 from kaspr_delta.storage.delta import Delta
 from tests.connect import ON_CONNECT, connect_session
 from tests.empty_tables import Ensure, copied_from
-from tests.unity_catalog import CATALOG, ON_UNITY_CATALOG, configure
+from tests.unity_catalog import CATALOG, EXTERNAL, ON_UNITY_CATALOG, configure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +47,8 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     """A warehouse whose tables a catalog owns: Unity Catalog, if tests run on it, or else the session's own."""
     name = CATALOG if ON_UNITY_CATALOG in os.environ else "spark_catalog"
     schema = f"{name}.{tmp_path.name}"
-    yield f"unity://{schema}/{tmp_path / 'volume'}"
+    place = f"?location={(tmp_path / 'tables').as_uri()}" if EXTERNAL in os.environ else ""
+    yield f"unity://{schema}/{tmp_path / 'volume'}{place}"
     spark.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 

@@ -17,6 +17,8 @@ SERVER = "KASPR_DELTA_UNITY_CATALOG"
 """The environment variable with the folder of the server."""
 ON_UNITY_CATALOG = "KASPR_DELTA_TESTS_ON_UNITY_CATALOG"
 """The environment variable with which tests run on the server: its address."""
+EXTERNAL = "KASPR_DELTA_TESTS_ON_EXTERNAL_TABLES"
+"""The environment variable with which their tables are external ones."""
 CATALOG = "main"
 
 
@@ -43,7 +45,7 @@ def served(data: Path) -> Iterator[str]:
         yield address
     finally:
         server.terminate()
-        server.wait(60)
+        server.communicate(timeout=60)
 
 
 def settings(address: str) -> dict[str, str]:

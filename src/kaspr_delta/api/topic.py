@@ -77,7 +77,9 @@ class TopicHandle:
     @property
     def stored(self) -> DataFrame:
         """The records as they are stored: key and value as bytes, with offset."""
-        return topic_records(self.delta.changes(self.spark, self.plan.delta_name), self.plan.name)
+        rows = self.delta.appended(self.spark, self.plan.delta_name)
+        feed = self.delta.changes(self.spark, self.plan.delta_name) if rows is None else rows
+        return topic_records(feed, self.plan.name).drop("arrived")
 
     def _fed_from(self) -> Place | None:
         """Where records have to be put to come to the topic, if not on the topic itself."""
@@ -169,7 +171,8 @@ class ChannelHandle:
 
     @property
     def _emitted(self) -> DataFrame:
-        emitted = self.delta.changes(self.spark, self.join.log)
+        rows = self.delta.appended(self.spark, self.join.log)
+        emitted = self.delta.changes(self.spark, self.join.log) if rows is None else rows
         emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())
 

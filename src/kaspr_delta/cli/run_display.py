@@ -149,6 +149,11 @@ class Lines:
                     f"  {event.resource}: columns of a table that it reads were added or moved. It goes on, matches"
                     " columns by name and takes up new ones"
                 )
+            case GapFilled(rebuilt=False):
+                note(
+                    f"  {event.resource}: changes that it had not read were gone from the change feed. It has read its"
+                    " records from the rows of their topic: none is missing"
+                )
             case GapFilled():
                 note(
                     f"  {event.resource}: changes that it had not read were gone. Its state was made anew from the"

@@ -88,5 +88,8 @@ class Planned(Generic[PlanT]):
     def base64_columns(self) -> Mapping[str, Collection[str]]:
         return {}
 
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+        return None
+
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         return None

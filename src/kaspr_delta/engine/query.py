@@ -126,12 +126,25 @@ class Query:
             self._begin(spark, tail, again=True)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
-        """Make the state anew if the stream was stopped by a gap in what it reads, and the resource fills gaps."""
-        if not (self.resource.fills_gaps and is_gap(self.failure or error)):
+        """Go on without the change feed where changes are gone from it: whether that could be done.
+
+        Records are read from the rows of their topic. Where there are no such rows the state is made anew, if the
+        application says so.
+        """
+        if not is_gap(self.failure or error):
             return False
-        self.failure = None
-        self.rebuild(spark)
-        return True
+        if self.resource.fills_gaps:
+            self.failure = None
+            self.rebuild(spark)
+            return True
+        with self.delta.namespace.turn(self.resource.turn):
+            tail, steps = self._finish(spark, folded_batches(self.delta, spark)), Steps()
+            caught_up = self.resource.catch_up(spark, tail.memo.state)
+            if caught_up is None:
+                return False
+            self.failure = None
+            self._begin_with(spark, tail, steps, caught_up)
+            return True
 
     def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         """Start the query: until what is there now is processed, or, with an interval, until it is stopped.
@@ -351,8 +364,21 @@ class Query:
 
         What is made ``again`` is folded also where nothing differs: dead letters may have to go.
         """
-        first, steps = BatchId(new_checkpoint(tail.newest)), Steps()
-        decision, positions = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
+        steps = Steps()
+        begun = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
+        self._begin_with(spark, tail, steps, begun, again=again)
+
+    def _begin_with(
+        self,
+        spark: SparkSession,
+        tail: LogTail,
+        steps: Steps,
+        begun: tuple[Decision, Mapping[str, int]],
+        *,
+        again: bool = False,
+    ) -> None:
+        """Begin a new checkpoint with a decision, at the positions after it."""
+        (decision, positions), first = begun, BatchId(new_checkpoint(tail.newest))
         start = Start(self.resource.definition, positions, tables=self._table_ids(spark))
         steps.done("decide")
         memo = Memo(-1, decision.rows_in, decision.counts, decision.state)

@@ -95,6 +95,13 @@ class Resource(Protocol):
         """
         ...
 
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+        """A decision over all that was not read, and the positions after it, without the change feed.
+
+        None where only the change feed has what was not read.
+        """
+        ...
+
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         """Steps 1 to 4 for what the clock has made due, if anything. ``ending``: this run waits for nothing more."""
         ...

@@ -65,9 +65,13 @@ class ColumnsChanged:
 
 @dataclass(frozen=True, slots=True)
 class GapFilled:
-    """Changes that a resource had not read were gone: its state was made anew, and it goes on."""
+    """Changes that a resource had not read were gone from the change feed, and it goes on all the same.
+
+    ``rebuilt``: its state was made anew. Otherwise it has read the rows of its topic, and nothing is missing.
+    """
 
     resource: ResourceRef
+    rebuilt: bool
 
 
 RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | ColumnsChanged | GapFilled | Waits | Failed

@@ -36,6 +36,8 @@ SETTINGS = {
     **{f"spark.hadoop.parquet.column.statistics.enabled#{column}": "false" for column in UNLIKE},
     **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in UNLIKE},
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A topic is read from its beginning for as long as its files are there, not only for as long as VACUUM keeps them.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
     "spark.sql.streaming.pollingDelay": "100ms",
     # VACUUM lists folders with so many tasks; Spark's own 10,000 take a minute for a folder of ten files.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",

@@ -85,7 +85,7 @@ class Streams:
         return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
 
     def restart(self, ref: ResourceRef) -> bool:
-        """Go on with a query that stopped because a table got columns, or has a gap that its resource fills.
+        """Go on with a query that stopped because a table got columns, or has a gap that its resource gets over.
 
         Once, unless it has got on since.
         """
@@ -102,7 +102,7 @@ class Streams:
         if (has_got_on or ref not in self._filled) and self.queries[ref].fill_gap(self.spark, error):
             self._filled.add(ref)
             self._start(ref)
-            self.listener(GapFilled(ref))
+            self.listener(GapFilled(ref, rebuilt=self.queries[ref].resource.fills_gaps))
             return True
         return False
 
@@ -114,7 +114,8 @@ class Streams:
     @property
     def took_new_columns(self) -> bool:
         """Whether a query goes on that was restarted because a table got columns: the plan does not know them yet."""
-        return any(self.running[ref].lastProgress is not None for ref in self._restarted)
+        going_on = [query for ref, query in self.running.items() if ref in self._restarted]
+        return any(query.lastProgress is not None for query in going_on)
 
     def tell_lag(self) -> None:
         """Tell the listener how far each resource is behind, where somebody listens."""
@@ -149,7 +150,9 @@ class Streams:
 
     def _start(self, ref: ResourceRef) -> None:
         started = self._started(ref)
-        if started is not None:
+        if started is None:  # one that a gap stopped has caught up without a stream
+            self.running.pop(ref, None)
+        else:
             self.running[ref] = started
 
     def _started(self, ref: ResourceRef) -> StreamingQuery | None:

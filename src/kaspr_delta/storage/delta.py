@@ -20,7 +20,7 @@ from kaspr_delta.storage.commit_rows import change_files_of, commit_of, files_of
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.frames import collected, frame_of
 from kaspr_delta.storage.gone import table_gone
-from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
+from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, TRACKED, TRACKING, Layout
 from kaspr_delta.storage.look_up import looked_up
 from kaspr_delta.storage.merge import Merged, Upsert, as_stored, merge_statement
 from kaspr_delta.storage.merge_here import merged_here
@@ -110,12 +110,14 @@ class Delta:
             if location is not None:  # a catalog may remember a table whose folder was deleted
                 spark.sql(f"DROP TABLE IF EXISTS {identifier}")
             # Tasks of a job that start side by side all create what is not there yet.
-            self._retried(lambda: spark.sql(creation(identifier, layout, self.namespace.declared_location(table))))
+            place = self.namespace.declared_location(table)
+            made = creation(identifier, layout, place, in_catalog=location is None)
+            self._retried(lambda: spark.sql(made))
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Give a table these properties, unless it has them."""
         identifier = self.namespace.identifier(table)
-        has = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {identifier}").collect()}
+        has = self._properties(spark, table)
         if any(has.get(name) != value for name, value in properties.items()):
             with self.namespace.commit_lock(table):
                 self._retried(lambda: spark.sql(f"ALTER TABLE {identifier} SET TBLPROPERTIES ({_listed(properties)})"))
@@ -141,8 +143,7 @@ class Delta:
 
     def has_change_feed(self, spark: SparkSession, table: str) -> bool:
         """Whether the table's commits tell which rows they changed."""
-        rows = spark.sql(f"SHOW TBLPROPERTIES {self.namespace.identifier(table)}").collect()
-        return {row["key"]: row["value"] for row in rows}.get("delta.enableChangeDataFeed") == "true"
+        return self._properties(spark, table).get("delta.enableChangeDataFeed") == "true"
 
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
         """A view over a table, unless it is there: column name to SQL expression."""
@@ -267,6 +268,21 @@ class Delta:
         reader = spark.read.option("readChangeFeed", "true").option("startingVersion", first)
         reader = reader if last is None else reader.option("endingVersion", last)
         return reader.table(self.namespace.identifier(table))
+
+    def appended(self, spark: SparkSession, table: str) -> DataFrame | None:
+        """The rows of a table that only grows, in the form of its change feed; the time of a commit is left out.
+
+        The feed does not reach back to the beginning: Delta reads it as far back as
+        ``delta.deletedFileRetentionDuration`` says. None for a table whose rows do not know the commit that wrote them.
+        """
+        if self.namespace.location(table) is not None or self._properties(spark, table).get(TRACKED) != "true":
+            return None
+        return self.read(spark, table).selectExpr(
+            "*",
+            "'insert' AS _change_type",
+            "_metadata.row_commit_version AS _commit_version",
+            "CAST(NULL AS TIMESTAMP) AS _commit_timestamp",
+        )
 
     def stream(self, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         """The table's change feed as a stream, from a version on.
@@ -422,6 +438,10 @@ class Delta:
             return {}
         return metrics_of(location, newest)
 
+    def _properties(self, spark: SparkSession, table: str) -> dict[str, str]:
+        rows = spark.sql(f"SHOW TBLPROPERTIES {self.namespace.identifier(table)}").collect()
+        return {row["key"]: row["value"] for row in rows}
+
     def _retried(self, statement: Callable[[], Result]) -> Result:
         """Run a statement again, with growing pauses, while others commit first."""
         from pyspark.errors import PySparkException
@@ -471,12 +491,13 @@ def _with(text: str, values: Mapping[str, str | datetime]) -> str:
     return text.format(**literals)
 
 
-def creation(identifier: str, layout: Layout, place: str | None = None) -> str:
+def creation(identifier: str, layout: Layout, place: str | None, *, in_catalog: bool) -> str:
     """The statement that creates a table, unless it is there; at a place of its own, or where the catalog wants it."""
+    properties = layout.properties | (TRACKING if in_catalog and layout.only_appended else {})
     location = f" LOCATION {literal(place)}" if place is not None else ""
     return (
         f"CREATE TABLE IF NOT EXISTS {identifier} ({layout.columns}) USING DELTA{location}"
-        f" TBLPROPERTIES ({_listed(layout.properties)})"
+        f" TBLPROPERTIES ({_listed(properties)})"
     )
 
 

@@ -55,6 +55,9 @@ class Layout:
     # Columns that files are found by: those whose least and greatest value Delta notes. Each costs, row by row: all of
     # a join's log a third of what it takes to write it. Without any, Delta takes the first 32.
     found_by: tuple[str, ...] = ()
+    # Rows are appended, never changed. In a catalog Delta keeps the commit of each row through compaction, so that rows
+    # can be read in their order without the change feed. In a folder it does not: delta-rs cannot write such a table.
+    only_appended: bool = False
     # How many milliseconds the change feed reaches back, whatever is compacted, replaced and vacuumed meanwhile.
     feed_retention: int | None = None
 
@@ -82,6 +85,15 @@ class Layout:
         return {} if kept is None else dict.fromkeys(names, f"interval {kept} milliseconds")
 
 
+TRACKED = "kaspr_delta.rowsTrackedFromTheBeginning"
+"""The property of a table that was made with row tracking.
+
+Where row tracking is turned on later, Delta gives all rows that are there the version of that commit.
+"""
+
+TRACKING = {"delta.enableRowTracking": "true", TRACKED: "true"}
+"""The properties of a table whose rows know the commit that wrote them."""
+
 RETRY_FOR = "kaspr-retry-for"
 """The header of a record that a retry hands to one reader alone, with its name (``agent/x``): all others skip it."""
 
@@ -96,6 +108,7 @@ TOPIC = Layout(
     f"key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT, seq BIGINT",
     change_feed=True,
     keeps_log=True,
+    only_appended=True,
     found_by=("timestamp",),
 )
 
@@ -109,6 +122,7 @@ CHANNEL = Layout(
     f" emitted STRING, live BOOLEAN, stale BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN, {BATCH}",
     change_feed=True,
     keeps_log=True,
+    only_appended=True,
     found_by=_BATCH_COLUMNS,
 )
 
@@ -121,6 +135,7 @@ STREAM_CHANNEL = Layout(
     f" problem {PROBLEM}, failed BOOLEAN, {BATCH}",
     change_feed=True,
     keeps_log=True,
+    only_appended=True,
     found_by=_BATCH_COLUMNS,
 )
 

@@ -89,7 +89,8 @@ class SqlWarehouse:
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table, unless it is there."""
         if not self.exists(table):
-            self.execute(creation(self.identifier(table), layout, self.namespace.declared_location(table)))
+            place = self.namespace.declared_location(table)
+            self.execute(creation(self.identifier(table), layout, place, in_catalog=True))
 
     def exists(self, table: str) -> bool:
         """Whether a table is there."""

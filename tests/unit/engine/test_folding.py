@@ -41,7 +41,8 @@ class Join:
     """Folds take ``seconds``; ``held`` says whether what a batch changed can be known until then."""
 
     ref = ResourceRef("join", "j")
-    decide = source = table_of = upto = reached = begin = due = sources = base64_columns = fills_gaps = unused
+    decide = source = table_of = upto = reached = begin = due = sources = base64_columns = unused
+    fills_gaps = catch_up = unused
     log_table = turn = timed = definition = ""
 
     def __init__(self, clock: Clock, seconds: float) -> None:

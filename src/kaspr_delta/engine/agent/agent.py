@@ -27,7 +27,7 @@ from kaspr_delta.engine.direct import DirectAppend
 from kaspr_delta.engine.query import checkpoints_of
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import ends_of
+from kaspr_delta.engine.sequence import end_of, ends_of
 from kaspr_delta.engine.spilled import rows_made
 from kaspr_delta.plan.definition import AgentPlan, sends_of
 
@@ -96,8 +96,21 @@ class Agent(Pipeline[AgentPlan]):
         return AgentState.of(state).read
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        before = AgentState.of(state)
-        return self._in_order(batch, before) if self.plan.ordered else self._in_parallel(batch, before)
+        return self._decide(batch, self._source, AgentState.of(state))
+
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+        before, source = AgentState.of(state), self._source.over_rows(spark)
+        if source is None:
+            return None
+        before = before.at(before.done)  # records that wait are read once more
+        upto = {name: end_of(source.newest(spark, name)) for name in before.done}
+        decision = self._decide(source.between(spark, before.done, upto), source, before)
+        after = AgentState.of(decision.state).reached(upto)
+        return replace(decision, state=after.plain), upto
+
+    def _decide(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
+        """Process the rows of a batch, which can be read from the source once more."""
+        return self._in_order(batch, source, before) if self.plan.ordered else self._in_parallel(batch, source, before)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = AgentState.of(state)
@@ -109,12 +122,12 @@ class Agent(Pipeline[AgentPlan]):
             return None
         return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain)
 
-    def _in_parallel(self, batch: DataFrame, before: AgentState) -> Decision:
+    def _in_parallel(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
         spark = batch.sparkSession
         run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
         records = Rows.of(batch, _FEW_EVENTS).table
         if records is None:
-            return self._in_workers(run, batch, before)
+            return self._in_workers(run, LargeBatch.of(batch, source), before)
         in_order = records.sort_by("offset")
         # With an empty batch, for a topic may have brought nothing.
         batches = [*run(in_order.to_batches()), to_arrow([])]
@@ -123,8 +136,7 @@ class Agent(Pipeline[AgentPlan]):
         effects, rows = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA)), received.rows
         return Decision(effects, sum(rows.values()), before.at(received.positions).plain, _received(rows))
 
-    def _in_workers(self, run: RunAgent, batch: DataFrame, before: AgentState) -> Decision:
-        large = LargeBatch.of(batch, self._source)
+    def _in_workers(self, run: RunAgent, large: LargeBatch, before: AgentState) -> Decision:
         extents, records = large.extents, large.all()
         positions, rows = positions_of(extents), rows_of(extents)
         topic = self._only_topic
@@ -139,11 +151,11 @@ class Agent(Pipeline[AgentPlan]):
         topic = topics.pop() if len(topics) == 1 else None
         return None if topic is None or self.application.changelog(topic) is not None else topic
 
-    def _in_order(self, batch: DataFrame, before: AgentState) -> Decision:
+    def _in_order(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
         spark = batch.sparkSession
         worker = self._worker(spark, before)
         needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(worker.executor) else batch
-        pieces = in_offset_order(needed, self._source)
+        pieces = in_offset_order(needed, source)
         if self.plan.take is None and not before.waiting:
             done = self._run(worker, pieces)
             return done.decision(before.at(done.received.positions))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,8 @@ class Source:
     read: TopicInput | ChannelInput
     application: Plan
     reader: str
+    # Whether records are read from the rows that are there, not from the change feed.
+    from_rows: bool = False
 
     def names(self, spark: SparkSession) -> tuple[str, ...]:
         """The topics, or the channel, that are read as of now, in order."""
@@ -78,6 +80,11 @@ class Source:
         table = self.application.changelog(name)
         return topic_table(name) if table is None else table.delta_name
 
+    def over_rows(self, spark: SparkSession) -> Source | None:
+        """The same records without the change feed, which may not reach back to them; None where that cannot be."""
+        kept = [self.delta.appended(spark, self.table(name)) for name in self.names(spark)]
+        return None if None in kept else replace(self, from_rows=True)
+
     def newest(self, spark: SparkSession, name: str) -> int:
         """The newest version of the table that holds a topic or channel."""
         return self.delta.newest(spark, self.table(name)).version
@@ -97,6 +104,8 @@ class Source:
         """The records after some positions, up to and with others."""
 
         def read(name: str) -> DataFrame:
+            if self.from_rows and (rows := self.delta.appended(spark, self.table(name))) is not None:
+                return rows
             first = version_of(after.get(name, NOTHING) + 1)
             return self.delta.changes(spark, self.table(name), first, version_of(upto[name]))
 

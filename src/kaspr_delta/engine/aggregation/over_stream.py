@@ -19,7 +19,7 @@ from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import ends_of
+from kaspr_delta.engine.sequence import end_of, ends_of
 from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import place_in
 from kaspr_delta.plan.join_plans import StreamPlan
@@ -88,6 +88,15 @@ class StreamAggregation(Aggregation):
         name = self.stream.plan.name
         positions = {name: self.stream.first_position(spark, state.get("read", {}))}
         return Decision(Rows.none(spark), 0, {**state, "read": positions}), positions
+
+    def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
+        source, name = self.stream.source.over_rows(spark), self.stream.plan.name
+        if source is None:
+            return None
+        read = {name: self.stream.first_position(spark, state.get("read", {}))}
+        upto = {name: end_of(source.newest(spark, name))}
+        decision = self.decide(source.between(spark, read, upto), state)
+        return replace(decision, state={**decision.state, "read": upto}), upto
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.

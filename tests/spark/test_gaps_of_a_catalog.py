@@ -1,0 +1,188 @@
+"""Topics of a catalog whose change feed does not reach back: the platform compacted them and removed the old files.
+
+Records are read from the rows of the topic then. Each is processed once, in its order, however often it was rewritten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application, ResourceFailedError
+from kaspr_delta.engine.agent import agent, ordered_input
+from kaspr_delta.runtime.run_events import GapFilled, RunEvent
+from tests.unity_catalog import ON_UNITY_CATALOG
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.skipif(ON_UNITY_CATALOG in os.environ, reason="it lets nobody compact a table or remove files")
+
+MANIFESTS = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: clicks}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: seen, labels: {kaspr.io/app: clicks}}
+spec: {name: seen}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: clicks-per-page, labels: {kaspr.io/app: clicks}}
+spec: {name: clicks-per-page, from: {topic: clicks}, count: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: remember, labels: {kaspr.io/app: clicks}}
+spec:
+  input: {topic: {name: clicks}}
+  processors:
+    pipeline: [append]
+    operations:
+      - name: append
+        tables: [{name: seen, paramName: seen}]
+        map:
+          python: |
+            def append(value, seen):
+                key = context["event"].key
+                seen[key] = seen.get(key, []) + [value["number"]]
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: copy, labels: {kaspr.io/app: clicks}}
+spec:
+  input: {topic: {name: clicks}}
+  output: {topics: [{name: copied}]}
+  processors:
+    pipeline: [same]
+    operations:
+      - name: same
+        map: {python: "def same(value): return value"}
+"""
+AGENTS = {"agent/remember", "agent/copy", "table/clicks-per-page"}
+OFF = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@pytest.fixture
+def clicks(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Application]:
+    """Open the application; again for a restart."""
+    manifests = tmp_path / "clicks.yaml"
+    manifests.write_text(MANIFESTS)
+    return lambda: Application.open(manifests, warehouse=catalog, spark=spark)
+
+
+@contextmanager
+def files_removed_at_once(spark: SparkSession, table: str) -> Iterator[None]:
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 seconds')")
+    spark.conf.set(OFF, "false")
+    try:
+        yield
+    finally:
+        spark.conf.unset(OFF)
+
+
+def compact(app: Application, topic: str) -> None:
+    """One file takes the place of all others, which are removed."""
+    table = app.delta.namespace.identifier(f"topic__{topic}")
+    with files_removed_at_once(app.spark, table):
+        app.spark.sql(f"OPTIMIZE {table}").collect()
+        app.spark.sql(f"VACUUM {table} RETAIN 0 HOURS").collect()
+
+
+def produce(app: Application, numbers: range) -> None:
+    """One commit for each number, with a record of its own page and one of the page that all have."""
+    for number in numbers:
+        pages = ("all", f"page-{number}")
+        app.topic("clicks").produce([{"key": page, "value": {"page": page, "number": number}} for page in pages])
+
+
+def assert_processed(app: Application, numbers: range) -> None:
+    pages = {f"page-{number}": [number] for number in numbers}
+    assert app.table("seen").to_dict() == {"all": list(numbers), **pages}
+    assert app.table("clicks-per-page").to_dict() == {"all": len(numbers), **dict.fromkeys(pages, 1)}
+    copied = [(record["value"]["page"], record["value"]["number"]) for record in app.topic("copied").records()]
+    assert copied == [(page, number) for number in numbers for page in ("all", f"page-{number}")]
+
+
+def gaps_of(app: Application) -> set[str]:
+    """Run; the resources that went on without the change feed."""
+    events: list[RunEvent] = []
+    app.run(listener=events.append)
+    return {str(event.resource) for event in events if isinstance(event, GapFilled)}
+
+
+@pytest.mark.slow
+def test_records_whose_change_feed_is_gone_are_read_from_the_rows_of_their_topic(
+    clicks: Callable[[], Application],
+) -> None:
+    app = clicks()
+    produce(app, range(2))
+    assert gaps_of(app) == set()
+    produce(app, range(2, 4))
+    compact(app, "clicks")
+    produce(app, range(4, 5))
+    assert gaps_of(clicks()) == AGENTS
+    assert_processed(app, range(5))
+    produce(app, range(5, 6))
+    assert gaps_of(app) == set()
+    assert_processed(app, range(6))
+    assert [record["value"]["number"] for record in app.topic("clicks").records()] == [
+        number for number in range(6) for _ in range(2)
+    ]
+
+
+@pytest.mark.slow
+def test_a_new_reader_reads_a_topic_from_its_beginning_however_many_records_it_has(
+    clicks: Callable[[], Application], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More records than are held at once: what is read in pieces is read from the rows, too."""
+    monkeypatch.setattr(agent, "_FEW_EVENTS", 3)
+    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", 3)
+    monkeypatch.setattr(ordered_input, "_PIECE_BYTES", 40)
+    app = clicks()
+    produce(app, range(4))
+    compact(app, "clicks")
+    produce(app, range(4, 6))
+    compact(app, "clicks")
+    assert gaps_of(app) == AGENTS
+    assert_processed(app, range(6))
+
+
+@pytest.mark.slow
+def test_a_topic_whose_rows_were_not_tracked_from_the_beginning_is_refused(
+    clicks: Callable[[], Application], spark: SparkSession
+) -> None:
+    """Delta makes versions up for rows that are older than their tracking: some would be processed twice."""
+    app = clicks()
+    table = app.delta.namespace.identifier("topic__clicks")
+    spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('kaspr_delta.rowsTrackedFromTheBeginning')")
+    produce(app, range(2))
+    compact(app, "clicks")
+    with pytest.raises(ResourceFailedError, match=r"(?s)agent/remember.*are gone") as refused:
+        app.run()
+    assert "kaspr-delta delete agent remember --purge" in str(refused.value)
+    assert app.table("seen").to_dict() == {}
+
+
+def rows(app: Application) -> list[Any]:
+    return [record["value"]["number"] for record in app.topic("clicks").records()]
+
+
+def test_a_topic_is_read_from_its_beginning_for_as_long_as_its_files_are_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In a folder too: Delta would read no change feed that is older than removed files are kept."""
+    manifests = tmp_path / "clicks.yaml"
+    manifests.write_text(MANIFESTS)
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    produce(app, range(2))
+    with files_removed_at_once(spark, app.delta.namespace.identifier("topic__clicks")):
+        produce(app, range(2, 3))
+    assert rows(app) == [0, 0, 1, 1, 2, 2]
