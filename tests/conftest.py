@@ -33,10 +33,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """The session all tests share; the first test that needs it starts it."""
-    from tests.few_rows import session_for_few_rows, without_generated_code
+    from tests.few_rows import session_for_few_rows
 
     if ON_CONNECT in os.environ:
-        return without_generated_code(connect_session(tmp_path_factory.mktemp("connect")))
+        return connect_session(tmp_path_factory.mktemp("connect"))
     folder = tmp_path_factory.mktemp("spark")
     configure(folder)
     return session_for_few_rows(folder / "spark.log")

@@ -1,22 +1,27 @@
 """A local server of Spark Connect, such as serverless compute and databricks-connect are, and a session on it.
 
-A process has either this session or a classic one: tests on Connect run in a process of their own.
+It refuses what serverless compute refuses (``tests/serverless.py``). A process has either this session or a classic
+one: tests on Connect run in a process of their own.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kaspr_delta.runtime.session import SETTINGS
+from tests.few_rows import WITHOUT_GENERATED_CODE
+from tests.serverless import refuse_what_serverless_refuses
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ON_CONNECT = "KASPR_DELTA_TESTS_ON_CONNECT"
 """The environment variable with which tests run on Connect."""
+ROOT = Path(__file__).parents[1]
 
 
 def connect_session(folder: Path) -> SparkSession:
@@ -26,6 +31,7 @@ def connect_session(folder: Path) -> SparkSession:
 
     settings = {
         **SETTINGS,
+        **WITHOUT_GENERATED_CODE,
         **configure_spark_with_delta_pip(SparkSession.Builder())._options,
         "spark.driver.memory": "2g",
         "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
@@ -34,14 +40,22 @@ def connect_session(folder: Path) -> SparkSession:
     # The server is started with its own settings: what a client sets later would come too late for most of them.
     os.environ["SPARK_CONF_DIR"] = str(folder)
     os.environ["PYSPARK_PYTHON"] = str(_sandboxed(folder))
-    return SparkSession.builder.remote("local[*]").getOrCreate()
+    session: SparkSession = SparkSession.builder.remote("local[*]").getOrCreate()
+    refuse_what_serverless_refuses()
+    return session
 
 
 def _sandboxed(folder: Path) -> Path:
-    """A Python for the server's workers: each has a folder for temporary files of its own, as in a sandbox."""
+    """A Python for the server's workers: strict, and each with a folder of its own to work in, as in a sandbox."""
+    site = folder / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text("from tests.serverless import begin_worker\n\nbegin_worker()\n")
+    paths = ":".join(shlex.quote(str(path)) for path in (site, ROOT / "src", ROOT))
     command = folder / "python"
     command.write_text(
-        f'#!/bin/sh\nTMPDIR=$(mktemp -d "{folder}/sandbox-XXXXXX") && export TMPDIR && exec "{sys.executable}" "$@"\n'
+        "#!/bin/sh\n"
+        f'TMPDIR=$(mktemp -d "{folder}/sandbox-XXXXXX") && export TMPDIR && cd "$TMPDIR" &&'
+        f' PYTHONPATH={paths}:"$PYTHONPATH" exec "{sys.executable}" "$@"\n'
     )
     command.chmod(0o755)
     return command

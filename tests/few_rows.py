@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+WITHOUT_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings with which no code is generated.
+
+A handful of rows is read faster than the code to read them is generated and compiled: a quarter of the time.
+"""
+
+
 def session_for_few_rows(log: Path) -> SparkSession:
     """The embedded session, or the one that runs, without generated code."""
-    return without_generated_code(spark_session(log))
-
-
-def without_generated_code(session: SparkSession) -> SparkSession:
-    """The session, in which no code is generated.
-
-    A handful of rows is read faster than the code to read them is generated and compiled: a quarter of the time.
-    """
-    session.conf.set("spark.sql.codegen.wholeStage", "false")
-    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session = spark_session(log)
+    for name, value in WITHOUT_GENERATED_CODE.items():
+        session.conf.set(name, value)
     return session

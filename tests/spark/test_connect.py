@@ -12,8 +12,10 @@ import pytest
 from tests.connect import ON_CONNECT
 
 HERE = Path(__file__).parent
-# Joins; agents and counters; windows, tasks and runs without end; large batches; tables with columns; shared tables.
+# What is refused; joins; agents and counters; windows, tasks and runs without end; large batches; tables with columns;
+# shared tables.
 FILES = (
+    "test_serverless.py",
     "test_order_enrichment.py",
     "test_joins.py",
     "test_agents.py",

@@ -1,0 +1,157 @@
+"""What serverless compute of Databricks refuses, refused by a local server of Spark Connect too.
+
+Requests are looked at in the client, before they are sent: in the process of the tests, and in the Python processes of
+the server. Databricks says what is refused in "Serverless compute limitations" (triggers, caches, global temporary
+views, one gigabyte for custom code) and in "Set Spark configuration properties" (settings).
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql.connect.proto import Catalog, Command, Plan
+
+SETTINGS_ALLOWED = frozenset(
+    {
+        "spark.databricks.execution.timeout",
+        "spark.sql.ansi.enabled",
+        "spark.sql.files.maxPartitionBytes",
+        "spark.sql.legacy.timeParserPolicy",
+        "spark.sql.session.timeZone",
+        "spark.sql.shuffle.partitions",
+    }
+)
+"""The settings that a session may change."""
+WORKER_MEMORY = 1 << 30
+"""How many bytes a Python process of the server may have."""
+
+_BATCH_WORKER = "foreach_batch_worker"
+
+
+def _begins(statement: str) -> re.Pattern[str]:
+    return re.compile(r"\s*" + statement, re.IGNORECASE | re.DOTALL)
+
+
+# Of a statement in SQL its beginning, and what serverless calls it.
+_STATEMENTS = (
+    (_begins(r"CACHE\b.*\bAS\b"), "CACHE TABLE AS SELECT"),
+    (_begins(r"CACHE\b"), "CACHE TABLE"),
+    (_begins(r"UNCACHE\b"), "UNCACHE TABLE"),
+    (_begins(r"CLEAR\s+CACHE\b"), "CLEAR CACHE"),
+)
+_VIEW = _begins(r"CREATE\s+(?:OR\s+REPLACE\s+)?(GLOBAL\s+)?TEMP(?:ORARY)?\s+VIEW\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w`.]+)")
+_SET = _begins(r"SET\s+(?!TIME\s+ZONE|VAR)`?([\w.]+)")
+_RESET = _begins(r"RESET\b\s*`?([\w.]*)")
+_CACHES = {
+    "cache_table": "CACHE TABLE",
+    "uncache_table": "UNCACHE TABLE",
+    "clear_cache": "CLEAR CACHE",
+    "is_cached": "IS CACHED",
+    "drop_global_temp_view": "GLOBAL TEMPORARY VIEW",
+}
+_ANALYSES = {"persist": "PERSIST TABLE", "unpersist": "UNPERSIST TABLE", "get_storage_level": "STORAGE LEVEL"}
+
+
+def refuse_what_serverless_refuses() -> None:
+    """From now on what this process asks of a server raises AnalysisException where serverless compute refuses it."""
+    from pyspark.sql.connect.client import SparkConnectClient
+
+    def before(name: str, look: Callable[..., None]) -> None:
+        request = getattr(SparkConnectClient, name)
+
+        def looked_at(self: Any, *given: Any, **named: Any) -> Any:
+            look(next(iter((*given, *named.values()))))
+            return request(self, *given, **named)
+
+        setattr(SparkConnectClient, name, looked_at)
+
+    before("config", _settings)
+    before("_analyze", lambda method: _not_supported(_ANALYSES.get(method)))
+    before("_execute", lambda request: _plan(request.plan))
+    before("_execute_and_fetch_as_iterator", lambda request: _plan(request.plan))
+
+
+def begin_worker() -> None:
+    """Make a Python process of the server one of serverless compute; its interpreter has just started.
+
+    The limit is one of memory that a process writes to. Resident memory has no limit on Linux, and the address space is
+    of no use as one: libraries reserve 1.7 GB of it before they read a row, of which they use a tenth.
+    """
+    resource.setrlimit(resource.RLIMIT_DATA, (WORKER_MEMORY, WORKER_MEMORY))
+    # Other workers, of functions, are forked: they ask nothing of a server.
+    if any(_BATCH_WORKER in argument for argument in sys.orig_argv):
+        refuse_what_serverless_refuses()
+
+
+def _settings(operation: Any) -> None:
+    changed = [pair.key for pair in operation.set.pairs] if operation.HasField("set") else []
+    for name in [*changed, *operation.unset.keys]:
+        _setting(name)
+
+
+def _setting(name: str) -> None:
+    if name not in SETTINGS_ALLOWED:
+        _refuse("CONFIG_NOT_AVAILABLE", f"Configuration {name} is not available.", "42K0I")
+
+
+def _plan(plan: Plan) -> None:
+    if plan.HasField("command"):
+        _command(plan.command)
+    elif plan.root.HasField("catalog"):
+        _catalog(plan.root.catalog)
+
+
+def _command(command: Command) -> None:
+    if command.HasField("write_stream_operation_start"):
+        start = command.write_stream_operation_start
+        if not start.available_now:
+            kind = start.WhichOneof("trigger") or "ProcessingTime"
+            text = f"Trigger type {kind} is not supported for this cluster type. Use a different trigger type"
+            _refuse("INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED", f"{text} e.g. AvailableNow, Once.", "0A000")
+    elif command.HasField("create_dataframe_view"):
+        view = command.create_dataframe_view
+        _view(view.name, of_all_sessions=view.is_global)
+    elif command.HasField("checkpoint_command"):
+        _not_supported("CHECKPOINT")
+    elif command.HasField("sql_command"):
+        sql = command.sql_command
+        _statement(sql.input.sql.query or sql.sql)
+
+
+def _catalog(catalog: Catalog) -> None:
+    _not_supported(_CACHES.get(catalog.WhichOneof("cat_type") or ""))
+
+
+def _statement(sql: str) -> None:
+    for beginning, operation in _STATEMENTS:
+        if beginning.match(sql):
+            _not_supported(operation)
+    view = _VIEW.match(sql)
+    if view is not None:
+        _view(view[2], of_all_sessions=view[1] is not None)
+    setting = _SET.match(sql) or _RESET.match(sql)
+    if setting is not None:
+        _setting(setting[1])
+
+
+def _view(name: str, *, of_all_sessions: bool) -> None:
+    """Serverless makes it, but batches run in another session, which does not find it; this server's batches would."""
+    if of_all_sessions:
+        _not_supported("GLOBAL TEMPORARY VIEW")
+    _refuse("TABLE_OR_VIEW_NOT_FOUND", f"The temporary view {name} cannot be found where batches run.", "42P01")
+
+
+def _not_supported(operation: str | None) -> None:
+    if operation is not None:
+        _refuse("NOT_SUPPORTED_WITH_SERVERLESS", f"{operation} is not supported on serverless compute.", "0A000")
+
+
+def _refuse(condition: str, text: str, state: str) -> None:
+    from pyspark.errors.exceptions.connect import AnalysisException
+
+    raise AnalysisException(f"[{condition}] {text} SQLSTATE: {state}", errorClass=condition)
