@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import accumulate
 from types import CodeType
 from typing import Any
 
@@ -51,6 +52,11 @@ class Snippet:
         return name in self.source or not self.remembers_nothing
 
     @property
+    def imports(self) -> frozenset[str]:
+        """The modules that it imports anywhere, and the packages that they are in."""
+        return _imports(self.source)
+
+    @property
     def returns(self) -> bool:
         """Whether what its entry point returns is a value: it is neither a generator nor asynchronous."""
         written = (of for of in self.code().co_consts if isinstance(of, CodeType) and of.co_name == self.entrypoint)
@@ -84,6 +90,17 @@ def _compiled(source: str, file: str, first_line: int) -> CodeType:
     tree = tree_of(source, file)
     ast.increment_lineno(tree, first_line - 1)
     return compile(tree, file, "exec", dont_inherit=True)
+
+
+@lru_cache(maxsize=4096)
+def _imports(source: str) -> frozenset[str]:
+    found: list[str] = []
+    for node in ast.walk(tree_of(source)):
+        if isinstance(node, ast.Import):
+            found.extend(imported.name for imported in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.extend((node.module, *(f"{node.module}.{imported.name}" for imported in node.names)))
+    return frozenset(name for module in found for name in accumulate(module.split("."), "{}.{}".format))
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.plan.joins import join_plans
 from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.plan.order import data_flow, definition_cycles, groups, stages
+from kaspr_delta.plan.outside import note_calls_from_workers
 from kaspr_delta.plan.references import References
 from kaspr_delta.plan.report import Report
 from kaspr_delta.plan.sides import Sides
@@ -69,6 +70,7 @@ def _plan(
     _refuse_shared_channels(application, report)
     refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)
     note_fields_without_effect(application, report)
+    note_calls_from_workers(agents, report)
     bound = [topic for topic in topics if topic.binding is not None]
     edges = data_flow(joins, aggregations, agents, changelogs)
     _refuse_circles(application, edges, report)

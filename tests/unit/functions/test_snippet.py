@@ -72,3 +72,17 @@ def test_threads_look_at_snippets_at_once_while_garbage_is_collected() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_its_imports_are_modules_and_the_packages_they_are_in_wherever_they_stand() -> None:
+    source = """
+import os.path as path
+from urllib import request
+from . import beside
+
+def f(value):
+    from http.client import HTTPSConnection
+    return value
+"""
+    assert Snippet(source, "f").imports >= {"os", "os.path", "urllib", "urllib.request", "http", "http.client"}
+    assert "requests" not in Snippet("def f(value): return 'import requests'", "f").imports
