@@ -11,6 +11,7 @@ from pyarrow.parquet import read_table
 
 from kaspr_delta import Application
 from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.delta_rs_reads import DeltaRsReads
 from kaspr_delta.web.past import Past
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def test_pages_show_their_rows_by_key_text(
     handles: list[TableHandle | JoinHandle | StreamJoinHandle], spark: SparkSession, tmp_path: Path
 ) -> None:
     assert len(handles) == 2
-    delta = DeltaRs(Application.open(warehouse=tmp_path / "wh", spark=spark).delta.namespace)
+    reads = DeltaRsReads(DeltaRs(Application.open(warehouse=tmp_path / "wh", spark=spark).delta.namespace))
     for name in ("things", "pairs"):
-        past = Past(delta, name)
+        past = Past(reads, name)
         rows = past.then(past.versions[-1]).rows
         assert [row["key"] for row in rows] == ['"10"', '"b"', "10", "2.5", "9", '["x",1]', "false", '{"k":1}']
         assert len(past.then(0).since) == len(rows)

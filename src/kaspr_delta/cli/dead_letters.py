@@ -64,7 +64,7 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
     from kaspr_delta.runtime.applying import applied_plan
-    from kaspr_delta.runtime.dead_letters import DeadLetters
+    from kaspr_delta.runtime.retry import LocalDeadLetters
     from kaspr_delta.storage.delta_rs import DeltaRs
 
     place = Warehouse(target.place)
@@ -74,7 +74,7 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
     plan = applied_plan(place, target.app)
     if plan is None:
         return
-    letters = DeadLetters(DeltaRs(place.namespace(plan.schema)), plan)
+    letters = LocalDeadLetters.of(DeltaRs(place.namespace(plan.schema)), plan)
     chosen = letters.newest(_AT_ONCE, resource)
     if not only_failed and not yes:
         _ask(letters.seen_twice(chosen))

@@ -1,4 +1,4 @@
-"""Dead letters of this machine's warehouses, without Spark: which there are, and their records sent once more."""
+"""Dead letters without Spark: which there are, where their records came from, and who else reads them there."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
-from typing import Any
+from datetime import datetime
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ChannelInput, ResourceRef, TopicInput
 from kaspr_delta.plan.join_plans import StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.names import topic_table
-from kaspr_delta.runtime.events import NORMAL, Event
-from kaspr_delta.runtime.letter_records import Origin, handed_to, records_of
-from kaspr_delta.spec.kinds import kind_called
-from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
-from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.runtime.letter_records import Origin
+from kaspr_delta.storage.layout import DEAD_LETTERS
+from kaspr_delta.storage.table_reads import TableReads
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +56,15 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The dead letters of an application, as they are by now."""
+    """The dead letters of an application, as they are by now. Nothing is retried from here, see LocalDeadLetters."""
 
-    delta: DeltaRs
+    tables: TableReads
     plan: Plan
 
     def newest(self, most: int, resource: str | None = None, letter: str | None = None) -> list[Letter]:
         """The newest letters, of one resource or of all; with a ``letter``, an id, at most that one."""
-        where = "" if resource is None else f" WHERE resource = {literal(resource)}"
-        limit = f" LIMIT {most}" if letter is None else ""
-        rows = self.delta.rows(DEAD_LETTERS, f"SELECT * FROM t{where} ORDER BY at DESC{limit}")  # noqa: S608
+        where = {} if resource is None else {"resource": resource}
+        rows = self.tables.newest(DEAD_LETTERS, ("at",), most if letter is None else None, where)
         counted: dict[Letter, int] = {}
         for one in (Letter(**row) for row in rows):
             counted[one] = counted.get(one, 0) + 1
@@ -78,10 +73,17 @@ class DeadLetters:
 
     def counts(self) -> dict[tuple[str, str], int]:
         """How many there are, by resource (``kind/name``) and source."""
-        grouped = "SELECT resource, source, count(*) AS letters FROM t GROUP BY resource, source"
-        return {
-            (row["resource"], row["source"] or ""): row["letters"] for row in self.delta.rows(DEAD_LETTERS, grouped)
-        }
+        grouped = self.tables.grouped(DEAD_LETTERS, ("resource", "source"))
+        return {(resource or "", source or ""): letters for (resource, source), letters in grouped.items()}
+
+    def can_retry(self, letter: Letter) -> bool:  # noqa: ARG002
+        """Whether the letter's record can be put on its topic or channel again from here."""
+        return False
+
+    def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:  # noqa: ARG002
+        """Put the records of letters on their topics and channels again. Raises PermissionError where nobody can."""
+        msg = "Nothing is retried in a catalog: put records on their topics with kaspr-delta produce."
+        raise PermissionError(msg)
 
     def origin_of(self, letter: Letter) -> Origin | None:
         """Where the letter's record came from, if that is a topic or a channel; else ``why_not`` tells more."""
@@ -95,8 +97,12 @@ class DeadLetters:
         return None
 
     def why_not(self, letter: Letter) -> str:
-        """Why a letter that came from no topic or channel cannot be retried by itself, and what to do instead."""
-        ref = letter.ref
+        """Why a letter cannot be retried by itself, or not from here, and what to do instead."""
+        ref, origin = letter.ref, self.origin_of(letter)
+        if origin is not None and origin.kind == "topic":
+            return f"Nothing is retried in a catalog: put its record on topic {origin.name} with kaspr-delta produce."
+        if origin is not None:
+            return "Nothing is retried in a catalog: its record comes again when the rows that are joined change."
         if ref.kind == "task":
             return "A task runs again when it is due."
         if ref.kind == "topic":
@@ -107,14 +113,23 @@ class DeadLetters:
     def seen_twice(self, letters: Iterable[Letter]) -> list[str]:
         """Which other readers would get records of letters a second time, in sentences without their full stop."""
         sentences = []
-        for origin, mine in self._by_origin(letters).items():
-            for ref, count in _by_resource(mine).items():
+        for origin, mine in self.by_origin(letters).items():
+            for ref, count in by_resource(mine).items():
                 others = self.other_readers(next(letter for letter in mine if letter.ref == ref))
                 records = "1 record" if count == 1 else f"{count:,} records"
                 if others:
                     again = f"which would get {records} of {ref} a second time"
                     sentences.append(f"{origin.kind} {origin.name} is also read by {', '.join(others)}, {again}")
         return sentences
+
+    def by_origin(self, letters: Iterable[Letter]) -> dict[Origin, list[Letter]]:
+        """The letters whose records came from a topic or channel, by that."""
+        by_origin: dict[Origin, list[Letter]] = {}
+        for letter in letters:
+            origin = self.origin_of(letter)
+            if origin is not None:
+                by_origin.setdefault(origin, []).append(letter)
+        return by_origin
 
     def other_readers(self, letter: Letter) -> list[str]:
         """Which other resources, and which export, read the topic or channel of a letter."""
@@ -127,58 +142,6 @@ class DeadLetters:
         written = topic.binding if topic is not None else None
         exports = [f"the export {written.text}"] if written is not None and written.direction == "output" else []
         return [*sorted({*map(str, refs)} - {letter.resource}), *exports]
-
-    def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:
-        """Put the records of letters on their topics and channels again, as they were, and remove the letters.
-
-        With ``only_failed`` each record is for the resource that failed on it, and all other readers skip it. A
-        letter's record is put there once, however often and by how many this is asked: the append carries the letter's
-        id as its transaction. Who dies before the letter is removed can ask again.
-        """
-        sent: dict[Origin, int] = {}
-        lost: list[Letter] = []
-        for origin, mine in self._by_origin(letters).items():
-            found, sent[origin] = self._send(origin, mine, only_failed=only_failed)
-            lost.extend(letter for letter in mine if letter not in found)
-            if found:
-                self._note(found, _told(origin, asked_by, only_failed=only_failed))
-        return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
-
-    def _by_origin(self, letters: Iterable[Letter]) -> dict[Origin, list[Letter]]:
-        by_origin: dict[Origin, list[Letter]] = {}
-        for letter in letters:
-            origin = self.origin_of(letter)
-            if origin is not None:
-                by_origin.setdefault(origin, []).append(letter)
-        return by_origin
-
-    def _send(self, origin: Origin, letters: Iterable[Letter], *, only_failed: bool) -> tuple[list[Letter], int]:
-        """Append the records of letters; the letters that had one, and how many records were new."""
-        records: dict[Letter, list[dict[str, Any]]] = {}
-
-        def rows() -> dict[str, list[dict[str, Any]]]:
-            records.update((letter, rows) for letter in letters if (rows := records_of(self.delta, origin, letter)))
-            return {
-                f"retry:{letter.id}": [
-                    {**(handed_to(letter.resource, origin, row) if only_failed else row), "seq": seq}
-                    for seq, row in enumerate(found)
-                ]
-                for letter, found in records.items()
-            }
-
-        sent = self.delta.append_once(origin.table, rows)
-        return list(records), sent
-
-    def _note(self, letters: Iterable[Letter], told: str) -> None:
-        """Remove letters whose records were sent, and tell of it by events."""
-        self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
-        now = datetime.now(timezone.utc)
-        events = [
-            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, f"{_counted(count)} {told}")
-            for ref, count in _by_resource(letters).items()
-        ]
-        system = LocalSystemTables(self.delta)
-        system.append(EVENTS, [(e.at, e.type, e.reason, e.kind, e.name, e.message) for e in events])
 
 
 def _inputs(plan: Plan, ref: ResourceRef) -> Iterator[TopicInput | ChannelInput]:
@@ -204,30 +167,9 @@ def _reads_topic(read: TopicInput | ChannelInput, name: str) -> bool:
     return name in read.topics if read.pattern is None else re.fullmatch(read.pattern, name) is not None
 
 
-def _is(letter: Letter) -> str:
-    """What holds for a letter's rows alone."""
-    texts = {name: getattr(letter, name) for name in ("resource", "source", "key", "value", "reason", "detail")}
-    tests = [f"{name} IS NULL" if text is None else f"{name} = {literal(text)}" for name, text in texts.items()]
-    moments = {"timestamp": letter.timestamp, "at": letter.at}
-    tests.extend(
-        f'"{name}" IS NULL' if moment is None else f'"{name}" = {moment_literal(moment)}'
-        for name, moment in moments.items()
-    )
-    return " AND ".join([*tests, f"batch = {letter.batch}"])
-
-
-def _by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
+def by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
+    """How many letters there are of each resource."""
     counts: dict[ResourceRef, int] = {}
     for letter in letters:
         counts[letter.ref] = counts.get(letter.ref, 0) + letter.copies
     return counts
-
-
-def _counted(count: int) -> str:
-    return f"{count} dead letter{'s' if count > 1 else ''}"
-
-
-def _told(origin: Origin, asked_by: str | None, *, only_failed: bool) -> str:
-    reader = " for this reader alone" if only_failed else ""
-    who = f", as {asked_by} asked" if asked_by else ""
-    return f"put on {origin.kind} `{origin.name}` again{reader}{who}"

@@ -125,17 +125,21 @@ def plan_in(plans: Sequence[Plan], schema: str) -> Plan | None:
     return next((plan for plan in plans if len(plans) == 1 or plan.schema == schema), None)
 
 
-def standings(documents: list[Document], plan: Plan | None, facts: Facts) -> Iterator[Standing]:
-    """How each of the resources stands, in the order in which they were applied."""
+def standings(
+    documents: list[Document], plan: Plan | None, facts: Facts, only: ResourceRef | None = None
+) -> Iterator[Standing]:
+    """How each of the resources stands, or only one, in the order in which they were applied."""
     everything = manifests(documents)
     waiting = {} if plan is None else dict(plan.waiting)
     for document in documents:
         manifest = everything[document.id]
         ref = ResourceRef(short_kind(document.kind), document.name)
+        if only not in {None, ref}:
+            continue
         waits = waiting.get(ref, "")
         if ref.kind == "app" and waiting:
             waits = f"{', '.join(map(str, waiting))} wait"
-        keeps = None if plan is None else _kept(plan, ref)
+        keeps = None if plan is None else kept_in(plan, ref)
         done = facts.done.get(str(ref), {})
         runs = plan is not None and ref in plan.runs
         rows = facts.rows(keeps) if keeps is not None else done.get("rows_in", 0) if runs else None
@@ -165,7 +169,8 @@ def _linked(everything: Mapping[tuple[str, str], Manifest]) -> dict[str, list[di
     return linked
 
 
-def _kept(plan: Plan, ref: ResourceRef) -> str | None:
+def kept_in(plan: Plan, ref: ResourceRef) -> str | None:
+    """The Delta table in which the rows of a resource are; None where it keeps none."""
     table = plan.table(ref.name) if ref.kind == "table" else None
     join = plan.join(ref.name) if ref.kind == "join" else None
     if table is not None:

@@ -104,16 +104,9 @@ class DeltaRs:
         """How many rows the commits from a version on wrote, changed and deleted, by what they say of themselves."""
         return rows_changed_after(self._location(table), first - 1) or 0
 
-    def columns(self, table: str, version: int | None = None) -> dict[str, str]:
-        """The columns of a table with their types, as Delta calls them; none where there is no table."""
-        opened = self.opened(table, version)
-        if opened is None:
-            return {}
-        return {field.name: getattr(field.type, "type", str(field.type)) for field in opened.schema().fields}
-
-    def types(self, table: str) -> tuple[Column, ...] | None:
+    def types(self, table: str, version: int | None = None) -> tuple[Column, ...] | None:
         """The columns of a table with their whole types; None where there is no table."""
-        opened = self.opened(table)
+        opened = self.opened(table, version)
         return None if opened is None else columns_of_json(json.loads(opened.schema().to_json())["fields"])
 
     def property(self, table: str, name: str) -> str | None:

@@ -19,6 +19,9 @@ _BATCH_COLUMNS = ("checkpoint", "batch", "memo", "start")
 # When a row of a typed table was written, beside the columns of its author.
 WRITTEN_AT = "_timestamp"
 
+UNCOMPARED = ("timestamp", WRITTEN_AT)
+"""Columns that tell when a row was written: rows that differ in nothing else are the same to people."""
+
 # What a row of a result with columns was made of, beside the columns of its author.
 PAIR = "_pair"
 

@@ -9,10 +9,7 @@ from kaspr_delta.engine.counters import Metric
 from kaspr_delta.plan.application_plan import Edge, Plan
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.join_plans import TableTableJoinPlan
-from kaspr_delta.runtime.dead_letters import DeadLetters
-from kaspr_delta.runtime.facts import LocalFacts
-from kaspr_delta.runtime.lag import lags_of
-from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.web.page_source import Figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +55,15 @@ class Flow:
         return ", ".join(told)
 
 
-def flows(delta: DeltaRs, plan: Plan, facts: LocalFacts, edges: Iterable[Edge]) -> dict[Edge, Flow]:
+def flows(plan: Plan, figures: Figures, edges: Iterable[Edge]) -> dict[Edge, Flow]:
     """What flows along each line."""
-    edges = list(edges)
-    runs = set(plan.runs) - {ref for ref, _ in plan.waiting}
-    lags = {ref: lags_of(delta, plan, ref) for ref in runs if ref.kind != "task"}
-    letters = DeadLetters(delta, plan).counts()
     found = {}
     for edge in edges:
-        now = _rows_now(delta, plan, edge)
+        now = _rows_now(plan, edge, figures)
         found[edge] = Flow(
-            _rows_so_far(plan, edge, facts) if now is None else now,
-            lags.get(ResourceRef.of(edge.target), {}).get(edge.source),
-            sum(letters.get((edge.target, name), 0) for name in names_of(plan, edge)),
+            _rows_so_far(plan, edge, figures) if now is None else now,
+            figures.lags.get(ResourceRef.of(edge.target), {}).get(edge.source),
+            sum(figures.letters.get((edge.target, name), 0) for name in names_of(plan, edge)),
             now is not None,
         )
     return found
@@ -104,9 +97,9 @@ def brief(number: int) -> str:
     return str(number)
 
 
-def _rows_so_far(plan: Plan, edge: Edge, facts: LocalFacts) -> int | None:
+def _rows_so_far(plan: Plan, edge: Edge, figures: Figures) -> int | None:
     """What agents and tasks have read, sent and written since they were first run, and joins with streams emitted."""
-    source, target, counted = ResourceRef.of(edge.source), ResourceRef.of(edge.target), facts.totals.metrics_by_resource
+    source, target, counted = ResourceRef.of(edge.source), ResourceRef.of(edge.target), figures.counters
     if target.kind == "agent":
         return _sum(counted, edge.target, "messages_received_per_topic", topic=names_of(plan, edge))
     if source.kind in {"agent", "task"} and target.kind == "topic":
@@ -114,16 +107,16 @@ def _rows_so_far(plan: Plan, edge: Edge, facts: LocalFacts) -> int | None:
     if source.kind in {"agent", "task"} and target.kind == "table":
         return _sum(counted, edge.source, "table_operations", table={target.name}, operation=_WRITTEN)
     if source.kind == "join" and target.kind in {"join", "table"}:
-        done = facts.done.get(edge.source)
+        done = figures.done.get(edge.source)
         return 0 if done is None else int(done["rows_out"])
     return None
 
 
-def _rows_now(delta: DeltaRs, plan: Plan, edge: Edge) -> int | None:
-    """The rows of what a join or a made table reads, where that keeps rows; None elsewhere than on this machine."""
+def _rows_now(plan: Plan, edge: Edge, figures: Figures) -> int | None:
+    """The rows of what a join or a made table reads, where that keeps rows; None where nobody can count them."""
     source = ResourceRef.of(edge.source)
     table = _table_of(plan, source) if ResourceRef.of(edge.target).kind in {"join", "table"} else None
-    return None if table is None or delta.namespace.location(table) is None else delta.count(table)
+    return None if table is None else figures.rows(table)
 
 
 def _table_of(plan: Plan, source: ResourceRef) -> str | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.runtime.dead_letters import DeadLetters, Letter
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.web.cells import short_text
+from kaspr_delta.web.page_source import by_resource
 from kaspr_delta.web.visitor import Seals, Visitor
 
 # Letters of a page.
@@ -23,32 +23,29 @@ _AT_ONCE = 10_000
 class LettersPages:
     """What the templates of dead letters are given."""
 
-    delta: DeltaRs
     seals: Seals = field(default_factory=Seals)
 
-    def all(self, plan: Plan, visitor: Visitor) -> dict[str, Any]:
+    def all(self, letters: DeadLetters, visitor: Visitor) -> dict[str, Any]:
         """The newest letters, of one resource or of all, each with the way to retry it or why there is none."""
-        letters = DeadLetters(self.delta, plan)
         resource = visitor.query.get("resource") or None
-        counts: dict[str, int] = {}
-        for (name, _), count in letters.counts().items():
-            counts[name] = counts.get(name, 0) + count
+        with ThreadPoolExecutor() as at_once:
+            counting = at_once.submit(letters.counts)
+            newest = letters.newest(_MOST, resource)
         return {
             "title": "dead letters",
-            "letters": [self._row(letters, one) for one in letters.newest(_MOST, resource)],
+            "letters": [self._row(letters, one) for one in newest],
             "most": _MOST,
-            "counts": dict(sorted(counts.items())),
+            "counts": dict(sorted(by_resource(counting.result()).items())),
             "chosen": resource,
             "all": _asking(resource=resource) if resource else "",
-            "refused": visitor.refused,
+            "refused": visitor.refused if any(map(letters.can_retry, newest)) else "",
             "done": _done(visitor.query),
         }
 
-    def asked(self, plan: Plan, visitor: Visitor) -> dict[str, Any] | None:
+    def asked(self, letters: DeadLetters, visitor: Visitor) -> dict[str, Any] | None:
         """What is asked before something is retried; None where there is no such letter."""
-        chosen = self._chosen(plan, visitor.query)
-        letters = DeadLetters(self.delta, plan)
-        can = [one for one in chosen if letters.origin_of(one) is not None]
+        chosen = _chosen(letters, visitor.query)
+        can = [one for one in chosen if letters.can_retry(one)]
         if not can:
             return None
         resource, letter = can[0].resource, visitor.query.get("letter", "")
@@ -65,7 +62,7 @@ class LettersPages:
             "refused": visitor.refused,
         }
 
-    def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[str, dict[str, int]]:
+    def retry(self, letters: DeadLetters, visitor: Visitor, form: Mapping[str, str]) -> tuple[str, dict[str, int]]:
         """Do what a form asks for: where to go from there, and how many records were put on which topic.
 
         Raises PermissionError where the visitor may not, or the form was made elsewhere.
@@ -77,18 +74,14 @@ class LettersPages:
             msg = "The form is not from a page of this server as it runs now. Go back, load the page again, and retry."
             raise PermissionError(msg)
         only_failed = form.get("readers") != "all"
-        retried = DeadLetters(self.delta, plan).retry(self._chosen(plan, form), visitor.user, only_failed=only_failed)
+        retried = letters.retry(_chosen(letters, form), visitor.user, only_failed=only_failed)
         told = {"sent": sum(retried.records.values()), "lost": len(retried.lost)}
         on_topics = {origin.name: sent for origin, sent in retried.records.items() if origin.kind == "topic"}
         return f"ui/dead-letters?{urlencode(told)}", on_topics
 
-    def _chosen(self, plan: Plan, query: Mapping[str, str]) -> list[Letter]:
-        letters = DeadLetters(self.delta, plan)
-        return letters.newest(_AT_ONCE, query.get("resource", ""), query.get("letter") or None)
-
     @staticmethod
     def _row(letters: DeadLetters, one: Letter) -> dict[str, Any]:
-        can = letters.origin_of(one) is not None
+        can = letters.can_retry(one)
         return {
             "letter": one,
             "key": short_text(one.key),
@@ -98,6 +91,10 @@ class LettersPages:
             "retry": _asking(resource=one.resource, letter=one.id) if can else "",
             "why_not": "" if can else letters.why_not(one),
         }
+
+
+def _chosen(letters: DeadLetters, query: Mapping[str, str]) -> list[Letter]:
+    return letters.newest(_AT_ONCE, query.get("resource", ""), query.get("letter") or None)
 
 
 def _asking(**query: str) -> str:

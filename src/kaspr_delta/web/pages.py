@@ -1,27 +1,29 @@
-"""Pages for people: the topology, a page for each resource, dead letters. Made on the server."""
+"""Pages for people: the topology, a page for each resource, dead letters. Made on the server, wherever tables are."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.dead_letters import DeadLetters
-from kaspr_delta.runtime.facts import LocalFacts
 from kaspr_delta.runtime.kubectl import age
-from kaspr_delta.runtime.registry import Registry
-from kaspr_delta.runtime.standing import Standing, standings
-from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.runtime.registry import Document
+from kaspr_delta.runtime.standing import Standing, kept_in, standings
+from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.web.answer import Answer
 from kaspr_delta.web.cells import short_text
 from kaspr_delta.web.flows import brief, flows
 from kaspr_delta.web.letters_pages import LettersPages
+from kaspr_delta.web.page_source import Figures, PageSource
 from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
 from kaspr_delta.web.resource_page import ResourcePage
 from kaspr_delta.web.visitor import Visitor
@@ -29,17 +31,23 @@ from kaspr_delta.web.visitor import Visitor
 RETRY = "/ui/dead-letters/retry"
 """Where the form that retries dead letters is sent."""
 
+_log = logging.getLogger(__name__)
+
 Written = tuple[str, dict[str, Any]]
 """The name of a template, and what it is given."""
 
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages of an application on this machine's disk, below ``/ui``."""
+    """The pages of an application, below ``/ui``.
 
-    delta: DeltaRs
-    registry: Registry
-    _letters: LettersPages = field(init=False, repr=False)
+    ``source_for`` gives what a visitor's pages are made of. Given ``documents`` count instead of those that were
+    applied, which tell only how old each is.
+    """
+
+    source_for: Callable[[Visitor], PageSource]
+    documents: list[Document] | None = None
+    _letters: LettersPages = field(default_factory=LettersPages, init=False, repr=False)
     _templates: Environment = field(init=False, repr=False)
     _policy: str = field(init=False, repr=False)
 
@@ -59,37 +67,44 @@ class Pages:
         )
         object.__setattr__(self, "_templates", templates)
         object.__setattr__(self, "_policy", policy)
-        object.__setattr__(self, "_letters", LettersPages(self.delta))
 
     def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer | None:
         """The page at a path below ``/ui``; None where there is none."""
+        try:
+            return self._page(plan, [part for part in path.removeprefix("/ui").split("/") if part], visitor)
+        except SetupError as error:
+            _log.warning("%s cannot be shown: %s", path, error)
+            return self._message(plan, visitor, 503, str(error), "cannot be shown")
+
+    def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer | None:
         found: Written | None = None
-        match [part for part in path.removeprefix("/ui").split("/") if part]:
+        source = self.source_for(visitor)
+        match parts:
             case []:
-                found = "overview.html", self._overview(plan)
+                found = "overview.html", self._overview(source, plan)
             case ["dead-letters"]:
-                found = "dead_letters.html", self._letters.all(plan, visitor)
+                found = "dead_letters.html", self._letters.all(source.letters(plan), visitor)
             case ["dead-letters", "retry"]:
-                asked = self._letters.asked(plan, visitor)
+                asked = self._letters.asked(source.letters(plan), visitor)
                 if asked is None:
                     return self._message(plan, visitor, 404, "There is nothing to retry: perhaps it was done already.")
                 found = "retry.html", asked
             case [kind, name]:
-                one = next((one for one in self._standings(plan) if one.ref == ResourceRef(kind, name)), None)
-                if one is not None:
-                    found = "resource.html", ResourcePage(self.delta, self.registry, plan).of(one, visitor)
+                ref, documents = ResourceRef(kind, name), self._documents(source)
+                if any((short_kind(one.kind), one.name) == (kind, name) for one in documents):
+                    found = "resource.html", ResourcePage(source, plan, documents).of(ref, visitor)
         return None if found is None else self._answer(plan, visitor, found)
 
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
         """The answer to the form that retries dead letters, and how many records were put on which topic."""
         try:
-            target, sent = self._letters.retry(plan, visitor, form)
+            target, sent = self._letters.retry(self.source_for(visitor).letters(plan), visitor, form)
         except PermissionError as error:
             return self._message(plan, visitor, 403, str(error)), {}
         return Answer(303, (("location", f"{visitor.root}/{target}"),), b""), sent
 
-    def _message(self, plan: Plan, visitor: Visitor, status: int, text: str) -> Answer:
-        return self._answer(plan, visitor, ("message.html", {"title": "not done", "text": text}), status)
+    def _message(self, plan: Plan, visitor: Visitor, status: int, text: str, title: str = "not done") -> Answer:
+        return self._answer(plan, visitor, ("message.html", {"title": title, "text": text}), status)
 
     def _answer(self, plan: Plan, visitor: Visitor, written: Written, status: int = 200) -> Answer:
         template, values = written
@@ -102,30 +117,35 @@ class Pages:
         ]
         return Answer.of(status, headers, text, "text/html")
 
-    def _overview(self, plan: Plan) -> dict[str, Any]:
-        facts = LocalFacts(self.delta, plan)
-        everything = {str(one.ref): one for one in standings(self.registry.documents(), plan, facts)}
-        letters: dict[str, int] = {}
-        for (resource, _), count in DeadLetters(self.delta, plan).counts().items():
-            letters[resource] = letters.get(resource, 0) + count
+    def _overview(self, source: PageSource, plan: Plan) -> dict[str, Any]:
         drawn = picture(plan)
-        flowing = flows(self.delta, plan, facts, (line.edge for line in drawn.lines))
+        refs = (*plan.runs, *(ResourceRef("table", table.name) for table in plan.tables))
+        kept = {*(kept_in(plan, ref) for ref in refs), *(topic.delta_name for topic in plan.topics)}
+        with ThreadPoolExecutor() as at_once:
+            documents = at_once.submit(self._documents, source)
+            figures = source.figures(plan, sorted(filter(None, kept)))
+        everything = {str(one.ref): one for one in standings(documents.result(), plan, figures)}
         return {
             "title": "",
             "picture": drawn,
             "box": (WIDTH, HEIGHT),
-            "rows": {box.label: self._rows_of(box.label, plan, everything) for box in drawn.boxes},
-            "letters": letters,
-            "flows": flowing,
+            "rows": {box.label: _rows_of(box.label, plan, figures, everything) for box in drawn.boxes},
+            "letters": figures.letters_by_resource,
+            "flows": flows(plan, figures, (line.edge for line in drawn.lines)),
             "resources": [one for one in everything.values() if one.ref.kind != "app"],
         }
 
-    def _standings(self, plan: Plan) -> Iterator[Standing]:
-        return standings(self.registry.documents(), plan, LocalFacts(self.delta, plan))
+    def _documents(self, source: PageSource) -> list[Document]:
+        applied = source.documents()
+        if self.documents is None:
+            return applied
+        known = {one.id: one for one in applied}
+        return [one.after(known.get(one.id)) for one in self.documents]
 
-    def _rows_of(self, label: str, plan: Plan, everything: dict[str, Standing]) -> int | None:
-        ref = ResourceRef.of(label)
-        topic = plan.topic(ref.name) if ref.kind == "topic" else None
-        if topic is not None:
-            return self.delta.count(topic.delta_name)
-        return everything[label].rows if label in everything else None
+
+def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, Standing]) -> int | None:
+    ref = ResourceRef.of(label)
+    topic = plan.topic(ref.name) if ref.kind == "topic" else None
+    if topic is not None:
+        return figures.rows(topic.delta_name)
+    return everything[label].rows if label in everything else None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.json_text import canonical_key
+from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_rows import CommitInfo
-from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted
-from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
+from kaspr_delta.storage.layout import PAIR
+from kaspr_delta.storage.table_reads import Columns, History, TableReads, Texts
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
@@ -42,11 +45,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class LastChange:
-    """The newest commit that changed rows, and some of them. ``told``: whether its change feed tells them."""
+    """The newest commit that changed rows, and some of them. ``why_not``: why its change feed cannot be read."""
 
     commit: CommitInfo
-    changes: tuple[Change, ...]
-    told: bool
+    changes: tuple[Change, ...] = ()
+    why_not: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Then:
     """A version of a table: its commit, if the log has it still, how many rows it held, and some of them.
 
     ``since`` are some of the rows that are others by now, and ``changed`` how many are; None where rows have no keys
-    of their own. ``whole``: whether the files of the version are there; otherwise there are no rows.
+    of their own. ``why_not``: why the rows of the version cannot be read.
     """
 
     version: int
@@ -63,42 +66,59 @@ class Then:
     rows: tuple[Mapping[str, Any], ...] = ()
     changed: int | None = None
     since: tuple[Change, ...] = ()
-    whole: bool = True
+    why_not: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Past:
-    """The past of one Delta table. ``key`` are the columns of its key.
+    """The past of one Delta table, as it is when it is first asked. ``key`` are the columns of its key.
 
     Of a table with columns of its own all of them are shown.
     """
 
-    delta: DeltaRs
+    tables: TableReads
     table: str
     key: tuple[str, ...] = ("key",)
     is_typed: bool = False
     most: int = 20
 
+    @cached_property
+    def history(self) -> History:
+        """The commits of the table."""
+        return self.tables.history(self.table)
+
+    @cached_property
+    def columns(self) -> dict[str, Type]:
+        """The columns that the table has now."""
+        return self.tables.columns(self.table)
+
     @property
     def versions(self) -> range:
         """The versions that the log knows."""
-        return self.delta.versions(self.table)
+        return self.history.versions
 
     @property
     def has_text_keys(self) -> bool:
         """Whether rows can be asked for by a key that people type."""
-        return len(self.key) == 1 and self.delta.columns(self.table).get(self.key[0]) == "string"
+        kind = self.columns.get(self.key[0]) if len(self.key) == 1 else None
+        return kind is not None and kind.name == "STRING"
+
+    def look_up(self) -> None:
+        """Have at hand what everything else begins with."""
+        with ThreadPoolExecutor() as at_once:
+            for looking in (at_once.submit(lambda: self.history), at_once.submit(lambda: self.columns)):
+                looking.result()
 
     def last_change(self) -> LastChange | None:
         """What the newest change did; None where nothing was ever written."""
-        version = self.delta.newest_change(self.table)
-        commit = None if version is None else self.delta.commit(self.table, version)
+        version = self.history.newest_change
+        commit = None if version is None else self.history.commit(version)
         if version is None or commit is None:
             return None
-        if not self.delta.followable(self.table, version, version):
-            return LastChange(commit, (), told=False)
-        rows = (row for batch in self.delta.changes(self.table, version, version) for row in batch.to_pylist())
-        return LastChange(commit, tuple(self._paired(rows)), told=True)
+        shown = {name: kind for name, kind in self.columns.items() if name in {*self._shown(self.columns), "seq"}}
+        texts = {"kind": _RECORDS} if "kind" in self.columns and not self.is_typed else {}
+        feed = self.tables.change_feed(self.table, version, shown, texts, self._keys_in(self.columns), self.most)
+        return LastChange(commit, why_not=feed) if isinstance(feed, str) else LastChange(commit, self._paired(feed))
 
     def then(self, version: int, key: str = "") -> Then:
         """The table at a version, the nearest there is; with a key only its rows.
@@ -107,77 +127,58 @@ class Past:
         """
         known = self.versions
         version = min(max(version, known.start), known.stop - 1)
-        commit = self.delta.commit(self.table, version)
-        if not self.delta.is_whole(self.table, version):
-            return Then(version, commit, whole=False)
-        asked = bool(key) and self.has_text_keys
-        wanted = f"{quoted(self.key[0])} IN ({', '.join(map(literal, _texts(key)))})" if asked else "true"
-        columns, before = self.delta.columns(self.table), self.delta.columns(self.table, version)
-        order = ", ".join(quoted(name) for name in self._place if name in before)
-        (counted,) = self._rows(f"SELECT count(*) AS rows FROM t WHERE {wanted}", version)  # noqa: S608
-        rows = self._rows(f"SELECT * FROM t WHERE {wanted} ORDER BY {order} LIMIT {self.most}", version)  # noqa: S608
-        then = Then(version, commit, counted["rows"], tuple(map(self._shown, rows)))
-        is_log = "seq" in columns and not self.is_typed
-        if version == known.stop - 1 or is_log:
-            return then
-        return self._compared(then, list(self._shown({name: name for name in columns if name in before})), wanted)
+        is_newest = version == known.stop - 1
+        then = Then(version, self.history.commit(version))
+        before = self.columns if is_newest else self.tables.columns(self.table, version)
+        texts = {self.key[0]: tuple(_texts(key))} if key and self.has_text_keys else {}
+        with ThreadPoolExecutor() as at_once:
+            rows = at_once.submit(
+                self.tables.rows, self.table, version, self._shown(before), texts, self._keys_in(before), self.most
+            )
+            both = {name: kind for name, kind in self._shown(self.columns).items() if name in before}
+            comparing = None if is_newest or self._is_log else at_once.submit(self._changed, version, both, texts)
+            found = rows.result()
+        if isinstance(found, str):
+            return replace(then, why_not=found)
+        then = replace(then, count=found.count, rows=found.rows)
+        return then if comparing is None else replace(then, **comparing.result())
 
-    def _compared(self, then: Then, columns: Sequence[str], wanted: str) -> Then:
-        """The same with what has changed since."""
-        place = [name for name in columns if name in self._place]
-        values = [name for name in columns if name not in {*self._place, "timestamp", WRITTEN_AT}]
-        both = ", ".join(
-            f"{of}.{quoted(name)} AS {quoted(f'{side}_{name}')}"
-            for name in columns
-            for of, side in (("t", "then"), ("now", "now"))
-        )
-        same_place = " AND ".join(f"t.{quoted(name)} = now.{quoted(name)}" for name in place)
-        differs = (f"(t.{quoted(name)} IS DISTINCT FROM now.{quoted(name)})" for name in values)
-        other = " OR ".join(differs) or "false"
-        order = ", ".join(f"coalesce({quoted(f'then_{name}')}, {quoted(f'now_{name}')})" for name in place)
-        found = (
-            f"SELECT {both}, t.there AS is_then, now.there AS is_now"  # noqa: S608
-            f" FROM (SELECT *, true AS there FROM t WHERE {wanted}) t"
-            f" FULL OUTER JOIN (SELECT *, true AS there FROM now WHERE {wanted}) now ON {same_place}"
-            f" WHERE t.there IS NULL OR now.there IS NULL OR {other}"
-        )
-        (counted,) = self._rows(f"SELECT count(*) AS rows FROM ({found})", then.version)  # noqa: S608
-        rows = self._rows(f"{found} ORDER BY {order} LIMIT {self.most}", then.version)
-        since = tuple(Change(_side(row, "then", columns), _side(row, "now", columns)) for row in rows)
-        return replace(then, changed=counted["rows"], since=since)
+    def _changed(self, version: int, columns: Columns, texts: Texts) -> dict[str, Any]:
+        """What has changed since a version, as fields of Then."""
+        key = self._keys_in(columns)
+        changed = self.tables.changed_since(self.table, version, columns, texts, key, self.most)
+        return {"changed": changed.count, "since": tuple(Change(*pair) for pair in changed.pairs)}
 
-    def _rows(self, sql: str, version: int | None = None) -> list[dict[str, Any]]:
-        return [row for batch in self.delta.query(self.table, sql, version) for row in batch.to_pylist()]
+    @property
+    def _is_log(self) -> bool:
+        return "seq" in self.columns and not self.is_typed
+
+    def _keys_in(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """The columns that tell rows apart, of those that are there."""
+        return tuple(name for name in self._place if name in columns)
 
     @property
     def _place(self) -> tuple[str, ...]:
         """The columns that tell rows apart."""
         return (*self.key, _WINDOW)
 
-    def _paired(self, feed: Iterable[Mapping[str, Any]]) -> Iterator[Change]:
+    def _paired(self, feed: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
         """Rows of a change feed by what they name, what was and what is of each."""
         before: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         after: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in feed:
-            if not self.is_typed and row.get("kind", "value") not in _RECORDS:
-                continue
             # A log names a key as often as it was emitted.
             place = (*(row.get(name) for name in self._place), None if self.is_typed else row.get("seq"))
             side = before if row["_change_type"] in {"update_preimage", "delete"} else after
             side[place] = self._shown(row)
-        for place in sorted({*before, *after}, key=str)[: self.most]:
-            if before.get(place) != after.get(place):
-                yield Change(before.get(place), after.get(place))
+        first = sorted({*before, *after}, key=str)[: self.most]
+        both = ((before.get(place), after.get(place)) for place in first)
+        return tuple(Change(was, now) for was, now in both if was != now)
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if self.is_typed:
             return {name: value for name, value in row.items() if not name.startswith(_NOT_SHOWN)}
         return {name: row[name] for name in _SHOWN if name in row}
-
-
-def _side(row: Mapping[str, Any], side: str, columns: Iterable[str]) -> dict[str, Any] | None:
-    """One side of a compared row; None where it was not there."""
-    return {name: row[f"{side}_{name}"] for name in columns} if row[f"is_{side}"] else None
 
 
 def _texts(key: str) -> Iterator[str]:

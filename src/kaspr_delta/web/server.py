@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError, UsageError
-from kaspr_delta.runtime.registry import Document, Registry
+from kaspr_delta.runtime.registry import Document
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.namespace import Namespace
 
@@ -43,6 +43,7 @@ def web_application(
     try:
         from kaspr_delta.web.access import Access
         from kaspr_delta.web.asgi import WebApplication
+        from kaspr_delta.web.page_source import LocalSource
         from kaspr_delta.web.pages import Pages
         from kaspr_delta.web.served import Served
         from kaspr_delta.web.store import LocalStore
@@ -52,8 +53,8 @@ def web_application(
     access = Access(token, behind_proxy)
     if namespace.location("") is not None:
         local = LocalStore(DeltaRs(namespace))
-        pages = Pages(local.delta, Registry(local.system))
-        return WebApplication(Served(local, namespace.name, documents), access, pages)
+        source = LocalSource(local.delta)
+        return WebApplication(Served(local, namespace.name, documents), access, Pages(lambda _: source))
     if not sql_warehouse:
         msg = f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
         raise UsageError(msg)

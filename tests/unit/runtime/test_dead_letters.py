@@ -13,8 +13,9 @@ import pytest
 
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.runtime.dead_letters import DeadLetters, Letter
+from kaspr_delta.runtime.dead_letters import Letter
 from kaspr_delta.runtime.letter_records import Origin
+from kaspr_delta.runtime.retry import LocalDeadLetters
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path, load_text
 from kaspr_delta.storage.arrow_types import arrow_schema
@@ -37,8 +38,8 @@ def delta(tmp_path: Path) -> DeltaRs:
 
 
 @pytest.fixture
-def letters(delta: DeltaRs) -> DeadLetters:
-    return DeadLetters(delta, plan_of("order-system"))
+def letters(delta: DeltaRs) -> LocalDeadLetters:
+    return LocalDeadLetters.of(delta, plan_of("order-system"))
 
 
 def plan_of(bundle: str) -> Plan:
@@ -73,7 +74,7 @@ def records(delta: DeltaRs) -> list[dict[str, Any]]:
 
 
 def test_a_retried_record_is_on_its_topic_as_it_was_and_its_letter_is_gone(
-    delta: DeltaRs, letters: DeadLetters
+    delta: DeltaRs, letters: LocalDeadLetters
 ) -> None:
     on_topic(delta, {"key": b'"O0"', "value": b"{}"}, {"key": b'"O1"', "value": VALUE})
     failed(delta)
@@ -95,7 +96,7 @@ def test_a_retried_record_is_on_its_topic_as_it_was_and_its_letter_is_gone(
     assert event["message"] == "1 dead letter put on topic `raw-orders` again, as ann asked"
 
 
-def test_a_letter_is_retried_once_however_often_that_is_asked(delta: DeltaRs, letters: DeadLetters) -> None:
+def test_a_letter_is_retried_once_however_often_that_is_asked(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     (one,) = letters.newest(10)
@@ -108,7 +109,7 @@ def test_a_letter_is_retried_once_however_often_that_is_asked(delta: DeltaRs, le
     assert letters.newest(10) == []
 
 
-def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: DeadLetters) -> None:
+def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     letters.retry(letters.newest(10))
@@ -117,7 +118,7 @@ def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: De
     assert len(records(delta)) == 3
 
 
-def test_equal_records_that_failed_together_are_retried_together(delta: DeltaRs, letters: DeadLetters) -> None:
+def test_equal_records_that_failed_together_are_retried_together(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": None, "value": VALUE}, {"key": None, "value": VALUE})
     failed(delta, key=None)
     failed(delta, key=None)
@@ -127,7 +128,7 @@ def test_equal_records_that_failed_together_are_retried_together(delta: DeltaRs,
     assert len(records(delta)) == 4
 
 
-def test_a_letter_whose_record_has_left_the_topic_stays(delta: DeltaRs, letters: DeadLetters) -> None:
+def test_a_letter_whose_record_has_left_the_topic_stays(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": b"{}"})
     failed(delta)
     (one,) = letters.newest(10)
@@ -138,7 +139,7 @@ def test_a_letter_whose_record_has_left_the_topic_stays(delta: DeltaRs, letters:
 
 
 def test_bytes_that_are_no_text_are_found_by_what_the_letter_shows_of_them(
-    delta: DeltaRs, letters: DeadLetters
+    delta: DeltaRs, letters: LocalDeadLetters
 ) -> None:
     on_topic(delta, {"key": b"\xff", "value": b'{"b": 1, "a": 2}'})
     failed(delta, key="\ufffd", value=json.dumps({"b": 1, "a": 2}, separators=(",", ":")))
@@ -160,7 +161,7 @@ def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> Non
 
 @pytest.mark.parametrize("pair", [{"left": {}, "right": 1}, {"left": "{}", "right": "1"}])
 def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
-    delta: DeltaRs, letters: DeadLetters, pair: dict[str, Any]
+    delta: DeltaRs, letters: LocalDeadLetters, pair: dict[str, Any]
 ) -> None:
     """A channel of a join of tables tells states: the older one must not be the last that its reader sees.
 
@@ -195,7 +196,7 @@ def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
     ],
 )
 def test_of_what_came_from_no_topic_is_told_what_to_do_instead(
-    delta: DeltaRs, letters: DeadLetters, resource: str, source: str, instead: str
+    delta: DeltaRs, letters: LocalDeadLetters, resource: str, source: str, instead: str
 ) -> None:
     failed(delta, resource=resource, source=source)
     (one,) = letters.newest(10)
@@ -206,7 +207,7 @@ def test_of_what_came_from_no_topic_is_told_what_to_do_instead(
 
 
 def test_streams_of_joins_and_of_made_tables_are_topics_too(delta: DeltaRs) -> None:
-    views = DeadLetters(delta, plan_of("page-views"))
+    views = LocalDeadLetters.of(delta, plan_of("page-views"))
     join = views.plan.joins[0]
     source = join.left if isinstance(join.left, str) else join.left.name
     assert source == "PageViews"
@@ -268,15 +269,15 @@ spec: {input: {channel: {name: paired}}}
 
 
 @pytest.fixture
-def readers(delta: DeltaRs) -> DeadLetters:
+def readers(delta: DeltaRs) -> LocalDeadLetters:
     """Letters of an application in which a topic has five readers, one of them an export."""
     (plan,), findings = build_plans(load_text(READERS, "m.yaml"))
     assert not has_errors(findings), findings
-    return DeadLetters(delta, plan)
+    return LocalDeadLetters.of(delta, plan)
 
 
 def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
-    delta: DeltaRs, letters: DeadLetters
+    delta: DeltaRs, letters: LocalDeadLetters
 ) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
@@ -293,7 +294,9 @@ def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
     assert sorted(len(row["headers"]) for row in records(delta)) == [1, 2]
 
 
-def test_in_whichever_way_a_letter_is_retried_its_record_is_sent_once(delta: DeltaRs, letters: DeadLetters) -> None:
+def test_in_whichever_way_a_letter_is_retried_its_record_is_sent_once(
+    delta: DeltaRs, letters: LocalDeadLetters
+) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     letters.retry(letters.newest(10), only_failed=True)
@@ -302,7 +305,7 @@ def test_in_whichever_way_a_letter_is_retried_its_record_is_sent_once(delta: Del
     assert len(records(delta)) == 2
 
 
-def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, letters: DeadLetters) -> None:
+def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     emitted(delta, ("1", "value", "1", 1), ("2", "tombstone", None, 2))
     agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
     failed(delta, **agent, key="1", value='{"left":{},"right":1}')
@@ -315,7 +318,7 @@ def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, l
     ]
 
 
-def test_all_others_who_read_the_topic_or_channel_are_told(delta: DeltaRs, readers: DeadLetters) -> None:
+def test_all_others_who_read_the_topic_or_channel_are_told(delta: DeltaRs, readers: LocalDeadLetters) -> None:
     """Whoever reads the result of a join, and not its channel, does not see the record."""
     failed(delta, resource="agent/one", source="seen")
     failed(delta, resource="agent/one", source="seen", key="2")
@@ -328,7 +331,7 @@ def test_all_others_who_read_the_topic_or_channel_are_told(delta: DeltaRs, reade
     assert readers.other_readers(readers.newest(10, "agent/matching")[0]) == []
 
 
-def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: DeadLetters) -> None:
+def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     failed(delta)
     failed(delta, resource="agent/other")
     mine, other = sorted(letters.newest(10), key=lambda letter: letter.resource)

@@ -1,0 +1,110 @@
+"""What pages are made of: the reads of an application's tables, its numbers, its documents and its dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kaspr_delta.engine.counters import Metric
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.dead_letters import DeadLetters
+from kaspr_delta.runtime.lag import lags_of
+from kaspr_delta.runtime.registry import Document, Registry
+from kaspr_delta.runtime.retry import LocalDeadLetters
+from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.delta_rs_reads import DeltaRsReads
+from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.table_reads import TableReads
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of an application at one moment. Implements Facts.
+
+    ``counts``: rows by Delta table; ``done``: see Facts; ``counters`` by ``kind/name``; ``letters`` by ``kind/name``
+    and source; ``lags``: by resource, and by what it reads, the rows and records that are still to be read.
+    """
+
+    counts: Mapping[str, int]
+    done: Mapping[str, Mapping[str, Any]]
+    letters: Mapping[tuple[str, str], int]
+    counters: Mapping[str, list[Metric]] = field(default_factory=dict)
+    lags: Mapping[ResourceRef, Mapping[str, int]] = field(default_factory=dict)
+
+    def rows(self, table: str) -> int | None:
+        """How many rows a Delta table has; None where nobody counted."""
+        return self.counts.get(table)
+
+    def lag(self, ref: ResourceRef) -> int | None:
+        """How many rows and records a resource has yet to read; None where that is not known."""
+        lags = self.lags.get(ref)
+        return None if lags is None else sum(lags.values())
+
+    @property
+    def letters_by_resource(self) -> dict[str, int]:
+        """How many dead letters there are, by ``kind/name``."""
+        return by_resource(self.letters)
+
+
+class PageSource(Protocol):
+    """What pages are made of, wherever the tables are."""
+
+    @property
+    def tables(self) -> TableReads:
+        """The reads of Delta tables."""
+        ...
+
+    def documents(self) -> list[Document]:
+        """The documents that were applied; none where no run has begun yet."""
+        ...
+
+    def letters(self, plan: Plan) -> DeadLetters:
+        """The dead letters."""
+        ...
+
+    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
+        """The numbers of an application: the rows of these tables, and, where known, the lag of these resources.
+
+        Without resources the lag is that of all, and the counters are among the numbers.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LocalSource:
+    """Tables on this machine's disk."""
+
+    delta: DeltaRs
+
+    @property
+    def tables(self) -> DeltaRsReads:
+        return DeltaRsReads(self.delta)
+
+    def documents(self) -> list[Document]:
+        return Registry(LocalSystemTables(self.delta)).documents()
+
+    def letters(self, plan: Plan) -> LocalDeadLetters:
+        return LocalDeadLetters.of(self.delta, plan)
+
+    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
+        totals = Totals(self.delta)
+        running = set(plan.runs) - {ref for ref, _ in plan.waiting}
+        asked = running if refs is None else running & set(refs)
+        return Figures(
+            self.tables.counts(tables),
+            totals.resources,
+            self.letters(plan).counts(),
+            totals.metrics_by_resource,
+            {ref: lags_of(self.delta, plan, ref) for ref in asked if ref.kind != "task"},
+        )
+
+
+def by_resource(letters: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """Dead letters that are counted by resource and source, by ``kind/name`` alone."""
+    counts: dict[str, int] = {}
+    for (resource, _), count in letters.items():
+        counts[resource] = counts.get(resource, 0) + count
+    return counts
