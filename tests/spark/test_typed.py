@@ -18,7 +18,7 @@ from kaspr_delta.web.known_tables import known
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
-from tests.spark.test_web import SqlOnSpark
+from tests.sql_on_spark import SqlOnSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,9 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from databricks.sdk.service.sql import StatementState
 
 from kaspr_delta import Application
 from kaspr_delta.engine.agent.effect import Effect
@@ -27,6 +25,7 @@ from kaspr_delta.web.local_copy import Follower, LocalCopy
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
+from tests.sql_on_spark import SqlOnSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,20 +127,6 @@ def median_seconds(read: Callable[[int], None], times: int) -> float:
         read(number * 999_983 % 1_000_000)
         spent.append(time.perf_counter() - started)
     return statistics.median(spent)
-
-
-class SqlOnSpark:
-    """What a SQL warehouse does with statements, done by a session; values come back as text."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.statement_execution = self
-        self.spark = spark
-
-    def execute_statement(self, statement: str, warehouse_id: str, **_: object) -> object:
-        assert warehouse_id == "w1"
-        rows = [[None if value is None else str(value) for value in row] for row in self.spark.sql(statement).collect()]
-        result = SimpleNamespace(data_array=rows, next_chunk_index=None)
-        return SimpleNamespace(statement_id="s", status=SimpleNamespace(state=StatementState.SUCCEEDED), result=result)
 
 
 @pytest.mark.slow

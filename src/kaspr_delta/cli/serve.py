@@ -11,11 +11,11 @@ import typer
 
 from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
 from kaspr_delta.cli.progress import console
+from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.namespace import Warehouse
 
 TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  where the token is, not what it is
-_PORT_VARIABLE = "DATABRICKS_APP_PORT"
 _SQL_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
 
 
@@ -25,7 +25,7 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     port: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help=f"Where to listen. [env var: {_PORT_VARIABLE}; default: 8080]", min=0, max=65535
+            metavar="N", help=f"Where to listen. [env var: {APP_PORT_VARIABLE}; default: 8080]", min=0, max=65535
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
@@ -70,7 +70,7 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
         token=os.environ.get(TOKEN_VARIABLE, ""),
         behind_proxy=behind_proxy,
     )
-    chosen_port = int(os.environ.get(_PORT_VARIABLE, "8080")) if port is None else port
+    chosen_port = int(os.environ.get(APP_PORT_VARIABLE, "8080")) if port is None else port
     site = application.served.site.plan
 
     def listening(at: int) -> None:

@@ -59,6 +59,7 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
                 ),
             )
         ],
+        user_api_scopes=["sql"] if deployment.read_as_visitor else [],
         lifecycle=LifecycleWithStarted(started=True),
         permissions=[
             *(AppPermission(level=AppPermissionLevel.CAN_USE, **one.grantee) for one in deployment.viewers),

@@ -14,7 +14,7 @@ from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
 Mode = Literal["scheduled", "continuous"]
 ComputeKind = Literal["default", "serverless", "cluster"]
 
-_SWITCHES = ("keep_data",)
+_SWITCHES = ("keep_data", "read_as_visitor")
 _LISTS = ("notify", "viewers", "operators")
 _NUMBERS = {"workers": 0, "retries": 0, "timeout_minutes": 1, "backlog_bytes": 0}
 _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
@@ -35,6 +35,7 @@ class Deployment:
     A failed task of a scheduled job is tried ``retries`` times more, and none runs longer than ``timeout_minutes``.
     ``notify`` are mail addresses, told of failures and of more than ``backlog_bytes`` of unread data (0: no limit).
     ``sql_warehouse`` is the id of that from which a Databricks App reads the tables; empty: no App is deployed.
+    With ``read_as_visitor`` it gets the tokens of its visitors, as whom its pages then read.
     """
 
     application: str = "order-system"
@@ -58,6 +59,7 @@ class Deployment:
     viewers: tuple[Principal, ...] = ()
     operators: tuple[Principal, ...] = ()
     sql_warehouse: str = ""
+    read_as_visitor: bool = False
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, get_args(Mode))

@@ -120,12 +120,20 @@ def actions_of(commit: Path) -> list[dict[str, Any]]:
 def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
     """The rows that a commit wrote, changed or deleted."""
     about = _about(actions)
-    metrics = about.get("operationMetrics") or {}
-    counted = [metrics[name] for name in _METRICS.get(about.get("operation", ""), ()) if name in metrics]
+    counted = _counts(about.get("operation", ""), about.get("operationMetrics") or {})
     if counted:
-        return sum(map(int, counted))
+        return sum(counted)
     added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
     return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+
+
+def rows_counted(operation: str, metrics: Mapping[str, Any]) -> int:
+    """The same, by what an operation counted; of one that is not known what it wrote."""
+    return sum(_counts(operation, metrics) or _counts("WRITE", metrics))
+
+
+def _counts(operation: str, metrics: Mapping[str, Any]) -> list[int]:
+    return [int(metrics[name]) for name in _METRICS.get(operation, ()) if name in metrics]
 
 
 def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.delta import creation
 from kaspr_delta.storage.layout import SYSTEM, Layout
 from kaspr_delta.storage.namespace import Namespace
@@ -26,6 +26,15 @@ _MISSING = "TABLE_OR_VIEW_NOT_FOUND"
 _PATIENCE = 300.0
 
 
+class RefusedError(SetupError):
+    """A SQL warehouse cannot execute a statement: a table is not there, say, or there is no grant."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a table or view of the statement is not there."""
+        return _MISSING in str(self)
+
+
 @dataclass(frozen=True, slots=True)
 class SqlWarehouse:
     """A SQL warehouse, by its id, that knows a namespace."""
@@ -36,6 +45,38 @@ class SqlWarehouse:
 
     def rows(self, statement: str) -> Iterator[list[str | None]]:
         """The rows that a statement gives, every value as text. Raises SetupError when it fails."""
+        yield from self._rows_of(self._executed(statement))
+
+    def rows_if_there(self, statement: str) -> list[list[str | None]]:
+        """The same; no rows where a table of the statement is not there."""
+        try:
+            return list(self.rows(statement))
+        except RefusedError as error:
+            if error.is_missing:
+                return []
+            raise
+
+    def named_rows(self, statement: str) -> list[dict[str, str | None]]:
+        """The same by the names of the columns."""
+        response = self._executed(statement)
+        names = [column.name for column in _columns_of(response)]
+        return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
+
+    def columns(self, statement: str) -> tuple[Column, ...]:
+        """The columns that a statement gives, with their types."""
+        return _columns_of(self._executed(statement))
+
+    def _executed(self, statement: str) -> StatementResponse:
+        """What is answered to a statement when it has succeeded. Raises SetupError, RefusedError when it fails."""
+        from databricks.sdk.errors.base import DatabricksError
+
+        try:
+            return self._waited_for(statement)
+        except DatabricksError as error:
+            msg = f"SQL warehouse {self.warehouse_id} cannot be asked: {error}"
+            raise SetupError(msg) from error
+
+    def _waited_for(self, statement: str) -> StatementResponse:
         from databricks.sdk.service.sql import Disposition, Format, StatementState
 
         api = self.client.statement_execution
@@ -53,7 +94,11 @@ class SqlWarehouse:
         if _state(response) is not StatementState.SUCCEEDED:
             told = response.status.error.message if response.status and response.status.error else "no reason is given"
             msg = f"SQL warehouse {self.warehouse_id} refuses a statement: {told}"
-            raise SetupError(msg)
+            raise RefusedError(msg)
+        return response
+
+    def _rows_of(self, response: StatementResponse) -> Iterator[list[str | None]]:
+        api = self.client.statement_execution
         part = response.result
         while part is not None:
             rows: Any = part.data_array or ()  # annotated as text, and None where there is NULL
@@ -100,8 +145,8 @@ class SqlWarehouse:
         """The table's newest version; None where there is no table."""
         try:
             row = next(self.rows(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1"))
-        except SetupError as error:
-            if _MISSING in str(error):
+        except RefusedError as error:
+            if error.is_missing:
                 return None
             raise
         return int(row[0] or 0)
@@ -109,14 +154,14 @@ class SqlWarehouse:
 
 @dataclass(frozen=True, slots=True)
 class WarehouseSystemTables:
-    """The tables whose names start with ``_kaspr``, through a SQL warehouse. They must be there."""
+    """The tables whose names start with ``_kaspr``, through a SQL warehouse. They must be there to be written."""
 
     warehouse: SqlWarehouse
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         types = columns_of(SYSTEM[table].columns)
         select = ", ".join(f"unix_micros(`{c.name}`)" if c.type.name == "TIMESTAMP" else f"`{c.name}`" for c in types)
-        found = self.warehouse.rows(f"SELECT {select} FROM {self.warehouse.identifier(table)}")
+        found = self.warehouse.rows_if_there(f"SELECT {select} FROM {self.warehouse.identifier(table)}")
         return [{c.name: _read(value, c.type.name) for value, c in zip(row, types, strict=True)} for row in found]
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -135,6 +180,23 @@ class WarehouseSystemTables:
 def binary(data: bytes | None) -> str:
     """Bytes in a statement."""
     return "CAST(NULL AS BINARY)" if data is None else f"unhex('{data.hex()}')"
+
+
+def _columns_of(response: StatementResponse) -> tuple[Column, ...]:
+    """The columns of a response, as its manifest tells them; a type that no column of a manifest can have is text."""
+    schema = response.manifest.schema if response.manifest else None
+    return tuple(
+        Column(column.name or "", _type_of(column.type_text or ""))
+        for column in (schema.columns if schema else None) or ()
+    )
+
+
+def _type_of(text: str) -> Type:
+    try:
+        (column,) = columns_of(f"c {text}")
+    except ValueError:
+        return Type("STRING")
+    return column.type
 
 
 def _state(response: StatementResponse) -> Any:

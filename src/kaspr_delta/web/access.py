@@ -43,6 +43,10 @@ class Access:
             return None
         return next((http.headers[name] for name in _FORWARDED if name in http.headers), None)
 
+    def workspace_token(self, http: HttpRequest) -> str:
+        """By which a workspace knows who asks, as a proxy tells that is trusted; nothing where it does not."""
+        return http.headers.get("x-forwarded-access-token", "") if self.behind_proxy else ""
+
     def refusal(self, http: HttpRequest, user: str | None) -> str:
         """Why somebody whose request may be answered can change nothing by a page; empty: they can."""
         if self.behind_proxy:

@@ -141,7 +141,8 @@ class WebApplication:
     def _visitor(self, http: HttpRequest) -> Visitor:
         root = str(http.scope.get("root_path", "")).rstrip("/")
         user = self.access.user(http)
-        return Visitor(root, http.query_params, user, self.access.refusal(http, user))
+        refused = self.access.refusal(http, user)
+        return Visitor(root, http.query_params, user, refused, self.access.workspace_token(http))
 
     def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
         """What the server itself answers at a path, if anything. A view may answer at ``/``; if none does, pages do."""

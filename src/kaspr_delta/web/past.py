@@ -136,7 +136,11 @@ class Past:
                 self.tables.rows, self.table, version, self._shown(before), texts, self._keys_in(before), self.most
             )
             both = {name: kind for name, kind in self._shown(self.columns).items() if name in before}
-            comparing = None if is_newest or self._is_log else at_once.submit(self._changed, version, both, texts)
+            comparing = (
+                None
+                if is_newest or self._is_log or not self._keys_in(both)
+                else at_once.submit(self._changed, version, both, texts)
+            )
             found = rows.result()
         if isinstance(found, str):
             return replace(then, why_not=found)

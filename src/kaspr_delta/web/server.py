@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.errors import SetupError, UsageError
 from kaspr_delta.runtime.registry import Document
+from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.namespace import Namespace
 
@@ -61,10 +63,14 @@ def web_application(
     from databricks.sdk import WorkspaceClient
 
     from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+    from kaspr_delta.web.warehouse_source import WarehouseSources, client_of_visitor
     from kaspr_delta.web.warehouse_store import WarehouseStore
 
-    store = WarehouseStore(SqlWarehouse(WorkspaceClient(), sql_warehouse, namespace))
-    return WebApplication(Served(store, namespace.name, documents), access)
+    warehouse = SqlWarehouse(WorkspaceClient(), sql_warehouse, namespace)
+    # Another proxy than that of Databricks Apps may send a token that is not for this workspace.
+    as_visitor = client_of_visitor(warehouse.client.config.host) if APP_PORT_VARIABLE in os.environ else None
+    pages = Pages(WarehouseSources(warehouse, as_visitor), documents)
+    return WebApplication(Served(WarehouseStore(warehouse), namespace.name, documents), access, pages)
 
 
 def serve(application: WebApplication, address: Address, listening: Callable[[int], None]) -> None:

@@ -21,12 +21,16 @@ NEED_A_USER = "Nothing can be changed from here: the proxy does not tell who ask
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks for a page. ``root`` is a proxy's prefix of all paths; ``refused``: why they may change nothing."""
+    """Who asks for a page. ``root`` is a proxy's prefix of all paths; ``refused``: why they may change nothing.
+
+    ``token``: by which a workspace knows them, where the proxy hands that on.
+    """
 
     root: str = ""
     query: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
     refused: str = NEED_AN_IDENTITY
+    token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,24 +12,22 @@ from typing import Any
 import pyarrow as pa
 
 from kaspr_delta.engine.agent.effect import RECORD
-from kaspr_delta.engine.agent.event import moment_of
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.engine.counters import Metric, as_metrics
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.serde.typed_values import SPARK_FORMATS
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
-from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, WRITTEN_AT
+from kaspr_delta.storage.json_rows import json_of, struct_of
+from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, WRITTEN_AT
 from kaspr_delta.storage.sql_text import literal
 from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
+from kaspr_delta.storage.warehouse_reads import WarehouseReads
 from kaspr_delta.web.sorted_run import Place, Row, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows
+from kaspr_delta.web.warehouse_source import counters_by_resource, sums_by_resource
 
 # Not so where delta-rs reads: it skips files by statistics in floating point.
 _FOUND_BY_TEXT = FOUND_BY_TEXT | {"DECIMAL"}
-_JSON_OPTIONS = ", ".join(
-    literal(text) for option in {**SPARK_FORMATS, "ignoreNullFields": "false"}.items() for text in option
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +97,8 @@ class TypedWarehouseReader:
 
     def _rows(self, condition: str) -> dict[Place, str]:
         written = "NULL" if self.plan.is_foreign else f"unix_micros(`{WRITTEN_AT}`)"
-        fields = (f"{literal(column.name)}, {quoted(column.name)}" for column in self.typed.plan.columns)
-        statement = (
-            f"SELECT {written}, to_json(named_struct({', '.join(fields)}), map({_JSON_OPTIONS}))"  # noqa: S608
-            f" FROM {self.warehouse.identifier(self.plan.state)} WHERE {condition}"
-        )
+        row = json_of(struct_of(column.name for column in self.typed.plan.columns))
+        statement = f"SELECT {written}, {row} FROM {self.warehouse.identifier(self.plan.state)} WHERE {condition}"  # noqa: S608
         rows = (
             Row(key, 0, None if at is None else int(at), value)
             for at, json in self.warehouse.rows(statement)
@@ -155,27 +151,13 @@ class WarehouseStore:
         return int(count or 0)
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        progress, letters_table = self.warehouse.identifier(PROGRESS), self.warehouse.identifier(DEAD_LETTERS)
-        counted_letters = f"SELECT resource, count(*) FROM {letters_table} GROUP BY resource"  # noqa: S608
-        letters = {str(name): int(count or 0) for name, count in self.warehouse.rows(counted_letters)}
-        resources = {
-            str(name): {
-                "rows_in": int(rows_in or 0),
-                "rows_out": int(rows_out or 0),
-                "failures": int(failures or 0),
-                "dead_letters": letters.get(str(name), 0),
-                "last_batch": moment_of(int(at or 0)),
-            }
-            for name, rows_in, rows_out, failures, at in self.warehouse.rows(
-                "SELECT resource, sum(rows_in), sum(rows_out), sum(dead_letters), unix_micros(max(at))"  # noqa: S608
-                f" FROM {progress} GROUP BY resource"
-            )
-        }
-        counted = self.warehouse.rows(
-            "SELECT counter, sum(times) FROM (SELECT explode(from_json(counts, 'MAP<STRING, BIGINT>'))"  # noqa: S608
-            f" AS (counter, times) FROM {progress}) GROUP BY counter"
-        )
-        return resources, as_metrics({str(name): int(times or 0) for name, times in counted})
+        letters = WarehouseReads(self.warehouse).grouped(DEAD_LETTERS, ("resource",))
+        sums = sums_by_resource(self.warehouse)
+        resources = {name: {**one, "dead_letters": letters.get((name,), 0)} for name, one in sums.items()}
+        counted: Counter[str] = Counter()
+        for counts in counters_by_resource(self.warehouse).values():
+            counted.update(counts)
+        return resources, as_metrics(counted)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -188,6 +188,15 @@ def test_viewers_may_use_the_app_and_operators_manage_it(bundle: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("asked", "scopes"), [(True, ["sql"]), (False, None)])
+def test_the_app_gets_tokens_of_visitors_only_where_that_is_asked_for(
+    bundle: Path, asked: bool, scopes: list[str] | None
+) -> None:
+    made = deployed(bundle, sql_warehouse="abc123", read_as_visitor=asked)
+    (app,) = (dict[str, Any](app.as_dict()) for app in made.apps.values())
+    assert app.get("user_api_scopes") == scopes
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_what_holds_data_is_destroyed_only_where_it_may_go(bundle: Path, keep: bool) -> None:
     made = deployed(bundle, keep_data=keep)

@@ -1,0 +1,109 @@
+"""What pages over Unity Catalog are made of: statements of a SQL warehouse, made as the server or as the visitor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kaspr_delta.engine.agent.event import moment_of
+from kaspr_delta.engine.counters import as_metrics
+from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.runtime.dead_letters import DeadLetters
+from kaspr_delta.runtime.registry import Document, Registry
+from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables
+from kaspr_delta.storage.warehouse_reads import WarehouseReads
+from kaspr_delta.web.page_source import Figures, by_resource
+from kaspr_delta.web.visitor import Visitor
+
+if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+
+# Rows of a statement, of which there is one for each resource, or each of its counters.
+_MANY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseSource:
+    """Tables in Unity Catalog. Implements PageSource; how far streams have read is not known."""
+
+    warehouse: SqlWarehouse
+
+    @property
+    def tables(self) -> WarehouseReads:
+        return WarehouseReads(self.warehouse)
+
+    def documents(self) -> list[Document]:
+        return Registry(WarehouseSystemTables(self.warehouse)).documents()
+
+    def letters(self, plan: Plan) -> DeadLetters:
+        return DeadLetters(self.tables, plan)
+
+    def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
+        with ThreadPoolExecutor() as at_once:
+            counting = at_once.submit(self.tables.counts, tables)
+            adding = at_once.submit(sums_by_resource, self.warehouse)
+            failed = at_once.submit(self.letters(plan).counts)
+            counters = counters_by_resource(self.warehouse) if refs is None else {}
+        letters = failed.result()
+        now = by_resource(letters)
+        done = {name: {**sums, "dead_letters": now.get(name, 0)} for name, sums in adding.result().items()}
+        metrics = {name: as_metrics(counts) for name, counts in counters.items()}
+        return Figures(counting.result(), done, letters, metrics)
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseSources:
+    """Gives each visitor a source. Where a visitor brings a token, ``client_of`` makes a client that reads as they may.
+
+    Nothing of it outlives the answer.
+    """
+
+    warehouse: SqlWarehouse
+    client_of: Callable[[str], WorkspaceClient] | None = None
+
+    def __call__(self, visitor: Visitor) -> WarehouseSource:
+        if self.client_of is None or not visitor.token:
+            return WarehouseSource(self.warehouse)
+        return WarehouseSource(replace(self.warehouse, client=self.client_of(visitor.token)))
+
+
+def client_of_visitor(host: str) -> Callable[[str], WorkspaceClient]:
+    """What makes a client of a workspace for the token of a visitor, whatever the environment says of the server."""
+    from databricks.sdk import WorkspaceClient
+
+    return lambda token: WorkspaceClient(host=host, token=token, auth_type="pat")
+
+
+def sums_by_resource(warehouse: SqlWarehouse) -> dict[str, dict[str, Any]]:
+    """By ``kind/name`` what batches add up to: rows_in, rows_out, failures and last_batch."""
+    found = warehouse.rows_if_there(
+        "SELECT resource, sum(rows_in), sum(rows_out), sum(dead_letters), unix_micros(max(at))"  # noqa: S608
+        f" FROM {warehouse.identifier(PROGRESS)} WHERE {OF_RESOURCES} GROUP BY resource LIMIT {_MANY}"
+    )
+    return {
+        str(name): {
+            "rows_in": int(rows_in or 0),
+            "rows_out": int(rows_out or 0),
+            "failures": int(failures or 0),
+            "last_batch": moment_of(int(at or 0)),
+        }
+        for name, rows_in, rows_out, failures, at in found
+    }
+
+
+def counters_by_resource(warehouse: SqlWarehouse) -> dict[str, Counter[str]]:
+    """By ``kind/name`` what its batches have counted."""
+    found = warehouse.rows_if_there(
+        "SELECT resource, counter, sum(times)"  # noqa: S608
+        " FROM (SELECT resource, explode(from_json(counts, 'MAP<STRING, BIGINT>')) AS (counter, times)"
+        f" FROM {warehouse.identifier(PROGRESS)} WHERE {OF_RESOURCES}) GROUP BY resource, counter LIMIT {_MANY}"
+    )
+    counters: dict[str, Counter[str]] = {}
+    for resource, counter, times in found:
+        counters.setdefault(str(resource), Counter())[str(counter)] = int(times or 0)
+    return counters

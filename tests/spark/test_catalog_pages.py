@@ -1,0 +1,165 @@
+"""Pages over a SQL warehouse, which is played: they tell of tables what delta-rs reads of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kaspr_delta import Application
+from kaspr_delta.runtime.registry import Registry
+from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
+from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.web.page_source import LocalSource
+from kaspr_delta.web.pages import Pages
+from kaspr_delta.web.past import Past
+from kaspr_delta.web.visitor import Visitor
+from kaspr_delta.web.warehouse_source import WarehouseSource
+from tests.sql_on_spark import SqlOnSpark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFESTS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: orders, labels: {kaspr.io/app: shop}}
+spec: {name: orders}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: stock, labels: {kaspr.io/app: shop}}
+spec:
+  name: stock
+  key: [shop, item]
+  schema: >-
+    shop STRING, item INT, price DECIMAL(20, 4), photo BINARY, counted TIMESTAMP, day DATE,
+    at STRUCT<shelf: INT, since: TIMESTAMP>, tags ARRAY<STRING>, more MAP<STRING, DECIMAL(4, 1)>
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: take-orders, labels: {kaspr.io/app: shop}}
+spec:
+  input: {topic: {name: placed}}
+  processors:
+    pipeline: [take]
+    operations:
+      - name: take
+        tables: [{name: orders, paramName: orders}]
+        map:
+          python: |
+            def take(value, orders):
+                orders[value["id"]] = {"quantity": value["quantity"]}
+"""
+STOCK = (
+    "SELECT '{0}', {1}, CAST('1234567890123456.7890' AS DECIMAL(20, 4)), X'00FF',"
+    " TIMESTAMP'2024-05-01 10:00:00.123456Z', DATE'2024-02-29',"
+    " named_struct('shelf', {2}, 'since', TIMESTAMP'2024-05-01 10:00:00.000001Z'), array('a', NULL),"
+    " map('x', 1.5BD), current_timestamp()"
+)
+
+
+def written(app: Application, folder: Path) -> None:
+    """Some versions of both tables: rows that are added, changed and deleted, and a record that fails."""
+    app.topic("placed").produce(
+        [{"key": "1", "value": {"id": f"it's {n}", "quantity": n}} for n in range(3)] + [{"key": "x", "value": {}}]
+    )
+    app.run()
+    app.table("orders").put({"it's 1": {"quantity": 7}, "O9": {"quantity": 9}})
+    app.table("orders").delete(["it's 2"])
+    assert folder.exists()
+    for shop, item, shelf in (("it's", 1, 1), ("b", 2, 2)):
+        app.sql(f"INSERT INTO stock {STOCK.format(shop.replace(chr(39), chr(92) + chr(39)), item, shelf)}")
+    app.sql("UPDATE stock SET at = named_struct('shelf', 9, 'since', at.since), price = price + 1 WHERE item = 2")
+    app.sql("DELETE FROM stock WHERE item = 1")
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    file = tmp_path / "shop.yaml"
+    file.write_text(MANIFESTS)
+    return file
+
+
+def test_statements_read_what_delta_rs_reads(spark: SparkSession, tmp_path: Path, manifests: Path) -> None:
+    with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
+        written(app, tmp_path)
+        client: Any = SqlOnSpark(spark)
+        here = LocalSource(DeltaRs(app.delta.namespace))
+        there = WarehouseSource(SqlWarehouse(client, "w1", app.delta.namespace))
+        tables = ("orders", "stock", "topic__placed", "nothing")
+        ours, theirs = (source.figures(app.plan, tables) for source in (here, there))
+        assert (theirs.counts, theirs.done) == (ours.counts, ours.done)
+        assert (theirs.letters, theirs.counters) == (ours.letters, ours.counters)
+        assert theirs.letters == {("agent/take-orders", "placed"): 1}
+        assert there.documents() == here.documents()
+        for table, order in ((DEAD_LETTERS, ["at"]), (PROGRESS, ["checkpoint", "batch"]), (EVENTS, ["at", "name"])):
+            assert there.tables.newest(table, order, 5) == here.tables.newest(table, order, 5) != []
+        assert there.tables.newest(EVENTS, ["at"], 5, {"kind": "\\' OR true --"}) == []
+        for table, options in {"orders": {}, "stock": {"key": ("shop", "item"), "is_typed": True}}.items():
+            one, other = (Past(source.tables, table, **options) for source in (here, there))  # type: ignore[arg-type]
+            assert list(other.columns) == list(one.columns)
+            assert other.versions == one.versions
+            assert other.last_change() == one.last_change() is not None
+            for version in one.versions:
+                assert other.history.commit(version) == one.history.commit(version)
+                for key in ("", "it's 1", "\\' OR true --"):
+                    assert other.then(version, key) == one.then(version, key), (table, version, key)
+        last, then = other.last_change(), other.then(1)
+        assert last is not None
+        assert [(one.word, one.row["shop"]) for one in last.changes] == [("deleted", "it's")]
+        assert [(one.word, one.row["shop"]) for one in then.since] == [("new", "b"), ("deleted", "it's")]
+        assert Past(there.tables, "nothing").versions == range(0)
+
+
+@pytest.mark.slow
+def test_pages_of_a_catalog_are_made_of_few_statements(spark: SparkSession, catalog: str, manifests: Path) -> None:
+    with Application.open(manifests, warehouse=catalog, spark=spark) as app:
+        written(app, manifests)
+        client = SqlOnSpark(spark)
+        warehouse = SqlWarehouse(client, "w1", app.delta.namespace)  # type: ignore[arg-type]
+        pages = Pages(lambda _: WarehouseSource(warehouse))
+
+        def page(path: str, most: int, **query: str) -> str:
+            client.asked.clear()
+            answer = pages.page(app.plan, path, Visitor(query=query, refused=""))
+            assert answer is not None
+            assert answer.status == 200, answer.body
+            assert len(client.asked) <= most, client.asked
+            bounded = ("LIMIT", "count(*) FROM", "_kaspr_resources")
+            assert all(any(word in one for word in bounded) for one in client.asked), client.asked
+            return answer.body.decode()
+
+        overview = page("/ui", 5)
+        assert re.search(r"table/orders</a>.*?<td class=\"number\">3<", overview)
+        assert "agent/take-orders feeds table/orders: 6 rows or records so far" in overview or "so far" in overview
+        agent = page("/ui/agent/take-orders", 6)
+        assert "Last 1 batch<" in agent
+        newest = page("/ui/table/orders", 10)
+        assert "Committed" in newest
+        assert "All rows at version" not in newest
+        (version,) = re.findall(r'max="(\d+)"', newest)
+        then = page("/ui/table/orders", 12, version=str(int(version) - 2))
+        since = then[then.index("What has changed since") : then.index("All rows at version")]
+        assert len(re.findall("was not there", since)) == 1
+        assert len(re.findall("is not there", since)) == 1
+        letters = page("/ui/dead-letters", 2)
+        assert "with kaspr-delta produce" in letters
+        assert "Retry" not in letters
+        # Files of an old version are removed, as by VACUUM.
+        reader = spark.read.format("delta")
+        name = warehouse.identifier("orders")
+        files = set(reader.option("versionAsOf", 1).table(name).inputFiles())
+        for file in files - set(spark.table(name).inputFiles()):
+            Path(re.sub("^file:/*", "/", file)).unlink()
+        spark.catalog.clearCache()
+        assert "VACUUM has removed them" in page("/ui/table/orders", 12, version="1")
+        app.sql("DROP TABLE stock")
+        assert "table/stock" in page("/ui", 10)
+        assert "Rows, now and then" not in page("/ui/table/stock", 10)
+        # The rows of the registry are those of the run that made them.
+        assert json.dumps([one.name for one in Registry(app._registry.tables).documents()])

@@ -1,0 +1,59 @@
+"""A SQL warehouse of Databricks that is played: its statements are executed by a session."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from datetime import datetime, timezone
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from databricks.sdk.service.sql import StatementState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SqlOnSpark:
+    """A workspace's client whose statements a session executes. Values come back as text, columns in the manifest."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.statement_execution = self
+        self.asked: list[str] = []
+        self._spark = spark
+        self._lock = threading.Lock()
+
+    def execute_statement(self, statement: str, warehouse_id: str, **_: object) -> object:
+        assert warehouse_id == "w1"
+        with self._lock:
+            self.asked.append(statement)
+        try:
+            frame = self._spark.sql(statement)
+            rows = [[_text(value) for value in row] for row in frame.collect()]
+        except Exception as error:  # noqa: BLE001  whatever it is, a statement fails with it
+            status = SimpleNamespace(state=StatementState.FAILED, error=SimpleNamespace(message=str(error)))
+            return SimpleNamespace(statement_id="s", status=status, result=None, manifest=None)
+        columns = [SimpleNamespace(name=one.name, type_text=one.dataType.simpleString()) for one in frame.schema]
+        return SimpleNamespace(
+            statement_id="s",
+            status=SimpleNamespace(state=StatementState.SUCCEEDED),
+            manifest=SimpleNamespace(schema=SimpleNamespace(columns=columns)),
+            result=SimpleNamespace(data_array=rows, next_chunk_index=None),
+        )
+
+
+def _text(value: Any) -> str | None:
+    """A value as the answer of a statement has it: times are in UTC, without their microseconds."""
+    if value is None:
+        return None
+    match value:
+        case bool():
+            return str(value).lower()
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode()
+        case datetime():
+            return value.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        case dict() | list() | tuple():
+            return json.dumps(value, default=str)
+    return str(value)

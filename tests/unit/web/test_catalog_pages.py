@@ -1,0 +1,268 @@
+"""Pages over Unity Catalog: who asks the SQL warehouse, how often, and what is shown where it refuses.
+
+That the statements are right is shown on Spark (tests/spark/test_catalog_pages.py).
+"""
+
+from __future__ import annotations
+
+import http.server
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import databricks.sdk
+import httpx
+import pytest
+from databricks.sdk.errors import PermissionDenied
+from databricks.sdk.service.sql import StatementState
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.runtime.applying import documents_in
+from kaspr_delta.spec.loader import load_text
+from kaspr_delta.storage.layout import DEAD_LETTERS
+from kaspr_delta.storage.namespace import UnityNamespace
+from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.storage.warehouse_reads import WarehouseReads
+from kaspr_delta.web.past import Past
+from kaspr_delta.web.server import web_application
+from kaspr_delta.web.visitor import Visitor
+from kaspr_delta.web.warehouse_source import client_of_visitor
+from tests.serving import served_by_uvicorn
+from tests.unit.web.conftest import manifest, view
+
+NAMESPACE = UnityNamespace("main", "shop", "v")
+HISTORY = [
+    ["2", "2024-05-01T10:00:00.123Z", "MERGE", '{"numTargetRowsUpdated":"1","numOutputRows":"5"}'],
+    ["1", "2024-05-01 09:00:00", "STREAMING UPDATE", "{numOutputRows -> 4, numAddedFiles -> 1}"],
+    ["0", "2024-05-01T08:00:00.1234567+02:00", "CREATE TABLE", None],
+]
+COMMIT = ("version", "timestamp", "operation", "operationMetrics")
+ROW = '{"key":"\\"u1\\"","value":"{}","timestamp":"2024-05-01T10:00:00.000001Z"}'
+TOKEN = "the-token-of-a-visitor"  # noqa: S105
+
+
+@dataclass
+class Workspace:
+    """A workspace's client: it has one table, ``users``, and tables of the system that are empty or not there."""
+
+    missing: tuple[str, ...] = ()
+    refusal: str = ""
+    asked: list[str] = field(default_factory=list)
+    config: Any = field(default_factory=lambda: SimpleNamespace(host="https://workspace.example"))
+
+    @property
+    def statement_execution(self) -> Workspace:
+        return self
+
+    def execute_statement(self, statement: str, warehouse_id: str, **_: Any) -> Any:
+        assert warehouse_id == "w1"
+        self.asked.append(statement)
+        gone = next((name for name in self.missing if f"`{name}`" in statement), None)
+        error = f"[TABLE_OR_VIEW_NOT_FOUND] The table or view `{gone}` cannot be found." if gone else self.refusal
+        if error:
+            return self._answer([], error=error)
+        if statement.startswith("DESCRIBE HISTORY"):
+            return self._answer(HISTORY, [(name, "STRING") for name in COMMIT])
+        if statement.endswith("LIMIT 0"):
+            return self._answer([], [("key", "STRING"), ("value", "STRING"), ("timestamp", "TIMESTAMP")])
+        if "(SELECT count(*)" in statement and "changed" not in statement:
+            return self._answer([["1", ROW]])
+        if statement.startswith("SELECT 'users', count(*)"):
+            return self._answer([["users", "1"]])
+        return self._answer([])
+
+    @staticmethod
+    def _answer(rows: Any, columns: Any = (), error: str = "") -> Any:
+        state = StatementState.FAILED if error else StatementState.SUCCEEDED
+        named = [SimpleNamespace(name=name, type_text=kind) for name, kind in columns]
+        return SimpleNamespace(
+            statement_id="s1",
+            status=SimpleNamespace(state=state, error=SimpleNamespace(message=error)),
+            manifest=SimpleNamespace(schema=SimpleNamespace(columns=named)),
+            result=SimpleNamespace(data_array=rows, next_chunk_index=None),
+        )
+
+
+def reads(workspace: Workspace) -> WarehouseReads:
+    client: Any = workspace
+    return WarehouseReads(SqlWarehouse(client, "w1", NAMESPACE))
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """The workspace as the server itself sees it."""
+    workspace = Workspace()
+    monkeypatch.setattr(databricks.sdk, "WorkspaceClient", lambda: workspace)
+    return workspace
+
+
+@pytest.fixture
+def visitors(monkeypatch: pytest.MonkeyPatch) -> dict[str, Workspace]:
+    """The workspace as visitors see it, by their tokens, in a Databricks App."""
+    known: dict[str, Workspace] = {}
+
+    def client(token: str) -> Workspace:
+        known[token] = Workspace()
+        return known[token]
+
+    monkeypatch.setenv("DATABRICKS_APP_PORT", "8000")
+    monkeypatch.setattr("kaspr_delta.web.warehouse_source.client_of_visitor", lambda _: client)
+    return known
+
+
+def application(*, behind_proxy: bool = False) -> Any:
+    python = "def f(request, users): return users.get('u1') or 'none'"
+    text = f"{manifest('KasprTable', 'users', 'name: users')}---\n{view('v', 'GET', '/u', python, tables='users')}"
+    documents = documents_in(load_text(text, "m.yaml"), None)
+    return web_application(NAMESPACE, documents=documents, sql_warehouse="w1", behind_proxy=behind_proxy)
+
+
+@pytest.fixture
+def client(server: Workspace) -> Iterator[httpx.Client]:
+    with served_by_uvicorn(application()) as asking:
+        server.asked.clear()
+        yield asking
+
+
+def test_a_page_costs_few_statements_each_with_an_end(server: Workspace, client: httpx.Client) -> None:
+    for path, most in (("", 5), ("table/users", 10), ("table/users?version=1", 12), ("dead-letters", 2)):
+        server.asked.clear()
+        assert client.get(f"/ui/{path}").status_code == 200
+        assert 0 < len(server.asked) <= most, server.asked
+        for statement in server.asked:
+            assert "LIMIT" in statement or "count(*) FROM" in statement or "_kaspr_resources" in statement, statement
+    assert client.get("/ui/table/nothing").status_code == 404
+
+
+def test_rows_and_commits_are_shown_and_nothing_is_retried(server: Workspace, client: httpx.Client) -> None:
+    page = client.get("/ui/table/users").text
+    assert "Committed 2024-05-01 10:00:00 UTC" in page
+    assert "by merge: 1 rows changed" in page
+    assert "&#34;u1&#34;" in page
+    assert 'placeholder="all"' in page  # keys are text
+    assert client.get("/ui/dead-letters/retry?resource=agent/a&letter=x").status_code == 404
+    server.asked.clear()
+    assert client.post("/ui/dead-letters/retry", data={"resource": "agent/a"}).status_code == 403
+    assert server.asked == []
+
+
+def test_before_the_first_run_nothing_is_there_and_pages_say_so(server: Workspace, client: httpx.Client) -> None:
+    server.missing = ("_kaspr_resources", "_kaspr_events", "_kaspr_progress", "_kaspr_dead_letters", "users")
+    overview = client.get("/ui/").text
+    assert "table/users" in overview
+    page = client.get("/ui/table/users").text
+    assert "<dt>Rows<dd>0" in page
+    assert "Rows, now and then" not in page
+    assert "None: all that came in" in client.get("/ui/dead-letters").text
+
+
+def test_a_refusal_is_a_page_that_says_why(server: Workspace, client: httpx.Client) -> None:
+    server.refusal = "no grant SELECT on <table>"
+    answer = client.get("/ui/table/users")
+    assert answer.status_code == 503
+    assert "no grant SELECT on &lt;table&gt;" in answer.text
+
+
+def test_what_cannot_be_counted_together_is_counted_one_by_one() -> None:
+    workspace = Workspace(missing=("new",))
+    assert reads(workspace).counts(["users", "new"]) == {"users": 1, "new": 0}
+    assert len(workspace.asked) == 3
+    assert reads(Workspace(refusal="no grant")).counts(["users"]) == {}
+    assert reads(workspace).counts([]) == {}
+
+
+def test_commits_are_read_however_times_and_maps_are_written() -> None:
+    history = reads(Workspace()).history("users")
+    assert (history.versions, history.newest_change) == (range(3), 2)
+    commits = [history.commit(version) for version in history.versions]
+    assert [commit.rows for commit in commits if commit] == [0, 4, 1]
+    assert [commit.at for commit in commits if commit] == [
+        datetime(2024, 5, 1, 6, 0, 0, 123_456, tzinfo=timezone.utc),
+        datetime(2024, 5, 1, 9, tzinfo=timezone.utc),
+        datetime(2024, 5, 1, 10, 0, 0, 123_000, tzinfo=timezone.utc),
+    ]
+
+
+def test_texts_of_a_visitor_end_nothing_in_a_statement() -> None:
+    workspace = Workspace()
+    reads(workspace).newest(DEAD_LETTERS, ["at"], 5, {"resource": "\\' OR true --"})
+    Past(reads(workspace), "users").then(1, "\\' OR true --")
+    asked = [statement for statement in workspace.asked if "OR true" in statement]
+    assert len(asked) == 3
+    for statement in asked:
+        assert "\\\\\\' OR true --" in statement  # both are escaped: the backslash, and the quote behind it
+        assert "(\\' OR" not in statement
+
+
+def test_in_an_app_pages_are_read_as_the_visitor_and_views_as_the_server(
+    server: Workspace, visitors: dict[str, Workspace], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with served_by_uvicorn(application(behind_proxy=True)) as asking:
+        server.asked.clear()
+        headers = {"x-forwarded-access-token": TOKEN}
+        page = asking.get("/ui/table/users", headers=headers)
+        assert "&#34;u1&#34;" in page.text
+        assert page.headers["cache-control"] == "no-store"
+        assert visitors[TOKEN].asked
+        assert server.asked == []
+        # Each answer has a client of its own, and one visitor's rows are not another's.
+        before = visitors.pop(TOKEN)
+        asking.get("/ui/table/users", headers={"x-forwarded-access-token": "other"})
+        assert set(visitors) == {"other"}
+        assert len(visitors["other"].asked) == len(before.asked)
+        assert server.asked == []
+        assert asking.get("/u", headers=headers).status_code == 200
+        assert len(server.asked) == 1
+        server.asked.clear()
+        assert asking.get("/ui/table/users").status_code == 200
+        assert server.asked
+        assert TOKEN not in page.text + caplog.text + repr(Visitor(token=TOKEN))
+
+
+@pytest.mark.parametrize("why", ["no proxy is believed", "no Databricks App"])
+def test_elsewhere_a_token_in_a_header_is_not_used(
+    server: Workspace, visitors: dict[str, Workspace], monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    if why == "no Databricks App":
+        monkeypatch.delenv("DATABRICKS_APP_PORT")
+    with served_by_uvicorn(application(behind_proxy=why == "no Databricks App")) as asking:
+        server.asked.clear()
+        assert asking.get("/ui/", headers={"x-forwarded-access-token": TOKEN}).status_code == 200
+        assert server.asked
+        assert visitors == {}
+
+
+def test_a_token_that_may_not_ask_is_told_of() -> None:
+    workspace = Workspace()
+    told = PermissionDenied("the token lacks the scope sql")
+    workspace.execute_statement = lambda *_, **__: (_ for _ in ()).throw(told)  # type: ignore[method-assign]
+    with pytest.raises(SetupError, match="w1 cannot be asked: the token lacks the scope sql"):
+        reads(workspace).history("users")
+
+
+class Nothing(http.server.BaseHTTPRequestHandler):
+    """Answers that nothing is there."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+def test_a_client_of_a_visitor_brings_their_token_beside_the_keys_of_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DATABRICKS_CLIENT_ID", "server")
+    monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "of the server")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as workspace:
+        threading.Thread(target=workspace.serve_forever, daemon=True).start()
+        made = client_of_visitor(f"http://127.0.0.1:{workspace.server_port}")(TOKEN)
+        assert made.config.authenticate() == {"Authorization": f"Bearer {TOKEN}"}
+        assert TOKEN not in repr(made) + repr(made.config)
+        workspace.shutdown()
