@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_rows import CommitInfo
 from kaspr_delta.storage.delta_rs import DeltaRs, literal, quoted
@@ -63,15 +64,15 @@ class DeltaRsReads:
         return {column.name: column.type for column in (self.delta.types(table, version) if here else None) or ()}
 
     def rows(  # noqa: PLR0913, PLR0917  as TableReads has it
-        self, table: str, version: int, columns: Columns, texts: Texts, order: Sequence[str], most: int
+        self, table: str, version: int | None, columns: Columns, texts: Texts, order: Sequence[str], most: int
     ) -> RowsFound | str:
-        if not self.delta.is_whole(table, version):
+        if version is not None and not self.delta.is_whole(table, version):
             return "its files are gone: VACUUM has removed them"
         wanted, names = _condition(texts), ", ".join(map(quoted, columns))
         (counted,) = self._rows(table, f"SELECT count(*) AS many FROM t WHERE {wanted}", version)
         ordered = f"ORDER BY {', '.join(map(quoted, order))}" if order else ""
         found = f"SELECT {names} FROM t WHERE {wanted} {ordered} LIMIT {most}"
-        return RowsFound(counted["many"], tuple(self._rows(table, found, version)))
+        return RowsFound(counted["many"], tuple(_seen(columns, row) for row in self._rows(table, found, version)))
 
     def changed_since(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
@@ -101,7 +102,7 @@ class DeltaRsReads:
         self,
         table: str,
         version: int,
-        columns: Columns,  # noqa: ARG002  all are read, for the feed is small
+        columns: Columns,
         texts: Texts,
         key: Sequence[str],  # noqa: ARG002
         most: int,  # noqa: ARG002
@@ -109,9 +110,10 @@ class DeltaRsReads:
         if not self.delta.followable(table, version, version):
             return "it removed rows by deletion vectors, which only Spark reads"
         feed = (row for batch in self.delta.changes(table, version, version) for row in batch.to_pylist())
-        return [row for row in feed if all(row[name] in among for name, among in texts.items())]
+        wanted = (row for row in feed if all(row[name] in among for name, among in texts.items()))
+        return [{**_seen(columns, row), "_change_type": row["_change_type"]} for row in wanted]
 
-    def _rows(self, table: str, sql: str, version: int) -> list[dict[str, Any]]:
+    def _rows(self, table: str, sql: str, version: int | None) -> list[dict[str, Any]]:
         return [row for batch in self.delta.query(table, sql, version) for row in batch.to_pylist()]
 
 
@@ -127,4 +129,9 @@ def _condition(texts: Texts) -> str:
 
 def _side(row: Mapping[str, Any], side: str, columns: Columns) -> dict[str, Any] | None:
     """One side of a compared row; None where it was not there."""
-    return {name: row[f"{side}_{name}"] for name in columns} if row[f"is_{side}"] else None
+    return _seen(columns, row, f"{side}_") if row[f"is_{side}"] else None
+
+
+def _seen(columns: Columns, row: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """The values of a row as Python has them, by columns whose names begin with something in the row."""
+    return {name: from_columns(kind, row.get(f"{before}{name}")) for name, kind in columns.items()}

@@ -78,13 +78,13 @@ class TableReads(Protocol):
         ...
 
     def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
-        """The columns of a table at a version, the newest by default; none where there is no table."""
+        """The columns of a table at a version, the newest by default; none where there is no table, or version."""
         ...
 
     def rows(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
-        self, table: str, version: int, columns: Columns, texts: Texts, order: Sequence[str], most: int
+        self, table: str, version: int | None, columns: Columns, texts: Texts, order: Sequence[str], most: int
     ) -> RowsFound | str:
-        """Rows at a version in an order, or why the version cannot be read."""
+        """Rows at a version in an order, or why the version cannot be read. None: those that are there now."""
         ...
 
     def changed_since(  # noqa: PLR0913, PLR0917

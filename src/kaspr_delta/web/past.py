@@ -129,7 +129,7 @@ class Past:
         version = min(max(version, known.start), known.stop - 1)
         is_newest = version == known.stop - 1
         then = Then(version, self.history.commit(version))
-        before = self.columns if is_newest else self.tables.columns(self.table, version)
+        before = (None if is_newest else self.tables.columns(self.table, version)) or self.columns
         texts = {self.key[0]: tuple(_texts(key))} if key and self.has_text_keys else {}
         with ThreadPoolExecutor() as at_once:
             rows = at_once.submit(
@@ -142,6 +142,10 @@ class Past:
                 else at_once.submit(self._changed, version, both, texts)
             )
             found = rows.result()
+        if isinstance(found, str) and is_newest:  # of tables with row filters a catalog tells no version, only what is
+            found = self.tables.rows(
+                self.table, None, self._shown(self.columns), texts, self._keys_in(self.columns), self.most
+            )
         if isinstance(found, str):
             return replace(then, why_not=found)
         then = replace(then, count=found.count, rows=found.rows)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.server
 import logging
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ class Workspace:
 
     missing: tuple[str, ...] = ()
     refusal: str = ""
+    refuses: str = ""
     asked: list[str] = field(default_factory=list)
     config: Any = field(default_factory=lambda: SimpleNamespace(host="https://workspace.example"))
 
@@ -63,7 +65,7 @@ class Workspace:
         self.asked.append(statement)
         gone = next((name for name in self.missing if f"`{name}`" in statement), None)
         error = f"[TABLE_OR_VIEW_NOT_FOUND] The table or view `{gone}` cannot be found." if gone else self.refusal
-        if error:
+        if error and self.refuses in statement:
             return self._answer([], error=error)
         if statement.startswith("DESCRIBE HISTORY"):
             return self._answer(HISTORY, [(name, "STRING") for name in COMMIT])
@@ -165,6 +167,28 @@ def test_a_refusal_is_a_page_that_says_why(server: Workspace, client: httpx.Clie
     answer = client.get("/ui/table/users")
     assert answer.status_code == 503
     assert "no grant SELECT on &lt;table&gt;" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("refusal", "why"),
+    [
+        ("[FAILED_READ_FILE.FILE_NOT_EXIST] part-1", "VACUUM has removed them"),
+        ("time travel is not for tables with row filters", "1 cannot be read: .* row filters. Choose a newer version"),
+    ],
+)
+def test_where_versions_are_refused_what_is_there_now_is_shown(
+    server: Workspace, client: httpx.Client, refusal: str, why: str
+) -> None:
+    server.refusal, server.refuses = refusal, "VERSION AS OF"
+    newest = client.get("/ui/table/users").text
+    assert "&#34;u1&#34;" in newest
+    assert "cannot be read" not in newest
+    old = client.get("/ui/table/users?version=1")
+    assert old.status_code == 200
+    assert re.search(f"Version {why}" if why[0] == "1" else why, old.text)
+    assert "&#34;u1&#34;" not in old.text
+    server.refuses = "table_changes"
+    assert re.search("change feed cannot be read here: .*Spark may read it", client.get("/ui/table/users").text)
 
 
 def test_what_cannot_be_counted_together_is_counted_one_by_one() -> None:
