@@ -17,7 +17,7 @@ from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
 from kaspr_delta.storage.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.page_source import LocalSource
 from kaspr_delta.web.pages import Pages
-from kaspr_delta.web.past import Past
+from kaspr_delta.web.past import LastChange, Past, Then
 from kaspr_delta.web.visitor import Visitor
 from kaspr_delta.web.warehouse_source import WarehouseSource
 from tests.sql_on_spark import SqlOnSpark
@@ -91,8 +91,8 @@ def sources(app: Application, spark: SparkSession) -> tuple[LocalSource, Warehou
     return LocalSource(DeltaRs(app.delta.namespace)), WarehouseSource(warehouse)
 
 
-def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) -> None:
-    """Both tell the same of a table."""
+def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) -> tuple[LastChange, Then]:
+    """Both tell the same of a table: its last change, and the last of the versions."""
     assert other.columns.keys() == one.columns.keys()
     assert other.versions == one.versions
     seen, last = one.last_change(), other.last_change()
@@ -108,6 +108,7 @@ def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) 
         for key in keys:
             then, there = one.then(version, key), other.then(version, key)
             assert replace(there, commit=None) == replace(then, commit=None), (version, key)
+    return last, there
 
 
 @pytest.fixture
@@ -124,9 +125,7 @@ def test_rows_of_all_types_are_read_as_delta_rs_reads_them(
         stocked(app)
         here, there = sources(app, spark)
         one, other = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
-        alike(one, other, [""], [1])
-        last, then = other.last_change(), other.then(1)
-        assert last is not None
+        last, then = alike(one, other, [""], [1])
         assert [(one.word, one.row["shop"]) for one in last.changes] == [("changed", "b")]
         assert [(one.word, one.row["shop"]) for one in then.since] == [("changed", "b")]
         assert there.tables.counts(["stock"]) == here.tables.counts(["stock"]) == {"stock": 2}
