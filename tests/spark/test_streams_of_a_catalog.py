@@ -7,6 +7,7 @@ platform may remove, with VACUUM, what an old commit wrote.
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from kaspr_delta.plan.join_plans import TableTableJoinPlan
 from kaspr_delta.storage.delta import Delta
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
+from tests.unity_catalog import EXTERNAL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +111,7 @@ def test_no_stream_reads_what_one_before_it_has_read(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(EXTERNAL in os.environ, reason="the folder of an external table stays, and it is the same table")
 def test_a_table_that_was_replaced_is_not_gone_on_with(shop: Callable[[], Application], spark: SparkSession) -> None:
     app = shop()
     produce(app, "raw-products", P1={"price": 1})
@@ -175,9 +178,8 @@ def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Pat
     often = {f"channel of {join.name}" for join in app.plan.joins if isinstance(join, TableTableJoinPlan)}
     often |= {made.group_times for made in app.plan.aggregations if isinstance(made.origin, str)}
     found, wanted = shapes.outcome(app), shapes.outcome(expected)
-    assert {name: found[name] for name in found if name not in often} == {
-        name: wanted[name] for name in wanted if name not in often
-    }
+    assert set(found) == set(wanted)
+    assert {name: (found[name], wanted[name]) for name in set(found) - often if found[name] != wanted[name]} == {}
 
 
 def after_each(handle: type[TopicHandle | ChangelogHandle], action: Callable[[], None]) -> Any:
