@@ -134,20 +134,28 @@ class LocalCopy:
         if head is None:
             self._state = None
             return False
-        if state is None or state.head != head:
-            followed = None
-            if state is not None and self.delta.has(self.plan.state, state.head):
-                try:
-                    followed = self._followed(state, head)
-                except Exception:  # noqa: BLE001  delta-rs reads no feed in which a column changes its type
-                    _log.info("the changes of %s cannot be read: it is copied anew", self.plan.name, exc_info=True)
+        if state is not None and state.head == head:
+            return False
+        try:
+            taken_up = self._at(head, state)
+            if state is None:  # reads were queries, which may have told of commits that came while it was copied
+                while (newer := self.delta.head(self.plan.state, taken_up.head)) not in {None, taken_up.head}:
+                    taken_up = self._at(newer, taken_up)
+            self._state = taken_up
+        except SerializationError:  # a column has another type by now: better no answers than those of before
+            self._state = None
+            raise
+        return True
+
+    def _at(self, head: Head, state: State | None) -> State:
+        """The table at a version, by what has changed since a state where that is known."""
+        followed = None
+        if state is not None and self.delta.has(self.plan.state, state.head):
             try:
-                self._state = followed or self._copied(head)
-            except SerializationError:  # a column has another type by now: better no answers than those of before
-                self._state = None
-                raise
-            return True
-        return False
+                followed = self._followed(state, head)
+            except Exception:  # noqa: BLE001  delta-rs reads no feed in which a column changes its type
+                _log.info("the changes of %s cannot be read: it is copied anew", self.plan.name, exc_info=True)
+        return followed or self._copied(head)
 
     def _copied(self, head: Head) -> State:
         """The whole table, in files of a bounded size. Rows stay Arrow's: other threads go on meanwhile."""

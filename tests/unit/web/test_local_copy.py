@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.delta_rs import DeltaRs, Head
 from kaspr_delta.web import local_copy
-from kaspr_delta.web.local_copy import LocalCopy
+from kaspr_delta.web.local_copy import LocalCopy, State
 from tests.unit.web.conftest import Shop, manifest, plan_of
 
 
@@ -78,6 +78,25 @@ def test_before_it_was_copied_a_table_is_asked(shop: Shop, table: TablePlan, cop
     assert not copy.ready
     assert copy.fetch(['"a"', '"it\'s"', '"b"']) == {'"a"': "1", '"it\'s"': "2"}
     assert content(copy) == {"a": 1, "it's": 2}
+
+
+def test_what_was_read_before_it_was_copied_is_never_undone(
+    shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query tells of a commit that the copy, begun before it, does not have yet."""
+    copied = LocalCopy._copied
+
+    def slowly(self: LocalCopy, head: Head) -> State:
+        state = copied(self, head)
+        shop.put(table, {"a": 2})
+        assert content(self) == {"a": 2}
+        monkeypatch.setattr(LocalCopy, "_copied", copied)
+        return state
+
+    monkeypatch.setattr(LocalCopy, "_copied", slowly)
+    shop.put(table, {"a": 1})
+    assert copy.refresh()
+    assert content(copy) == {"a": 2}
 
 
 def test_a_table_that_was_dropped_and_made_anew_is_copied_anew(shop: Shop, table: TablePlan, copy: LocalCopy) -> None:
