@@ -178,6 +178,8 @@ def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Pat
     often = {f"channel of {join.name}" for join in app.plan.joins if isinstance(join, TableTableJoinPlan)}
     often |= {made.group_times for made in app.plan.aggregations if isinstance(made.origin, str)}
     found, wanted = shapes.outcome(app), shapes.outcome(expected)
+    for told in (found, wanted):  # a row that fails, and is read again after a run has died, is a dead letter again
+        told["dead"] = set(told["dead"])
     assert set(found) == set(wanted)
     assert {name: (found[name], wanted[name]) for name in set(found) - often if found[name] != wanted[name]} == {}
 
