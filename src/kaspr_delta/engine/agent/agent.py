@@ -27,7 +27,7 @@ from kaspr_delta.engine.direct import DirectAppend
 from kaspr_delta.engine.query import checkpoints_of
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import end_of, ends_of
+from kaspr_delta.engine.sequence import ends_of
 from kaspr_delta.engine.spilled import rows_made
 from kaspr_delta.plan.definition import AgentPlan, sends_of
 
@@ -99,14 +99,14 @@ class Agent(Pipeline[AgentPlan]):
         return self._decide(batch, self._source, AgentState.of(state))
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
-        before, source = AgentState.of(state), self._source.over_rows(spark)
-        if source is None:
+        before = AgentState.of(state)
+        unread = self._source.unread(spark, before.done)
+        if unread is None:
             return None
-        before = before.at(before.done)  # records that wait are read once more
-        upto = {name: end_of(source.newest(spark, name)) for name in before.done}
-        decision = self._decide(source.between(spark, before.done, upto), source, before)
-        after = AgentState.of(decision.state).reached(upto)
-        return replace(decision, state=after.plain), upto
+        # Records that wait are read once more.
+        decision = self._decide(unread.records, unread.source, before.at(before.done))
+        after = AgentState.of(decision.state).reached(unread.upto)
+        return replace(decision, state=after.plain), unread.upto
 
     def _decide(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
         """Process the rows of a batch, which can be read from the source once more."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -80,10 +80,17 @@ class Source:
         table = self.application.changelog(name)
         return topic_table(name) if table is None else table.delta_name
 
-    def over_rows(self, spark: SparkSession) -> Source | None:
-        """The same records without the change feed, which may not reach back to them; None where that cannot be."""
-        kept = [self.delta.appended(spark, self.table(name)) for name in self.names(spark)]
-        return None if None in kept else replace(self, from_rows=True)
+    def unread(self, spark: SparkSession, after: Mapping[str, int]) -> Unread | None:
+        """The records after some positions without the change feed, which may not reach back to them.
+
+        None where there are no records, or only the change feed has them.
+        """
+        upto = {name: end_of(self.newest(spark, name)) for name in after}
+        tracked = all(self.delta.appended(spark, self.table(name)) is not None for name in after)
+        if not tracked or upto == after:
+            return None
+        source = replace(self, from_rows=True)
+        return Unread(source, source.between(spark, after, upto), upto)
 
     def newest(self, spark: SparkSession, name: str) -> int:
         """The newest version of the table that holds a topic or channel."""
@@ -150,6 +157,14 @@ class Source:
         if table is not None:
             return changelog_records(feed, LiveTable(self.delta, table))
         return topic_records(feed, name, self.reader)
+
+
+class Unread(NamedTuple):
+    """Records that are read from rows, the source that has them once more, and the positions after them."""
+
+    source: Source
+    records: DataFrame
+    upto: Mapping[str, int]
 
 
 def topic_records(feed: DataFrame, topic: str, reader: str | None = None) -> DataFrame:

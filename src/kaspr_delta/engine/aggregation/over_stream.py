@@ -19,7 +19,7 @@ from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.checkpoint import Start
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import end_of, ends_of
+from kaspr_delta.engine.sequence import ends_of
 from kaspr_delta.engine.stream_side import StreamSide, reached
 from kaspr_delta.engine.table_versions import place_in
 from kaspr_delta.plan.join_plans import StreamPlan
@@ -90,13 +90,11 @@ class StreamAggregation(Aggregation):
         return Decision(Rows.none(spark), 0, {**state, "read": positions}), positions
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
-        source, name = self.stream.source.over_rows(spark), self.stream.plan.name
-        if source is None:
+        unread = self.stream.source.unread(spark, state["read"])
+        if unread is None:
             return None
-        read = {name: self.stream.first_position(spark, state.get("read", {}))}
-        upto = {name: end_of(source.newest(spark, name))}
-        decision = self.decide(source.between(spark, read, upto), state)
-        return replace(decision, state={**decision.state, "read": upto}), upto
+        decision = self.decide(unread.records, state)
+        return replace(decision, state={**decision.state, "read": unread.upto}), unread.upto
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.
