@@ -77,9 +77,7 @@ class TopicHandle:
     @property
     def stored(self) -> DataFrame:
         """The records as they are stored: key and value as bytes, with offset."""
-        rows = self.delta.appended(self.spark, self.plan.delta_name)
-        feed = self.delta.changes(self.spark, self.plan.delta_name) if rows is None else rows
-        return topic_records(feed, self.plan.name).drop("arrived")
+        return topic_records(_appended(self.spark, self.delta, self.plan.delta_name), self.plan.name).drop("arrived")
 
     def _fed_from(self) -> Place | None:
         """Where records have to be put to come to the topic, if not on the topic itself."""
@@ -171,10 +169,15 @@ class ChannelHandle:
 
     @property
     def _emitted(self) -> DataFrame:
-        rows = self.delta.appended(self.spark, self.join.log)
-        emitted = self.delta.changes(self.spark, self.join.log) if rows is None else rows
+        emitted = _appended(self.spark, self.delta, self.join.log)
         emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())
+
+
+def _appended(spark: SparkSession, delta: Delta, table: str) -> DataFrame:
+    """All rows of a topic or channel with their commits: as they are, or else as the change feed tells of them."""
+    rows = delta.appended(spark, table)
+    return delta.changes(spark, table) if rows is None else rows
 
 
 def _decoded(records: DataFrame, serializers: Serializers) -> DataFrame:
