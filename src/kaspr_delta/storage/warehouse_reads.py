@@ -20,8 +20,9 @@ from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, Tex
 MOST_COMMITS = 1_000
 """How many commits of a table are looked at, the newest."""
 
-# Rows of a statement that nobody wants to see more of.
-_MANY = 10_000
+MOST_ROWS = 10_000
+"""How many rows a statement gives that has one for each of a few things, and no limit of its own."""
+
 _AT_ONCE = 8
 # Where the files of a version, or what would tell which they were, are gone.
 _GONE = re.compile("FILE_NOT_EXIST|FILE_NOT_FOUND|DELETED_FILE_RETENTION|VERSION_NOT_FOUND|VERSION_NOT_CONTIGUOUS")
@@ -71,14 +72,14 @@ class WarehouseReads:
         greatest = ", ".join(f"{quoted(name)} DESC" for name in order)
         found = self.warehouse.rows_if_there(
             f"SELECT {json_of(struct_of(columns))} FROM {self._named(table)}"
-            f" WHERE {condition} ORDER BY {greatest} LIMIT {most or _MANY}"
+            f" WHERE {condition} ORDER BY {greatest} LIMIT {most or MOST_ROWS}"
         )
         return [row_of(columns, text or "") for (text,) in found]
 
     def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
         names = ", ".join(map(quoted, columns))
         found = self.warehouse.rows_if_there(
-            f"SELECT {names}, count(*) FROM {self._named(table)} GROUP BY {names} LIMIT {_MANY}"
+            f"SELECT {names}, count(*) FROM {self._named(table)} GROUP BY {names} LIMIT {MOST_ROWS}"
         )
         return {tuple(texts): int(count or 0) for *texts, count in found}
 

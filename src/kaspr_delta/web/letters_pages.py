@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from kaspr_delta.runtime.dead_letters import DeadLetters, Letter
 from kaspr_delta.web.cells import short_text
-from kaspr_delta.web.page_source import by_resource
+from kaspr_delta.web.page_source import summed_by_resource
 from kaspr_delta.web.visitor import Seals, Visitor
 
 # Letters of a page.
@@ -35,7 +35,7 @@ class LettersPages:
             "title": "dead letters",
             "letters": [self._row(letters, one) for one in newest],
             "most": _MOST,
-            "counts": dict(sorted(by_resource(counting.result()).items())),
+            "counts": dict(sorted(summed_by_resource(counting.result()).items())),
             "chosen": resource,
             "all": _asking(resource=resource) if resource else "",
             "refused": visitor.refused if any(map(letters.can_retry, newest)) else "",

@@ -46,7 +46,7 @@ class Figures:
     @property
     def letters_by_resource(self) -> dict[str, int]:
         """How many dead letters there are, by ``kind/name``."""
-        return by_resource(self.letters)
+        return summed_by_resource(self.letters)
 
 
 class PageSource(Protocol):
@@ -102,7 +102,7 @@ class LocalSource:
         )
 
 
-def by_resource(letters: Mapping[tuple[str, str], int]) -> dict[str, int]:
+def summed_by_resource(letters: Mapping[tuple[str, str], int]) -> dict[str, int]:
     """Dead letters that are counted by resource and source, by ``kind/name`` alone."""
     counts: dict[str, int] = {}
     for (resource, _), count in letters.items():

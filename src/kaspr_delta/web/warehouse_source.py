@@ -16,15 +16,12 @@ from kaspr_delta.runtime.dead_letters import DeadLetters
 from kaspr_delta.runtime.registry import Document, Registry
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables
-from kaspr_delta.storage.warehouse_reads import WarehouseReads
-from kaspr_delta.web.page_source import Figures, by_resource
+from kaspr_delta.storage.warehouse_reads import MOST_ROWS, WarehouseReads
+from kaspr_delta.web.page_source import Figures, summed_by_resource
 from kaspr_delta.web.visitor import Visitor
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
-
-# Rows of a statement, of which there is one for each resource, or each of its counters.
-_MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class WarehouseSource:
             failed = at_once.submit(self.letters(plan).counts)
             counters = counters_by_resource(self.warehouse) if refs is None else {}
         letters = failed.result()
-        now = by_resource(letters)
+        now = summed_by_resource(letters)
         done = {name: {**sums, "dead_letters": now.get(name, 0)} for name, sums in adding.result().items()}
         metrics = {name: as_metrics(counts) for name, counts in counters.items()}
         return Figures(counting.result(), done, letters, metrics)
@@ -83,7 +80,7 @@ def sums_by_resource(warehouse: SqlWarehouse) -> dict[str, dict[str, Any]]:
     """By ``kind/name`` what batches add up to: rows_in, rows_out, failures and last_batch."""
     found = warehouse.rows_if_there(
         "SELECT resource, sum(rows_in), sum(rows_out), sum(dead_letters), unix_micros(max(at))"  # noqa: S608
-        f" FROM {warehouse.identifier(PROGRESS)} WHERE {OF_RESOURCES} GROUP BY resource LIMIT {_MANY}"
+        f" FROM {warehouse.identifier(PROGRESS)} WHERE {OF_RESOURCES} GROUP BY resource LIMIT {MOST_ROWS}"
     )
     return {
         str(name): {
@@ -101,7 +98,7 @@ def counters_by_resource(warehouse: SqlWarehouse) -> dict[str, Counter[str]]:
     found = warehouse.rows_if_there(
         "SELECT resource, counter, sum(times)"  # noqa: S608
         " FROM (SELECT resource, explode(from_json(counts, 'MAP<STRING, BIGINT>')) AS (counter, times)"
-        f" FROM {warehouse.identifier(PROGRESS)} WHERE {OF_RESOURCES}) GROUP BY resource, counter LIMIT {_MANY}"
+        f" FROM {warehouse.identifier(PROGRESS)} WHERE {OF_RESOURCES}) GROUP BY resource, counter LIMIT {MOST_ROWS}"
     )
     counters: dict[str, Counter[str]] = {}
     for resource, counter, times in found:
