@@ -23,6 +23,7 @@ from pyspark.sql import functions as F
 from benchmarks.harness import Measurement, cost_of
 from kaspr_delta import Application
 from kaspr_delta.functions.entrypoint import resolve
+from tests.folders import folder_of
 
 CATEGORIES = 50
 GROWTH = 2
@@ -119,7 +120,7 @@ def _fill(app: Application, events: int) -> None:
         F.col("id").alias("seq"),
     )
     for part in range(10):
-        app.delta.append(records.where(F.col("id") % 10 == part), "topic__events")
+        app.delta.append(app.spark, records.where(F.col("id") % 10 == part), "topic__events")
 
 
 def _run(app: Application, agent: str) -> None:
@@ -148,7 +149,7 @@ def _one_process(app: Application, folder: Path) -> None:
 
     function = resolve(COUNT.replace("\\n", "\n")).function({})
     counters: Counter[str] = Counter()
-    location = app.delta.namespace.location("topic__events")
+    location = folder_of(app.delta.namespace, "topic__events")
     for batch in DeltaTable(str(location)).to_pyarrow_dataset().to_batches(columns=["value"]):
         for value in batch.column("value").to_pylist():
             function(json.loads(value), counters)
@@ -165,7 +166,7 @@ def _growth(app: Application) -> Measurement:
             F.lit("1").alias("value"),
             F.current_timestamp().alias("timestamp"),
         )
-        app.delta.replace(filled, "counters")
+        app.delta.replace(app.spark, filled, "counters")
         for warm in (True, False):
             touched = [{"value": {"category": f"key-{n * (keys // 1_000):07d}"}} for n in range(1_000)]
             app.topic("touches").produce(touched)

@@ -23,6 +23,7 @@ from kaspr_delta.engine.progress import BatchReport
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.runtime.run_events import BatchDone, RunEvent
 from kaspr_delta.storage.layout import PROGRESS, state_ref
+from tests.folders import folder_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,8 +69,8 @@ class Orders:
     def filled(cls, folder: Path, size: Size) -> Orders:
         """An application on a new warehouse, whose join has not run yet."""
         app = Application.open(_MANIFEST, warehouse=folder)
-        app.delta.append(data.products(app.spark, size), "products")
-        app.delta.append(data.orders(app.spark, size).repartition(8), "orders")
+        app.delta.append(app.spark, data.products(app.spark, size), "products")
+        app.delta.append(app.spark, data.orders(app.spark, size).repartition(8), "orders")
         return cls(app, size, folder)
 
     def copy(self, folder: Path) -> Orders:
@@ -88,7 +89,7 @@ class Orders:
 
     def place(self, table: str) -> str:
         """The folder of a Delta table."""
-        return str(self.app.delta.namespace.location(table))
+        return str(folder_of(self.app.delta.namespace, table))
 
     def version(self, table: str) -> int:
         """The newest version of a table."""

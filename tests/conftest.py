@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.native.tables import NativeTables
 from tests.connect import ON_CONNECT, connect_session
-from tests.empty_tables import Ensure, copied_from
+from tests.empty_tables import Create, copied_from
 from tests.unity_catalog import CATALOG, EXTERNAL, ON_UNITY_CATALOG, configure
 
 if TYPE_CHECKING:
@@ -63,16 +63,16 @@ def what_delta_remembers_is_forgotten(request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.fixture(autouse=True, scope="session")
-def created_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensure]:
+def created_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Create]:
     """Empty tables are copied; the way to create one. Copies have one table id: see ``tables_of_their_own``."""
     with copied_from(tmp_path_factory.mktemp("tables")) as create:
         yield create
 
 
 @pytest.fixture
-def tables_of_their_own(monkeypatch: pytest.MonkeyPatch, created_tables: Ensure) -> None:
+def tables_of_their_own(monkeypatch: pytest.MonkeyPatch, created_tables: Create) -> None:
     """Tables that are created, not copied."""
-    monkeypatch.setattr(Delta, "ensure", created_tables)
+    monkeypatch.setattr(NativeTables, "create", created_tables)
 
 
 @pytest.fixture

@@ -37,10 +37,10 @@ from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import LoadedManifests, load_path
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.namespace import Namespace, Warehouse
-from kaspr_delta.storage.system_tables import system_tables
+from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,9 +48,8 @@ if TYPE_CHECKING:
 
     from kaspr_delta.web.asgi import WebApplication
 
-# Seconds between two looks at the registry: on this machine's disk, and where a look is a query.
+# Seconds between two looks at something that is to end soon.
 _LOOK = 1.0
-_LOOK_FAR = 15.0
 # Seconds to wait until somebody who runs a resource that was deleted has let go of it.
 _PATIENCE = 60.0
 
@@ -69,7 +68,7 @@ class Application:
     def __init__(self, spark: SparkSession, namespace: Namespace, plan: Plan, *, declared: Plan | None = None) -> None:
         """Use ``Application.open``."""
         self.spark = spark
-        self.delta = Delta(namespace)
+        self.delta = open_tables(namespace)
         # What was applied, and what of it can run.
         self.declared, self.plan = declared or plan, plan
 
@@ -101,9 +100,9 @@ class Application:
             return cls._apply(Path(path), place, app, spark)
         schema = place.applied_schema(app)
         session = spark or spark_session(place.log_file)
-        delta = Delta(place.namespace(schema))
+        delta = open_tables(place.namespace(schema))
         create_system_tables(session, delta)
-        documents = Registry(system_tables(session, delta)).documents()
+        documents = Registry(delta.system(session)).documents()
         return cls._with_tables(session, delta, _plan_of(loaded(documents), app if place.is_unity else schema))
 
     @classmethod
@@ -111,7 +110,7 @@ class Application:
         manifests = load_path(path)
         alone = _plan_of(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
         session = spark or spark_session(place.log_file)
-        delta = Delta(place.namespace(alone.schema))
+        delta = open_tables(place.namespace(alone.schema))
         create_system_tables(session, delta)
         new = documents_of(manifests, alone.application)
         plan = alone
@@ -122,11 +121,11 @@ class Application:
             plan = _plan_of(loaded(after), alone.application)
             return after
 
-        Registry(system_tables(session, delta)).change(update)
+        Registry(delta.system(session)).change(update)
         return cls._with_tables(session, delta, plan)
 
     @classmethod
-    def _with_tables(cls, session: SparkSession, delta: Delta, plan: Plan) -> Application:
+    def _with_tables(cls, session: SparkSession, delta: Tables, plan: Plan) -> Application:
         return cls(session, delta.namespace, _made(session, delta, plan), declared=plan)
 
     # -- data ---------------------------------------------------------------------------------------------------------
@@ -177,7 +176,7 @@ class Application:
         return Status.of(self.spark, self.delta, self.plan)
 
     def sql(self, text: str) -> DataFrame:
-        """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.
+        """Run SQL in the application's schema: tables and results by their Tables names, and the views ``v_<name>``.
 
         A statement that writes to a local warehouse takes no file lock: let no other process commit to the table.
         """
@@ -230,7 +229,7 @@ class Application:
         started: dict[ResourceRef, datetime] = {}
         while not stop.is_set():
             # What changes from here on is noticed; what changed before is in the plan.
-            changed = self._registry.changed(_LOOK_FAR if self.delta.namespace.location("") is None else _LOOK)
+            changed = self._registry.changed(self.delta.namespace.poll_seconds)
             waited = dict(self.plan.waiting)
             self._take_up()
             for ref, reason in self.plan.waiting:
@@ -304,7 +303,7 @@ class Application:
 
     @property
     def _registry(self) -> Registry:
-        return Registry(system_tables(self.spark, self.delta))
+        return Registry(self.delta.system(self.spark))
 
     def _reload(self) -> None:
         """Go on with what is applied by now."""
@@ -361,7 +360,7 @@ class Application:
         if name not in made:
             raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
         table = topic_table(name)
-        self.delta.ensure(self.spark, table, TOPIC)
+        self.delta.create(self.spark, table, TOPIC)
         plain = next((topic.serializers for topic in self.plan.topics), Serializers("json", "json"))
         return TopicPlan(name, table, self.plan.default_partitions, plain)
 
@@ -379,7 +378,7 @@ def _session_of(profile: str, place: Warehouse, spark: SparkSession | None) -> S
     return databricks_session(profile)
 
 
-def _made(spark: SparkSession, delta: Delta, declared: Plan) -> Plan:
+def _made(spark: SparkSession, delta: Tables, declared: Plan) -> Plan:
     """Make the tables of a plan; the plan as it can run."""
     typed = TypedTables(spark, delta)
     plan = typed.known(declared)

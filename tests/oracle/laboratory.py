@@ -12,6 +12,7 @@ from typing import Any
 
 from kaspr_delta import Application
 from kaspr_delta.engine.query import side_by_side
+from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission, Event
 from tests.oracle.compare import Outcome
 from tests.oracle.families import family_of
@@ -117,7 +118,8 @@ class Laboratory:
         """Write as somebody else would: with the event's own time, which a row gets also when its value is the same."""
         written = self.app.spark.createDataFrame(list(rows), how.columns).coalesce(1)
         name = self.app.table(table).table.plan.delta_name
-        self.app.delta.upsert(written, name, on=how.key, compare=how.compare, keep="keep")
+        upsert = Upsert(on=how.key, compare=how.compare, keep="keep")
+        self.app.delta.merge(self.app.spark, written, name, upsert)
 
     def _read(self, lane: Lane) -> tuple[list[Result], list[ResultRow]]:
         output, versions = lane.family.output, self._versions[lane.name]

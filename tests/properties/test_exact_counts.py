@@ -35,6 +35,7 @@ def fill(app: Application, topic: str, events: int, dice: random.Random) -> None
         value = F.format_string('{"category":"category %d"}', "category")
         nothing = F.lit(None)
         app.delta.append(
+            app.spark,
             rows.select(
                 nothing.cast("binary").alias("key"),
                 F.encode(value, "UTF-8").alias("value"),

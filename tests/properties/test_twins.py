@@ -35,10 +35,10 @@ from kaspr_delta.serde import json_text, typed_values
 from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import Type, columns_of
-from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.warehouse_store import WarehouseStore
+from tests.folders import delta_rs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -342,11 +342,11 @@ class Tables:
     def assert_read_alike(self, name: str, rows: pa.Table) -> None:
         """Rows are written to the table, and read in each of these ways."""
         spark, live = self.app.spark, self.live(name)
-        self.app.delta.replace(frame_of(spark, rows), live.plan.delta_name)
+        self.app.delta.replace(self.app.spark, frame_of(spark, rows), live.plan.delta_name)
         value_of = live.text.value_object
         expected = {row["key"]: row["value"] for row in live.live_rows(spark).collect()}
         read = {key: shown(value_of(value)) for key, value in expected.items()}
-        copy = LocalCopy(DeltaRs(self.app.delta.namespace), live.plan)
+        copy = LocalCopy(delta_rs(self.app.delta.namespace), live.plan)
         try:
             before = copy.scan(None)
             copy.refresh()

@@ -5,20 +5,20 @@ from __future__ import annotations
 import sys
 
 from kaspr_delta.runtime.session import spark_session
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.opening import open_tables
 
 
 def main(warehouse: str, name: str, commits: int) -> None:
     """Open the contended table and commit to it."""
     spark = spark_session()
-    delta = Delta(Warehouse(warehouse).namespace("contended"))
+    delta = open_tables(Warehouse(warehouse).namespace("contended"))
     delta.create_schema(spark)
-    delta.ensure(spark, "rows", RESULT)
+    delta.create(spark, "rows", RESULT)
     for number in range(commits):
         row = spark.createDataFrame([(f"{name}-{number}", None, None, None)], RESULT.columns)
-        delta.append(row.coalesce(1), "rows")
+        delta.append(spark, row.coalesce(1), "rows")
 
 
 if __name__ == "__main__":

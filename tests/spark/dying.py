@@ -9,13 +9,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.spark.tables import SparkTables
 
 Watch = Callable[[tuple[Any, ...], str], None]
 """Called before and after a write with its arguments, the table among them, and the moment."""
 
-_WRITERS: tuple[tuple[type, str], ...] = ((Delta, "append"), (Delta, "upsert"), (DeltaRs, "append"), (DeltaRs, "copy"))
+_WRITERS: tuple[tuple[type, str], ...] = ((SparkTables, "append"), (SparkTables, "merge"), (DeltaRs, "append"))
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def write_wave(app: Application, wave: int) -> None:
         moment_of_wave = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=start)
         row = (f'"unreadable-{wave}"', _UNREADABLE.decode(), moment_of_wave)
         rows_of_others = app.spark.createDataFrame([row], "key STRING, value STRING, timestamp TIMESTAMP")
-        app.delta.append(rows_of_others.coalesce(1), people.delta_name)
+        app.delta.append(app.spark, rows_of_others.coalesce(1), people.delta_name)
     for topic, records in _topics(wave, start).items():
         if app.plan.topic(topic) is not None:
             app.topic(topic).produce(records)

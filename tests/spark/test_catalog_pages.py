@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS
-from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.page_source import LocalSource
 from kaspr_delta.web.pages import Pages
 from kaspr_delta.web.past import LastChange, Past, Then
 from kaspr_delta.web.visitor import Visitor
 from kaspr_delta.web.warehouse_source import WarehouseSource
+from tests.folders import delta_rs
 from tests.sql_on_spark import SqlOnSpark
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def sources(app: Application, spark: SparkSession) -> tuple[LocalSource, Warehou
     """What pages of the same tables are made of by delta-rs and by statements."""
     client: Any = SqlOnSpark(spark)
     warehouse = SqlWarehouse(client, "w1", app.delta.namespace)
-    return LocalSource(DeltaRs(app.delta.namespace)), WarehouseSource(warehouse)
+    return LocalSource(delta_rs(app.delta.namespace)), WarehouseSource(warehouse)
 
 
 def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) -> tuple[LastChange, Then]:

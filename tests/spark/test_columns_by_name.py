@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kaspr_delta import Application
+from kaspr_delta import Application, ResourceFailedError
 from tests.continuous import running
+from tests.spark_line import IS_SPARK_4_0
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,6 +173,10 @@ def test_a_join_waits_for_a_column_that_was_widened_and_says_what_to_do(shop: Sh
         "column 'right.made.year' was INT and is BIGINT: change it back, or make the join anew with"
         " `kaspr-delta delete join priced --purge`"
     )
+    if IS_SPARK_4_0:  # there a stream does not go on over a column that was widened
+        with pytest.raises(ResourceFailedError, match="kaspr-delta rebuild table/per-maker"):
+            app.run()
+        app.rebuild("table/per-maker")
     app.run()  # the others go on
     assert app.table("per-maker").to_dict() == {"A": 1, "B": 1}
     for name in ("priced", "paired"):

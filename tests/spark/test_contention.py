@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import AlreadyRunningError, Application
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.opening import open_tables
 from tests.continuous import running
 from tests.spark.channels import folded
 
@@ -31,9 +31,9 @@ def test_contending_processes_lose_no_commit(spark: SparkSession, tmp_path: Path
     ]
     assert [process.wait() for process in running] == [0] * PROCESSES
 
-    delta = Delta(Warehouse(str(tmp_path)).namespace("contended"))
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("contended"))
     delta.create_schema(spark)
-    delta.ensure(spark, "rows", RESULT)
+    delta.create(spark, "rows", RESULT)
     keys = [row["key"] for row in delta.read(spark, "rows").select("key").collect()]
     assert len(keys) == len(set(keys)) == PROCESSES * commits
     assert delta.newest(spark, "rows").version == PROCESSES * commits

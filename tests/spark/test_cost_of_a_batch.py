@@ -22,8 +22,8 @@ from kaspr_delta.engine.counters import work_of
 from kaspr_delta.engine.folding import Folding
 from kaspr_delta.engine.log import Log
 from kaspr_delta.engine.progress import Progress
-from kaspr_delta.storage.delta_rs import DeltaRs
 from tests.connect import ON_CONNECT
+from tests.folders import delta_rs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +83,7 @@ def following(spark: SparkSession, orders: Orders) -> Iterator[Follow]:
             rows = {"key": [json.dumps(key)], "value": [json.dumps(value)], "timestamp": [datetime.now(timezone.utc)]}
             running.reports.clear()
             work.restart()
-            DeltaRs(orders.app.delta.namespace).append(table, pa.table(rows))
+            delta_rs(orders.app.delta.namespace).append(table, pa.table(rows))
             wait(running)
             return work, work_of(json.loads(running.reports[0].counts))
 
@@ -123,7 +123,7 @@ def test_a_look_up_reads_no_file_that_cannot_hold_the_key(spark: SparkSession, t
     for files in (few, many):
         orders = Orders.filled(tmp_path / str(files), Size(files * 10_000, 1_000))
         ordered = orders.app.delta.read(spark, "orders").repartitionByRange(files, "key").localCheckpoint()
-        orders.app.delta.replace(ordered, "orders")
+        orders.app.delta.replace(spark, ordered, "orders")
         with following(spark, orders) as follow:
             work, told[files] = follow("orders", "O000000123-new", {"product_id": "P000001"})
             read[files] = work.files_read

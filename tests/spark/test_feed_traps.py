@@ -13,6 +13,7 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine import live_table
 from kaspr_delta.engine.query import Query
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
+from tests.folders import folder_of
 from tests.spark.channels import folded
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     monkeypatch.setattr(Query, "process", watched)
     swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
     rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())
-    app.delta.replace(rows.repartition(2, "key"), "orders")
+    app.delta.replace(app.spark, rows.repartition(2, "key"), "orders")
     app.run(only=BOTH)
     assert sum('"a"' in keys for keys in seen) > 1, "the commit came in one batch"
     assert_joined(app)
@@ -120,7 +121,7 @@ def test_a_first_load_from_many_files_is_one_change(spark: SparkSession, tmp_pat
 @pytest.mark.usefixtures("tables_of_their_own")
 @pytest.mark.slow
 def test_a_table_that_was_deleted_and_made_again_is_refused(app: Application) -> None:
-    location = app.delta.namespace.location("orders")
+    location = folder_of(app.delta.namespace, "orders")
     assert location is not None
     app.sql("DROP TABLE orders")
     shutil.rmtree(location)

@@ -34,9 +34,9 @@ def filled(spark: SparkSession, folder: Path) -> Orders:
     rows = orders.app.delta.read(spark, "orders").select(
         "key", F.when(odd, cases).otherwise(F.col("value")).alias("value"), moment
     )
-    orders.app.delta.replace(rows.localCheckpoint(), "orders")
+    orders.app.delta.replace(spark, rows.localCheckpoint(), "orders")
     products = orders.app.delta.read(spark, "products").select("key", "value", moment)
-    orders.app.delta.replace(products.localCheckpoint(), "products")
+    orders.app.delta.replace(spark, products.localCheckpoint(), "products")
     return orders
 
 
@@ -105,6 +105,6 @@ def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
     assert sized is not None
     assert 30 * 200 < (sized.size or 0) < 30 * 300
     rows = spark.createDataFrame([(key, "{}", None)], "key STRING, value STRING, timestamp TIMESTAMP")
-    orders.app.delta.append(rows, "orders")
+    orders.app.delta.append(spark, rows, "orders")
     assert usual_keys(table, spark, table.newest(spark)) is None
     assert not first_load.is_large(table, spark, table.newest(spark))

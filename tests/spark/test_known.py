@@ -21,8 +21,8 @@ from kaspr_delta.engine.foreign_key_join.known_here import known_here
 from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.storage.delta import Commit
-from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.spark.frames import frame_of
+from kaspr_delta.storage.tables import Commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

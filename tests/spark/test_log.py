@@ -10,10 +10,11 @@ import pyarrow as pa
 from kaspr_delta.engine.checkpoint import BatchId
 from kaspr_delta.engine.log import Log, Memo
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import CHANNEL, Layout
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.transaction import Transaction
+from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.spark.tables import FIRST_ROWS
+from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,9 +28,9 @@ def effects(batch: int) -> pa.Table:
 
 
 def test_effects_of_one_batch_are_read_without_spark(spark: SparkSession, tmp_path: Path) -> None:
-    delta = Delta(Warehouse(str(tmp_path)).namespace("logs"))
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("logs"))
     delta.create_schema(spark)
-    delta.ensure(spark, "channel", CHANNEL)
+    delta.create(spark, "channel", CHANNEL)
     log = Log(delta, "channel")
     batches = [BatchId("it's", number) for number in range(3)]
     for batch in batches:
@@ -37,48 +38,46 @@ def test_effects_of_one_batch_are_read_without_spark(spark: SparkSession, tmp_pa
         log.append(Rows(rows.df) if batch.number == 1 else rows, batch, Memo())
     log.append(Rows.held(spark, effects(7)), BatchId("other", 1), Memo())
     for batch in batches:
-        part = log.batch(spark, batch).part
-        assert part is not None
-        found = part.where("live IS NOT NULL").read(COLUMNS, 100)
-        assert found is not None
+        scan = log.batch(spark, batch).scan
+        assert scan is not None
+        assert scan.reads_files
+        found = scan.where("live IS NOT NULL").rows(COLUMNS, 100)
         expected = [{name: row[name] for name in COLUMNS} for row in effects(batch.number).to_pylist()[:-1]]
         assert sorted(found.to_pylist(), key=str) == sorted(expected, key=str)
-        few = part.read(COLUMNS, 2)
-        assert few is not None
-        assert few.num_rows == 2
-        assert part.count_by(("live", "emitted")) == {(False, None): 1, (True, "e"): 4, (None, None): 1}
-        assert part.read(("no such column",), 2) is None
-        assert part.count_by(("no such column",)) is None
+        assert scan.rows(COLUMNS, 2).num_rows == 2
+        assert scan.count_by(("live", "emitted")) == {(False, None): 1, (True, "e"): 4, (None, None): 1}
     unknown = log.batch(spark, BatchId("it's", 9))
-    assert unknown.part is not None
-    assert not unknown.part.read(COLUMNS, 100)
+    assert unknown.scan is not None
+    assert not unknown.scan.rows(COLUMNS, 100)
     assert not unknown.count_by("live")
+    assert not delta.statistics.native_failures
 
 
 def test_a_part_of_a_log_is_copied_once_and_where_it_cannot_be_spark_appends_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    delta = Delta(Warehouse(str(tmp_path)).namespace("logs"))
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("logs"))
     delta.create_schema(spark)
-    delta.ensure(spark, "channel", CHANNEL)
+    delta.create(spark, "channel", CHANNEL)
     log, batch = Log(delta, "channel"), BatchId("it's", 1)
     rows = log.append(Rows(Rows.held(spark, effects(1)).df), batch, Memo())
-    assert rows.part is not None
+    assert rows.scan is not None
     live = rows.df.where("live").select("key", "emitted", "live")
     expected = sorted((f"1'{row}", "e") for row in range(1, 5))
-    for table, part in (
-        ("copied", rows.part.where("live")),
-        ("by_spark", rows.part.where("no_such_column")),
+    for table, copied_from in (
+        ("copied", rows.scan.where("live")),
+        ("by_spark", rows.scan.where("no_such_column")),
         ("by_nobody_else", None),
     ):
-        delta.ensure(spark, table, Layout("key STRING, emitted STRING"))
-        done = delta.upsert(live, table, compare=("emitted",), keep="live", ours=True, part=part)
+        delta.create(spark, table, Layout("key STRING, emitted STRING"))
+        upsert = Upsert(compare=("emitted",), keep="live", sole_writer=True)
+        done = delta.merge(spark, live, table, upsert, copied_from)
         assert done.rows == 4
         history = spark.sql(f"DESCRIBE HISTORY {delta.namespace.identifier(table)}").where("version = 1").collect()
         assert ["delta-rs" in commit["engineInfo"] for commit in history] == [table == "copied"]
         assert sorted(map(tuple, delta.read(spark, table).collect())) == expected
-        # Another process was thought dead, and comes second.
-        assert part is None or part.copied(("key", "emitted"), table, Transaction("first", 0))
-        again = delta.upsert(live, table, compare=("emitted",), keep="live", ours=True, part=part)
+        # Another process was taken for dead, and comes second.
+        delta.append(spark, live.drop("live"), table, FIRST_ROWS)
+        again = delta.merge(spark, live, table, upsert, copied_from)
         assert again.rows == 0
         assert delta.read(spark, table).count() == 4

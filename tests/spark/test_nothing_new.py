@@ -107,7 +107,7 @@ def test_rows_that_sql_changed_are_read_once(
     rows = spark.range(COUNT).selectExpr(
         "CAST(id AS STRING) AS key", "'1' AS value", "current_timestamp() AS timestamp"
     )
-    app.delta.append(rows.repartition(4), "products")
+    app.delta.append(app.spark, rows.repartition(4), "products")
     app.run(only=["join/joined"])
     started.clear()
     app.delta.update(spark, "products", "value = '2'", "key LIKE '%7'")
@@ -140,7 +140,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
         "0 AS partition",
         "id AS seq",
     )
-    app.delta.append(records.repartition(4), "topic__incoming")
+    app.delta.append(app.spark, records.repartition(4), "topic__incoming")
     with monkeypatch.context() as patched:
         patched.setattr(Query, "process", once)
         with pytest.raises(ResourceFailedError, match="switched off"):

@@ -194,7 +194,7 @@ def test_a_commit_that_comes_in_several_batches_is_counted_once(
         F.lit(None).cast("binary").alias("key"),
         F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
     )
-    app.delta.append(records.repartition(4), "topic__numbers")
+    app.delta.append(app.spark, records.repartition(4), "topic__numbers")
     app.run()
     assert app.table("sums").to_dict() == {"all": sum(range(60))}
     batches = app.sql("SELECT count(*) AS n FROM log__add WHERE memo IS NOT NULL AND start IS NULL").first()

@@ -11,9 +11,9 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.engine.folding import Folding
 from kaspr_delta.engine.progress import Progress
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import DEAD_LETTERS
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from tests.folders import delta_rs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ def app(spark: SparkSession, tmp_path: Path) -> Application:
     app.table("orders").put({"good": {"product": "P"}, "bad": {}, "worse": {}})
     app.run()
     record = ("join/shipped", "shipments", '"s"', "{", "value cannot be read", "", None, 0, datetime.now(timezone.utc))
-    LocalSystemTables(DeltaRs(app.delta.namespace)).append(DEAD_LETTERS, [record])
+    NativeSystemTables(delta_rs(app.delta.namespace)).append(DEAD_LETTERS, [record])
     return app
 
 

@@ -12,8 +12,8 @@ from kaspr_delta.engine.agent.source import channel_records, topic_records
 from kaspr_delta.engine.sequence import seq_of
 from kaspr_delta.plan.definition import ChannelInput
 from kaspr_delta.runtime.retry import LocalDeadLetters
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import RETRY_FOR, TOPIC, kind_for
+from tests.folders import delta_rs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ def test_on_a_channel_too(spark: SparkSession) -> None:
 @pytest.mark.usefixtures("tables_of_their_own")
 def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(APPLICATION, warehouse=tmp_path / "wh", spark=spark) as app:
-        letters = LocalDeadLetters.of(DeltaRs(app.delta.namespace), app.plan)
+        letters = LocalDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
         app.table("rates").put({"EUR": 1})
         app.topic("amounts").produce(
             [
@@ -119,7 +119,7 @@ def test_a_record_that_is_retried_for_the_reader_that_failed_reaches_no_other(
     manifests = tmp_path / "retry.yaml"
     manifests.write_text(FOR_ONE.read_text().replace("FOLDER", str(tmp_path)))
     with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
-        letters = LocalDeadLetters.of(DeltaRs(app.delta.namespace), app.plan)
+        letters = LocalDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
 
         def others() -> dict[str, Any]:
             return {

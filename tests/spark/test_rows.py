@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.storage.arrow_types import arrow_schema_of
-from kaspr_delta.storage.frames import collected, frame_of
+from kaspr_delta.storage.spark.frames import collected, frame_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ import pytest
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
 from kaspr_delta.plan.join_plans import TableTableJoinPlan
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.spark.tables import SparkTables
 from tests.spark import shapes
 from tests.spark.dying import watched_writes
 from tests.unity_catalog import EXTERNAL
@@ -35,14 +35,14 @@ JOIN = "orders-products-join"
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables of streams that were started, each of which something is committed to that they begin with."""
     tables: list[str] = []
-    stream = Delta.stream
+    stream = SparkTables.stream
 
-    def noting(delta: Delta, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+    def noting(delta: SparkTables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         assert first <= delta.newest(spark, table).version
         tables.append(table)
         return stream(delta, spark, table, first, limit)
 
-    monkeypatch.setattr(Delta, "stream", noting)
+    monkeypatch.setattr(SparkTables, "stream", noting)
     return tables
 
 
@@ -96,13 +96,13 @@ def test_no_stream_reads_what_one_before_it_has_read(
     app.run()
     newest = {table: app.delta.newest(spark, table).version for table in set(begun)}
     firsts: dict[str, int] = {}
-    stream = Delta.stream
+    stream = SparkTables.stream
 
-    def noting(delta: Delta, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+    def noting(delta: SparkTables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         firsts[table] = first
         return stream(delta, spark, table, first, limit)
 
-    with mock.patch.object(Delta, "stream", noting):
+    with mock.patch.object(SparkTables, "stream", noting):
         produce(app, "raw-products", P1={"price": 2})
         app.run()
     assert prices(app) == {"O1": 2}

@@ -12,12 +12,12 @@ import pytest
 
 from kaspr_delta import Application, UsageError
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.known_tables import known
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
+from tests.folders import delta_rs
 from tests.sql_on_spark import SqlOnSpark
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_without_spark_and_by_a_sql_warehouse_tables_are_read_as_functions_see_t
     spark: SparkSession, app: Application, folder: Path
 ) -> None:
     client: Any = SqlOnSpark(spark)
-    delta = DeltaRs(app.delta.namespace)
+    delta = delta_rs(app.delta.namespace)
     local, warehouse = LocalStore(delta), WarehouseStore(SqlWarehouse(client, "w1", app.delta.namespace))
     for name in ("orders", "products", "places"):
         rows = app.table(name).to_dict()

@@ -23,7 +23,6 @@ from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
-from kaspr_delta.storage.delta import Delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,6 +37,8 @@ OTHERS = columns_of(
     " inner STRUCT<x: STRING, y: ARRAY<BINARY>>"
 )
 PLAN = TypedPlan(("text",), (*KEYS, *OTHERS))
+UNASKED: Any = None
+"""Tables that nothing is asked of."""
 TEXT = TypedText(JSON, PLAN)
 BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -169,7 +170,7 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
     ).where("NOT (woken AND old_hash <=> left_hash)")  # those keep the key that they have, which is this one
     selector = Selector(extractor, right, "function", "foreign key")
     how = Extract(selector, TEXT, PLAN.row)
-    computed = ForeignKeyColumns(key, [one.type for one in kinds], LiveTable(Delta.__new__(Delta), left), selector)
+    computed = ForeignKeyColumns(key, [one.type for one in kinds], LiveTable(UNASKED, left), selector)
     shown = ("key", "fk", "stale", "problem.reason", "problem.detail", "left_hash")
     in_python, in_spark = (
         send(rows, "left", how, computed).df.select(*shown).orderBy("key").collect()

@@ -18,13 +18,13 @@ from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.lag import lag_of
 from kaspr_delta.runtime.registry import Registry
 from kaspr_delta.runtime.totals import Totals
-from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.sql_warehouse import SqlWarehouse
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.local_copy import Follower, LocalCopy
 from kaspr_delta.web.outbox import Outbox
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
+from tests.folders import delta_rs
 from tests.sql_on_spark import SqlOnSpark
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ AGENT = ResourceRef("agent", "take-orders")
 @pytest.mark.usefixtures("tables_of_their_own")  # checkpoints tell tables by their ids
 def test_what_a_view_sends_is_taken_up_and_what_is_written_is_read(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
-        delta = DeltaRs(app.delta.namespace)
+        delta = delta_rs(app.delta.namespace)
         outbox = Outbox(LocalStore(delta), app.plan)
         copy = LocalCopy(delta, app.plan.known_table("desk-orders"), tmp_path)
 
@@ -85,8 +85,8 @@ def test_of_a_million_rows_one_is_read_ten_times_faster_than_by_spark_and_fresh(
             """concat('{"item":"', repeat('x', 80), '","quantity":', id, '}') AS value""",
             "current_timestamp() AS timestamp",
         )
-        app.delta.append(rows.repartition(8), "desk_orders")
-        delta = DeltaRs(app.delta.namespace)
+        app.delta.append(app.spark, rows.repartition(8), "desk_orders")
+        delta = delta_rs(app.delta.namespace)
         copy, follower = LocalCopy(delta, app.plan.known_table("desk-orders"), tmp_path), Follower()
         table = app.table("desk-orders")
 
@@ -153,8 +153,8 @@ def test_the_statements_for_a_sql_warehouse_are_right(spark: SparkSession, tmp_p
         assert counted == list(app.status().metrics)
         registry = Registry(store.system)
         before = registry.documents()
-        assert before == Registry(LocalSystemTables(DeltaRs(app.delta.namespace))).documents()
+        assert before == Registry(NativeSystemTables(delta_rs(app.delta.namespace))).documents()
         version = registry.version
         registry.change(lambda documents: documents[:-1])
         assert registry.version != version
-        assert Registry(LocalSystemTables(DeltaRs(app.delta.namespace))).documents() == before[:-1]
+        assert Registry(NativeSystemTables(delta_rs(app.delta.namespace))).documents() == before[:-1]

@@ -16,9 +16,9 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.join_plans import StreamJoinPlan, TableTableJoinPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
-from kaspr_delta.storage.decoded import by_key, decoded
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import PAIR
+from kaspr_delta.storage.spark.decoded import by_key, decoded
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ class JoinHandle:
     """The result table of a join of two tables."""
 
     spark: SparkSession
-    delta: Delta
+    delta: Tables
     join: TableTableJoinPlan
     application: Plan
 

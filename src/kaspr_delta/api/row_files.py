@@ -13,7 +13,7 @@ import pyarrow as pa
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import objects_of
 from kaspr_delta.serde.utf8 import UNREADABLE_KEPT, utf8_lines
-from kaspr_delta.storage.frames import collected
+from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

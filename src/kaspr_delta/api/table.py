@@ -19,9 +19,9 @@ from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
-from kaspr_delta.storage.decoded import by_key, decoded
-from kaspr_delta.storage.frames import collected
 from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.spark.decoded import by_key, decoded
+from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

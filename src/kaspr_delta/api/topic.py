@@ -28,9 +28,9 @@ from kaspr_delta.plan.binding_plans import KafkaPlan
 from kaspr_delta.plan.definition import Serializers, TopicPlan
 from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
-from kaspr_delta.storage.decoded import decoded
-from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.frames import frame_of
+from kaspr_delta.storage.spark.decoded import decoded
+from kaspr_delta.storage.spark.frames import frame_of
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ class TopicHandle:
     """A topic. Records are dictionaries with key, value, timestamp (milliseconds), headers and partition."""
 
     spark: SparkSession
-    delta: Delta
+    delta: Tables
     plan: TopicPlan
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
@@ -60,7 +60,7 @@ class TopicHandle:
         if count:
             rows = pa.Table.from_batches([effects], SCHEMA)
             if elsewhere is None:
-                self.delta.append_held(self.spark, rows.select(RECORD), self.plan.delta_name)
+                self.delta.append(self.spark, rows.select(RECORD), self.plan.delta_name)
             else:
                 elsewhere.write(frame_of(self.spark, rows), "")
         return count
@@ -134,7 +134,7 @@ class ChannelHandle:
     """The channel of a join: what it emitted, in order, tombstones included (value None)."""
 
     spark: SparkSession
-    delta: Delta
+    delta: Tables
     join: JoinPlan
     application: Plan
 
@@ -174,9 +174,9 @@ class ChannelHandle:
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())
 
 
-def _appended(spark: SparkSession, delta: Delta, table: str) -> DataFrame:
+def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:
     """All rows of a topic or channel with their commits: as they are, or else as the change feed tells of them."""
-    rows = delta.appended(spark, table)
+    rows = delta.appended_rows(spark, table)
     return delta.changes(spark, table) if rows is None else rows
 
 

@@ -65,16 +65,17 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
     from kaspr_delta.runtime.applying import applied_plan
     from kaspr_delta.runtime.retry import LocalDeadLetters
-    from kaspr_delta.storage.delta_rs import DeltaRs
+    from kaspr_delta.storage.opening import folder_tables
 
     place = Warehouse(target.place)
     if place.is_unity:
         msg = "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
         raise UsageError(msg)
     plan = applied_plan(place, target.app)
-    if plan is None:
+    tables = None if plan is None else folder_tables(place.namespace(plan.schema))
+    if plan is None or tables is None:
         return
-    letters = LocalDeadLetters.of(DeltaRs(place.namespace(plan.schema)), plan)
+    letters = LocalDeadLetters.of(tables, plan)
     chosen = letters.newest(_AT_ONCE, resource)
     if not only_failed and not yes:
         _ask(letters.seen_twice(chosen))

@@ -50,7 +50,8 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     With -o wide it shows as well why the last batch of each resource took as long as it did: rows that were read and
     emitted; files that its look-ups read, and left out; rows that its MERGEs changed, rows they had to copy with them,
     and how many files that rewrote; and the seconds of each step. Where many rows are copied for few that change, a
-    table is large and its files are too.
+    table is large and its files are too. If delta-rs failed at an operation and Spark did it instead, the table and
+    the cause stand below: the answers are right, but the operation was slower.
 
     With --target it shows how the jobs stand that were deployed to that target of the bundle: what starts them, their
     last runs, and why the newest failed.
@@ -75,6 +76,9 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     if output is StatusOutput.WIDE:
         screen.print(Table.grid())
         screen.print(last_batches(found))
+        if found.native_failures:
+            screen.print(Table.grid())
+            screen.print(failures_of_delta_rs(found))
 
 
 def _show_target(jobs: tuple[DeployedJob, ...], output: StatusOutput) -> None:
@@ -114,6 +118,14 @@ def last_batches(found: Status) -> Table:
             table.add_row(
                 str(one.resource), str(last.rows_in), str(last.rows_out), *shown, *seconds, f"{last.seconds:.1f}"
             )
+    return table
+
+
+def failures_of_delta_rs(found: Status) -> Table:
+    """Operations that delta-rs failed to do and Spark did instead, by table and cause."""
+    table = _table(("delta-rs failed at", "of table", "with"), ("times",))
+    for failure, times in found.native_failures.items():
+        table.add_row(failure.operation, failure.table, failure.cause, str(times))
     return table
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LINE = 76
 
 
-def put_on_one_line(delta: Delta, spark: SparkSession, columns: Mapping[str, Collection[str]]) -> bool:
+def put_on_one_line(delta: Tables, spark: SparkSession, columns: Mapping[str, Collection[str]]) -> bool:
     """Take the line breaks out of columns with base64 text, by table.
 
     Returns whether any text is longer than a line. Where none is, nothing is written, and no answer was wrong.
@@ -30,8 +30,7 @@ def put_on_one_line(delta: Delta, spark: SparkSession, columns: Mapping[str, Col
     return bool(long)
 
 
-def _has_long(delta: Delta, spark: SparkSession, table: str, names: Collection[str]) -> bool:
+def _has_long(delta: Tables, spark: SparkSession, table: str, names: Collection[str]) -> bool:
     long = " OR ".join(f"character_length({name}) > {_LINE}" for name in names)
-    part = delta.part(table, long)
-    told = None if part is None else part.told("count(*)")
-    return not delta.read(spark, table).where(long).isEmpty() if told is None else told[0] > 0
+    (count,) = delta.scan(spark, table, long).aggregate("count(*)")
+    return bool(count)

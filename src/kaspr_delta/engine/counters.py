@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kaspr_delta.storage.statistics import NativeFailure
+
 # The labels of each metric, in the order in which a counter's name holds their values.
 LABELS = {
     "table_operations": ("table", "operation"),
@@ -15,6 +17,8 @@ LABELS = {
 
 
 _WORK = "work"
+_NATIVE_FAILURE = "native_failure"
+_NO_METRICS = frozenset({_WORK, _NATIVE_FAILURE})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,10 +46,21 @@ def work_of(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: times for (kind, name, *_), times in found if kind == _WORK}
 
 
+def failed_natively(failures: Mapping[NativeFailure, int]) -> dict[str, int]:
+    """Counters of the native operations that failed in a batch."""
+    return {counter(_NATIVE_FAILURE, *failure): times for failure, times in failures.items()}
+
+
+def native_failures(summed: Mapping[str, int]) -> dict[NativeFailure, int]:
+    """The native operations that failed, among counters by their names, with how often each did."""
+    found = [(json.loads(name), times) for name, times in sorted(summed.items())]
+    return {NativeFailure(*told): times for (kind, *told), times in found if kind == _NATIVE_FAILURE}
+
+
 def as_metrics(summed: Mapping[str, int]) -> list[Metric]:
     """Counters by their names as metrics, sorted."""
     found = [(json.loads(name), times) for name, times in summed.items()]
-    found = [(name, times) for name, times in found if name[0] != _WORK]
+    found = [(name, times) for name, times in found if name[0] not in _NO_METRICS]
     return [
         Metric(name, dict(zip(LABELS.get(name, ()), labels, strict=False)), times)
         for (name, *labels), times in sorted(found)

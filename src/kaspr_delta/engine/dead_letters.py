@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS
-from kaspr_delta.storage.sql_text import literal
-from kaspr_delta.storage.system_tables import system_tables
+from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -38,25 +37,27 @@ class Renewed:
     every: bool = False
 
 
-def fold_dead_letters(delta: Delta, rows: DataFrame, resource: str, batch: BatchId) -> None:
+def fold_dead_letters(delta: Tables, rows: DataFrame, resource: str, batch: BatchId) -> None:
     """Append rows with columns source, key, value, problem, timestamp and batch to the dead letters, once."""
-    delta.append(_letters(rows, resource), DEAD_LETTERS, batch.transaction("dead-letters"))
+    delta.append(rows.sparkSession, _letters(rows, resource), DEAD_LETTERS, batch.transaction("dead-letters"))
 
 
 def renew_dead_letters(  # noqa: PLR0913, PLR0917  what is folded, and what it replaces
-    delta: Delta, rows: DataFrame, resource: str, batch: BatchId, renewed: Renewed, failed: int
+    delta: Tables, rows: DataFrame, resource: str, batch: BatchId, renewed: Renewed, failed: int
 ) -> None:
     """The same for the first batch of a checkpoint, in the place of the letters that it makes again: in one commit.
 
     So a row that still fails stands there once, and one that does not fail any more is gone. ``failed`` is the number
     of rows. Repeated after a kill, it puts the same letters in their own place.
     """
-    there = system_tables(rows.sparkSession, delta).query(DEAD_LETTERS, "SELECT DISTINCT resource, source FROM t")
+    there = delta.query(rows.sparkSession, DEAD_LETTERS, "SELECT DISTINCT resource, source FROM t")
     mine = {row["source"] for row in there if row["resource"] == resource}
     if mine if renewed.every else mine.intersection(renewed.sources):
         sources = ", ".join(map(literal, renewed.sources))
         those = "" if renewed.every else f" AND source IN ({sources})"
-        delta.replace(_letters(rows, resource), DEAD_LETTERS, f"resource = {literal(resource)}{those}")
+        delta.replace(
+            rows.sparkSession, _letters(rows, resource), DEAD_LETTERS, f"resource = {literal(resource)}{those}"
+        )
     elif failed:
         fold_dead_letters(delta, rows, resource, batch)
 

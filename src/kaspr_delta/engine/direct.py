@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.topics import append_to_topic
 from kaspr_delta.plan.names import topic_table
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,26 +36,26 @@ class DirectAppend:
     topic: str
     records: DataFrame
 
-    def announcement(self, delta: Delta, spark: SparkSession) -> Announcement:
+    def announcement(self, delta: Tables, spark: SparkSession) -> Announcement:
         """What the log has to say before the append."""
         return Announcement(self.topic, delta.newest(spark, topic_table(self.topic)).version)
 
-    def commit(self, delta: Delta, batch: BatchId) -> None:
+    def commit(self, delta: Tables, batch: BatchId) -> None:
         """Append the records. Raises whatever Spark raises; then the batch may be committed or not (``appended``)."""
         append_to_topic(delta, Rows(self.records), self.topic, batch, note=_note(batch, _RECORDS))
 
 
-def appended(delta: Delta, spark: SparkSession, announced: Announcement, batch: BatchId) -> int | None:
+def appended(delta: Tables, spark: SparkSession, announced: Announcement, batch: BatchId) -> int | None:
     """How many records an announced batch has appended; None if it has not, and from now on cannot.
 
     An append of nothing under the batch's transaction takes the place of its records, unless they are there.
     """
     table = topic_table(announced.topic)
     records, nothing = _note(batch, _RECORDS), _note(batch, _NOTHING)
-    noted = delta.noted(spark, table, announced.version)
+    noted = delta.notes(spark, table, announced.version)
     if not noted.keys() & {records, nothing}:
         append_to_topic(delta, Rows(delta.read(spark, table).limit(0)), announced.topic, batch, note=nothing)
-        noted = delta.noted(spark, table, announced.version)
+        noted = delta.notes(spark, table, announced.version)
     # A history that tells neither is short, and the append was made long ago.
     return None if nothing in noted else noted.get(records, 0)
 

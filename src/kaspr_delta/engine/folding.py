@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.counters import counter
+from kaspr_delta.engine.counters import counter, failed_natively
 from kaspr_delta.engine.direct import appended
 from kaspr_delta.engine.log import Memo
 from kaspr_delta.engine.planning import plan_for
@@ -20,7 +20,7 @@ from kaspr_delta.engine.resource import Folded, FoldsTogether, Resource
 from kaspr_delta.engine.rows import FEW_ROWS, Rows
 from kaspr_delta.engine.state_behind import StateBehind, last_of_each_key
 from kaspr_delta.engine.steps import Steps
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ class Folding:
     the resource reads it: what is ``behind`` is held, and folded when it is too much for that, or the run ends.
     """
 
-    delta: Delta
+    delta: Tables
     resource: Resource
     tail: list[Committed] = field(default_factory=list, init=False)
     lasting: bool = field(default=False, init=False)
@@ -158,7 +158,8 @@ class Folding:
         last.steps.begin()
         folded = self._folded(spark, batches, states=states)
         last.steps.done("fold")
-        conflicts = self.delta.conflicts.taken()
+        conflicts = self.delta.statistics.conflicts.take()
+        failures = failed_natively(self.delta.statistics.take_native_failures())
         reports = []
         for one, done in zip(batches, folded, strict=True):
             report = BatchReport(
@@ -168,7 +169,9 @@ class Folding:
                 stale=done.stale,
                 conflicts=conflicts if one is last else 0,
                 seconds=one.steps.seconds,
-                counts=json.dumps({**one.memo.counts, **done.counts, **one.steps.milliseconds}),
+                counts=json.dumps(
+                    {**one.memo.counts, **done.counts, **one.steps.milliseconds, **(failures if one is last else {})}
+                ),
             )
             Progress(self.delta, str(self.resource.ref)).record(spark, one.batch, report)
             reports.append(report)

@@ -21,7 +21,7 @@ from kaspr_delta.plan.join_plans import (
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
-from kaspr_delta.storage.merge import Merged
+from kaspr_delta.storage.tables import Merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

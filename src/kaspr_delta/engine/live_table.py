@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -27,9 +26,9 @@ from kaspr_delta.plan.typed_plans import TypedPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
-from kaspr_delta.storage.delta import Commit, Delta
 from kaspr_delta.storage.layout import WRITTEN_AT
-from kaspr_delta.storage.part import Part
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Commit, Scan, Tables, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,7 +42,7 @@ _BACKLOG = "1g"
 class LiveTable:
     """One table of the application."""
 
-    delta: Delta
+    delta: Tables
     plan: TablePlan
 
     @property
@@ -134,13 +133,13 @@ class LiveTable:
         """Whether a value, as ``live_rows`` gives it, is what its serializer writes."""
         return is_json(row) if self.has_json_text else F.lit(True)
 
-    def part(self, version: int) -> Part | None:
-        """Its rows at a version, to be told of without Spark; None where they do not stand there as key and value.
+    def scan(self, spark: SparkSession, commit: Commit) -> Scan | None:
+        """The stored rows at a version; None of a table that does not store keys and values as text.
 
-        As ``live_rows`` has them, that is, but with those that are no row.
+        Null values and several rows of a key are among them.
         """
         plain = self.plan.typed is None and self.plan.joined is None and self.plan.serializers.key != "raw"
-        return self.delta.part(self.plan.delta_name, version=version) if plain else None
+        return self.delta.scan_version(spark, self.plan.delta_name, commit.version) if plain else None
 
     def newest(self, spark: SparkSession) -> Commit:
         """The version to pin for a batch."""
@@ -241,8 +240,8 @@ class LiveTable:
             *windows,
             F.col("value").isNotNull().alias("keep"),
         )
-        upsert = partial(self.delta.upsert, on=self.place, compare=compare, also=(*also, *windows), keep="keep")
-        upsert(stored, self.plan.delta_name, here=here)
+        upsert = Upsert(on=self.place, compare=compare, also=(*also, *windows), keep="keep")
+        self._merge(stored, upsert, here=here)
 
     def _write_typed(self, rows: DataFrame, typed: TypedPlan, *, timely: bool, here: bool) -> None:
         """As ``write``. What a value says of the columns of the key does not count: they are those of the key."""
@@ -255,8 +254,7 @@ class LiveTable:
         )
         rest = tuple(column.name for column in typed.rest)
         compare, also = ((*rest, WRITTEN_AT), ()) if timely else (rest, (WRITTEN_AT,))
-        upsert = partial(self.delta.upsert, on=typed.key, compare=compare, also=also, keep="keep")
-        upsert(stored, self.plan.delta_name, here=here)
+        self._merge(stored, Upsert(on=typed.key, compare=compare, also=also, keep="keep"), here=here)
 
     def put_rows(self, rows: DataFrame) -> None:
         """Write rows of a typed table that stand in columns: some of its own, those of the key among them, each once.
@@ -272,9 +270,7 @@ class LiveTable:
         now = F.timestamp_micros(F.unix_millis(F.current_timestamp()) * 1_000 + 1)
         stored = rows.withColumns({WRITTEN_AT: now, "keep": F.expr("true")})
         rest = tuple(column.name for column in self.plan.typed.rest)
-        self.delta.upsert(
-            stored, self.plan.delta_name, on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"
-        )
+        self._merge(stored, Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"))
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""
@@ -287,10 +283,14 @@ class LiveTable:
         rows = rows if after is None else rows.where(F.col("window_end") > after)
         rows = rows.withColumn("keep", F.expr("true"))
         also = ("timestamp", "window_end", "stream")
-        self.delta.upsert(rows, self.plan.delta_name, on=self.place, compare=("value",), also=also, keep="keep")
+        self._merge(rows, Upsert(on=self.place, compare=("value",), also=also, keep="keep"))
+
+    def _merge(self, rows: DataFrame, upsert: Upsert, *, here: bool = False) -> None:
+        frame = collected(rows) if here else rows
+        self.delta.merge(rows.sparkSession, frame, self.plan.delta_name, upsert)
 
 
-def state_of(delta: Delta, plan: TablePlan) -> LiveTable:
+def state_of(delta: Tables, plan: TablePlan) -> LiveTable:
     """The table that functions read and write: of windows that do not show before they close, another one."""
     return LiveTable(delta, replace(plan, delta_name=plan.state))
 

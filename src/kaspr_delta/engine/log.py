@@ -13,10 +13,8 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.direct import Announcement, appended
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.delta_rs import literal
-from kaspr_delta.storage.frames import frame_of
-from kaspr_delta.storage.system_tables import system_tables
+from kaspr_delta.storage.spark.frames import frame_of
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +79,7 @@ class Log:
     the first batch of a checkpoint, and in batches without effects.
     """
 
-    delta: Delta
+    delta: Tables
     table: str
 
     def begin(self, effects: Rows, batch: BatchId, memo: Memo, start: Start) -> Rows:
@@ -97,12 +95,12 @@ class Log:
         memo = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
         if effects.table is None:  # many rows: not computed a second time, but read back
             rows = effects.df.unionByName(frame_of(spark, memo), allowMissingColumns=True)
-            self.delta.append(_marked(rows, batch), self.table, batch.transaction("log"))
+            self.delta.append(spark, _marked(rows, batch), self.table, batch.transaction("log"))
             return self.batch(spark, batch)
         mine = _marked_here(effects.table, batch)
         told = _marked_here(memo, batch)
         everything = told if effects.empty else pa.concat_tables([_optional(mine), told], promote_options="default")
-        self.delta.append_held(spark, everything, self.table, batch.transaction("log"))
+        self.delta.append(spark, everything, self.table, batch.transaction("log"))
         if effects.empty:  # its columns may be others: nothing was computed
             return Rows(lambda: self.batch(spark, batch).df, mine, session=spark)
         return Rows(_marked(effects.df, batch), mine)
@@ -113,11 +111,15 @@ class Log:
 
     def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
         """The effects of the batches of a checkpoint that come after one, up to and with another."""
-        first, last = after.number + 1, upto.number
-        mine = (F.col("checkpoint") == upto.checkpoint) & F.col("batch").between(first, last)
-        theirs = f"checkpoint = {literal(upto.checkpoint)} AND batch BETWEEN {first} AND {last} AND memo IS NULL"
-        rows = self.delta.read(spark, self.table).where(mine & F.col("memo").isNull())
-        return Rows(rows, part=self.delta.part(self.table, theirs))
+        scan = self.delta.scan(
+            spark,
+            self.table,
+            "checkpoint = {checkpoint} AND batch BETWEEN {first} AND {last} AND memo IS NULL",
+            checkpoint=upto.checkpoint,
+            first=after.number + 1,
+            last=upto.number,
+        )
+        return Rows(scan.df, scan=scan)
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
         """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint.
@@ -127,7 +129,7 @@ class Log:
         late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
         recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
         memos_of = f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
-        rows = system_tables(spark, self.delta).query(self.table, memos_of)
+        rows = self.delta.query(spark, self.table, memos_of)
         found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
             return LogTail(newest=max(folded, default=""))

@@ -1,4 +1,4 @@
-"""Counters that outlive the process, by Kaspr's names: each batch tells what it added, in its progress row."""
+"""Counters that outlive the process: each batch writes what it added into its progress row."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.counters import Metric, as_metrics
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def metrics(delta: Delta, spark: SparkSession) -> list[Metric]:
-    """All counters of an application, sorted."""
+def summed_counters(delta: Tables, spark: SparkSession) -> dict[str, int]:
+    """All counters of an application by their names (see ``engine.counters``)."""
     counts = F.explode(F.from_json("counts", "MAP<STRING, BIGINT>")).alias("counter", "times")
     summed = delta.read(spark, PROGRESS).select(counts).groupBy("counter").agg(F.sum("times").alias("times"))
-    return as_metrics({row["counter"]: row["times"] for row in summed.collect()})
+    return {row["counter"]: row["times"] for row in summed.collect()}

@@ -12,7 +12,7 @@ from kaspr_delta.engine.dead_letters import Renewed, fold_dead_letters, renew_de
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +39,7 @@ PlanT = TypeVar("PlanT", bound=LoggedPlan)
 class Planned(Generic[PlanT]):
     """A resource of an application: its own plan and that of the whole. By default it goes by its records alone."""
 
-    delta: Delta
+    delta: Tables
     plan: PlanT
     application: Plan
 

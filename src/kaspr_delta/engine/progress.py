@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, RETENTION
-from kaspr_delta.storage.system_tables import note, system_tables
+from kaspr_delta.storage.system_tables import arrow_rows
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,34 +44,34 @@ class BatchReport:
 class Progress:
     """The progress of one resource, or of its state (``storage.layout.state_ref``)."""
 
-    delta: Delta
+    delta: Tables
     resource: str
 
     def record(self, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
         """Write down that a batch is folded, and what it did."""
         row = (self.resource, batch.checkpoint, batch.number, *astuple(report), datetime.now(timezone.utc))
-        note(spark, self.delta, PROGRESS, row)
+        self.delta.append(spark, arrow_rows(PROGRESS, [row]), PROGRESS)
 
 
-def folded_batches(delta: Delta, spark: SparkSession) -> dict[str, dict[str, int]]:
+def folded_batches(delta: Tables, spark: SparkSession) -> dict[str, dict[str, int]]:
     """By resource and checkpoint, the last batch that is folded; batches are folded in order."""
     last = "SELECT resource, checkpoint, max(batch) AS batch FROM t GROUP BY resource, checkpoint"
     folded: dict[str, dict[str, int]] = {}
-    for row in system_tables(spark, delta).query(PROGRESS, last):
+    for row in delta.query(spark, PROGRESS, last):
         folded.setdefault(row["resource"], {})[row["checkpoint"]] = row["batch"]
     return folded
 
 
-def forget_old(delta: Delta, spark: SparkSession) -> None:
+def forget_old(delta: Tables, spark: SparkSession) -> None:
     """Delete what the system tables need to keep no longer (``storage.layout.RETENTION``).
 
     Old batches of a checkpoint are summed up in one row, which says how far the log is folded and keeps the counters.
     """
     for table in (PROGRESS, DEAD_LETTERS, EVENTS):
         before = _days_ago(RETENTION[table])
-        (old,) = system_tables(spark, delta).query(table, f"SELECT count(*) AS rows_ FROM t WHERE {before}")  # noqa: S608
+        (old,) = delta.query(spark, table, f"SELECT count(*) AS rows_ FROM t WHERE {before}")  # noqa: S608
         if table == PROGRESS and old["rows_"] >= _MANY_OLD:
-            delta.replace(_summed(delta.read(spark, table).where(before)), table, before)
+            delta.replace(spark, _summed(delta.read(spark, table).where(before)), table, before)
         elif table != PROGRESS and old["rows_"]:
             delta.delete(spark, table, before)
 

@@ -26,8 +26,8 @@ from kaspr_delta.engine.source_errors import TABLE_REPLACED, is_gap, why_the_fee
 from kaspr_delta.engine.steps import Steps
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class Query:
     made. From then on each of the two learns from the log what the other has committed.
     """
 
-    delta: Delta
+    delta: Tables
     resource: Resource
     # Those that share this resource's tables: what one of them had committed is folded before this one reads.
     companions: tuple[Query, ...] = ()
@@ -242,7 +242,9 @@ class Query:
         positions = positions_in(self._checkpoint)
         return len(positions) == len(tables) and all(
             position is not None
-            and position.has_read(self._running[source], self.delta.change_files_of(str(table), self._running[source]))
+            and position.has_read(
+                self._running[source], self.delta.change_file_count(str(table), self._running[source])
+            )
             and position.table_id == self.delta.table_id(spark, str(table))
             for (source, table), position in zip(tables, positions, strict=True)
         )
@@ -444,6 +446,6 @@ def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
         return [done.result() for done in [pool.submit(action) for action in actions]]
 
 
-def checkpoints_of(delta: Delta, ref: ResourceRef) -> Path:
+def checkpoints_of(delta: Tables, ref: ResourceRef) -> Path:
     """The folder of a resource's checkpoints, of those that a rebuild replaced too."""
     return delta.namespace.checkpoints / f"{ref.kind}-{ref.name}"

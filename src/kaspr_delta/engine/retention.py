@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def remove_old(delta: Delta, spark: SparkSession, plan: Plan) -> None:
+def remove_old(delta: Tables, spark: SparkSession, plan: Plan) -> None:
     """Delete rows of tables that were not written, and records of topics that were made, longer ago than they are kept.
 
     Joins see a deleted row. A row that SQL wrote without a time counts from the first time it is seen here.
@@ -38,7 +38,7 @@ def remove_old(delta: Delta, spark: SparkSession, plan: Plan) -> None:
 
 
 def _remove_before(  # noqa: PLR0913, PLR0917  what is deleted
-    delta: Delta, spark: SparkSession, table: str, moment: datetime, only: str = "true", column: str = "timestamp"
+    delta: Tables, spark: SparkSession, table: str, moment: datetime, only: str = "true", column: str = "timestamp"
 ) -> None:
     # Looked up first: a deletion costs more than a look, also where there is nothing to delete.
     if not delta.read(spark, table).where((F.col(column) < moment) & F.expr(only)).isEmpty():

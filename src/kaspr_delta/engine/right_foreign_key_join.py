@@ -25,6 +25,7 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -213,7 +214,8 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
 
     def _fold_index(self, rows: Rows) -> None:
         states = rows.df.where(F.col("id").isNotNull()).select("id", "look_up", "live")
-        self.delta.upsert(states, self.plan.index, on=("id",), compare=("look_up",), keep="live", here=rows.here)
+        upsert = Upsert(on=("id",), compare=("look_up",), keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.index, upsert)
 
 
 def _no_problem() -> tuple[Column, Column]:

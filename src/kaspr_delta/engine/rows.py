@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 from kaspr_delta.engine.planning import files_read
 from kaspr_delta.spec.ddl import columns_of_json
 from kaspr_delta.storage.arrow_types import arrow_schema_of
-from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.frames import collected, frame_of
-from kaspr_delta.storage.part import Part
-from kaspr_delta.storage.sql_text import literal
+from kaspr_delta.storage.spark.frames import collected, frame_of
+from kaspr_delta.storage.spark.look_up import having
+from kaspr_delta.storage.tables import Frame, Scan, Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Keys: TypeAlias = "DataFrame | Collection[str] | None"
 """Of which keys rows are looked up: those in a column ``key``, known texts, or all."""
@@ -54,8 +53,8 @@ class Rows:
     files: int = 0
     # Whose the DataFrame is to be, where it is not made yet.
     session: SparkSession | None = None
-    # Where they stand, if they are read back from a table and some of them can be had without Spark.
-    part: Part | None = None
+    # The scan that reads them, if they are read back from a table.
+    scan: Scan | None = None
 
     @cached_property
     def df(self) -> DataFrame:
@@ -98,11 +97,22 @@ class Rows:
         return cls(union_of(rows.df for rows in some if not rows.empty))
 
     def brought(self) -> Rows:
-        """The rows on the driver, if they are read back and can be had there without Spark, and are not too many."""
-        found = None if self.part is None else self.part.read(self.df.columns, MANY_ROWS + 1)
-        if found is None or found.num_rows > MANY_ROWS or found.nbytes > MOST_BYTES_BROUGHT:
+        """The rows on the driver, if they can be read back there without Spark and are not too many."""
+        if self.scan is None or not self.scan.reads_files:
             return self
-        return replace(Rows.held(self.spark, found.cast(arrow_schema_of(self.df.schema))), part=self.part)
+        found = self.scan.rows(self.df.columns, MANY_ROWS + 1)
+        if found.num_rows > MANY_ROWS or found.nbytes > MOST_BYTES_BROUGHT:
+            return self
+        return replace(Rows.held(self.spark, found.cast(arrow_schema_of(self.df.schema))), scan=self.scan)
+
+    @property
+    def frame(self) -> Frame:
+        """The rows to be written: on the driver if they are there."""
+        return self.df if self.table is None else self.table
+
+    def frame_of(self, made: DataFrame) -> Frame:
+        """Rows to be written that were made of these: collected if these are on the driver."""
+        return made if self.table is None else collected(made)
 
     @property
     def here(self) -> bool:
@@ -159,9 +169,8 @@ class Rows:
         """
         if self.empty:
             return {}
-        found = None if self.part is None else self.part.count_by(columns)
-        if found is not None:
-            return found
+        if self.scan is not None:
+            return self.scan.count_by(columns)
         if self.table is not None:
             counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
         else:
@@ -198,23 +207,14 @@ def union_of(frames: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames)
 
 
-def one_of(column: str, values: Collection[str]) -> Column:
-    """The condition that a column is one of some texts, which stand in the statement.
-
-    A join would send the texts to every task in a Spark job of its own, and Delta would have to look into every file.
-    """
-    from pyspark.sql import functions as F
-
-    # As SQL text, for Spark makes a literal that it is given with a call to the JVM.
-    return F.expr(f"`{column}` IN ({', '.join(map(literal, values))})") if values else F.lit(False)
-
-
 def stored_rows(
-    delta: Delta, spark: SparkSession, table: str, keys: Collection[str] | None, version: int | None = None
+    delta: Tables, spark: SparkSession, table: str, keys: Collection[str] | None, version: int | None = None
 ) -> Rows:
     """The stored rows of known keys, which the table has as text, or of all; on the driver if they were looked up."""
-    found = None if keys is None else delta.look_up(table, {"key": keys}, version)
-    return Rows(among(delta.read(spark, table, version), keys)) if found is None else Rows.held(spark, found)
+    if keys is None:
+        return Rows(delta.read(spark, table, version))
+    found = delta.look_up(spark, table, {"key": keys}, version)
+    return Rows.held(spark, found) if isinstance(found, pa.Table) else Rows(found)
 
 
 def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataFrame:
@@ -224,13 +224,8 @@ def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataF
     """
     if keys is None:
         return rows
-    if isinstance(keys, Collection) and len(keys) <= FEW_ROWS:
-        return rows.where(one_of("key", keys))
     if isinstance(keys, Collection):
-        from pyspark.sql import functions as F
-
-        known = Rows.held(rows.sparkSession, pa.table({"key": pa.array(keys, pa.string())})).df
-        return rows.join(F.broadcast(known), "key", "left_semi")
+        return having(rows, {"key": keys})
     return rows.join(keys.select(*place), list(place), "left_semi")
 
 

@@ -15,8 +15,8 @@ from kaspr_delta.engine.log import Log
 from kaspr_delta.engine.progress import BatchReport, Progress
 from kaspr_delta.engine.resource import FoldsTogether, Resource
 from kaspr_delta.engine.rows import Rows
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import state_ref
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ class StateBehind:
     Progress tells it from when the state was behind for the first time; before, it is as far as all else.
     """
 
-    delta: Delta
+    delta: Tables
     resource: Resource
     # What batches left that are folded but for their states, the oldest first.
     held: list[pa.Table] = field(default_factory=list, init=False)

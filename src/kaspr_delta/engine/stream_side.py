@@ -24,8 +24,8 @@ from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ChannelInput
 from kaspr_delta.plan.join_plans import StreamPlan
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +127,7 @@ class ReadRecords:
 class StreamSide:
     """The records of a topic or channel, for a join or an aggregation: the ``reader``, as ``kind/name``."""
 
-    delta: Delta
+    delta: Tables
     plan: StreamPlan
     application: Plan
     reader: str

@@ -22,6 +22,7 @@ from kaspr_delta.engine.stream_table import StreamTable, StreamTableState, reada
 from kaspr_delta.engine.table_versions import by_key, newest_rows, place_in, seen
 from kaspr_delta.plan.join_plans import StreamTableJoinPlan
 from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -190,8 +191,8 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     def _fold_waiting(self, rows: Rows) -> None:
         """What begins to wait is kept, what waits no longer goes."""
         states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
-        fold = partial(self.delta.upsert, on=("id",), compare=("left",), also=_WAITING, keep="live", here=rows.here)
-        fold(states, self.plan.waiting)
+        upsert = Upsert(on=("id",), compare=("left",), also=_WAITING, keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.waiting, upsert)
 
 
 def in_order(rows: DataFrame) -> DataFrame:

@@ -21,10 +21,8 @@ from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.plan.selects import SelectPlan
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.delta import Commit
 from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
-from kaspr_delta.storage.merge import Merged
-from kaspr_delta.storage.part import Part
+from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SqlColumn
@@ -112,18 +110,18 @@ class TableJoin(Join[TableJoinPlanT]):
         """Bring the result table up to the records among the rows of a batch, or of ``several``."""
         records = newest_by_key(rows.df.where(F.col("kind").isin(*RECORDS)), several=several)
         keep = F.col("kind") == "value"
-        among = rows.values("key") if rows.few else ()
-        fold = partial(self.delta.upsert, keep="keep", among=among, ours=True, here=rows.here)
         if self.select is None:
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
-            values = copied_of(rows, "kind = 'value'", several=several)
-            return fold(records, self.plan.result, compare=("left", "right"), also=("timestamp",), part=values)
+            upsert = Upsert(compare=("left", "right"), also=("timestamp",), keep="keep", sole_writer=True)
+            values = stored_in_log(rows, "kind = 'value'", several=several)
+            return self.delta.merge(rows.spark, rows.frame_of(records), self.plan.result, upsert, values)
         if self.select.function is not None:
             keep &= F.col(SELECTED).isNotNull()
         shown: dict[str, SqlColumn] = self._selected_columns(self.select)
         own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), keep.alias("keep"))
         records = records.select("key", *(column.alias(name) for name, column in shown.items()), *own)
-        return fold(records, self.plan.result, compare=(PAIR,), also=(*shown, WRITTEN_AT))
+        upsert = Upsert(compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep", sole_writer=True)
+        return self.delta.merge(rows.spark, rows.frame_of(records), self.plan.result, upsert)
 
     def _selected_columns(self, select: SelectPlan) -> dict[str, SqlColumn]:
         columns = select.columns(*self.application.column_types(self.plan))
@@ -149,9 +147,9 @@ def newest_by_key(rows: DataFrame, *, several: bool) -> DataFrame:
     return rows.groupBy("key").agg(newest).select("newest.*")
 
 
-def copied_of(rows: Rows, condition: str, *, several: bool) -> Part | None:
-    """Rows of the log that hold, to be copied to a new table; None of ``several`` batches, and where only Spark can."""
-    return None if rows.part is None or several else rows.part.where(condition)
+def stored_in_log(rows: Rows, condition: str, *, several: bool) -> Scan | None:
+    """The rows of one batch that hold, if they are read back from the log: a new table may be filled by a copy."""
+    return None if rows.scan is None or several else rows.scan.where(condition)
 
 
 def identity(table: TablePlan) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -15,7 +15,7 @@ PASSED = ("close", "expire")
 """The kinds of rows of a log that tell of windows that a stream has passed."""
 
 
-def pass_window(delta: Delta, spark: SparkSession, table: TablePlan, row: Row) -> None:
+def pass_window(delta: Tables, spark: SparkSession, table: TablePlan, row: Row) -> None:
     """Bring a table up to a row of a log of one of these kinds: columns kind, stream, window_start, timestamp."""
     if row["kind"] == "close":
         span = row["window_start"], row["timestamp"]

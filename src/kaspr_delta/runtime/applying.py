@@ -15,9 +15,9 @@ from kaspr_delta.runtime.registry import Document, Registry, applied, documents_
 from kaspr_delta.runtime.standing import plan_of
 from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
 from kaspr_delta.spec.loader import LoadedManifests
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.system_tables import LocalSystemTables, SparkSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.opening import folder_tables, open_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class Outcome:
 def registry_of(place: Warehouse, schema: str) -> Registry:
     """The registry of an application. On this machine's disk it needs no Spark."""
     namespace = place.namespace(schema)
-    if not place.is_unity:
-        return Registry(LocalSystemTables(DeltaRs(namespace)))
+    folder = folder_tables(namespace)
+    if folder is not None:
+        return Registry(NativeSystemTables(folder))
     from kaspr_delta.runtime.resources import create_system_tables
     from kaspr_delta.runtime.session import spark_session
-    from kaspr_delta.storage.delta import Delta
 
-    session, delta = spark_session(place.log_file), Delta(namespace)
+    session, delta = spark_session(place.log_file), open_tables(namespace)
     create_system_tables(session, delta)
-    return Registry(SparkSystemTables(session, delta))
+    return Registry(delta.system(session))
 
 
 def applied_plan(place: Warehouse, app: str | None) -> Plan | None:

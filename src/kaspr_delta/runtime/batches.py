@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kaspr_delta.storage.delta_rs import literal
+from kaspr_delta.storage.native.sql_text import literal
 
 LastBatches = Mapping[str, tuple[str, int]]
 """By ``kind/name`` the checkpoint and the number of the last known batch. A later batch of a resource is greater."""

@@ -13,13 +13,14 @@ from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.lag import lag_of
 from kaspr_delta.runtime.standing import Facts
 from kaspr_delta.runtime.totals import Totals
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.opening import folder_tables, open_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kaspr_delta.storage.delta import Delta
+    from kaspr_delta.storage.tables import Tables
 
 
 def facts_of(place: Warehouse, schema: str, plan: Plan | None) -> Facts:
@@ -27,12 +28,12 @@ def facts_of(place: Warehouse, schema: str, plan: Plan | None) -> Facts:
     if plan is None:
         return NoFacts()
     namespace = place.namespace(schema)
-    if not place.is_unity:
-        return LocalFacts(DeltaRs(namespace), plan)
+    folder = folder_tables(namespace)
+    if folder is not None:
+        return LocalFacts(folder, plan)
     from kaspr_delta.runtime.session import spark_session
-    from kaspr_delta.storage.delta import Delta
 
-    return SparkFacts(spark_session(place.log_file), Delta(namespace), plan)
+    return SparkFacts(spark_session(place.log_file), open_tables(namespace), plan)
 
 
 class NoFacts:
@@ -59,8 +60,7 @@ class LocalFacts:
         self.totals = Totals(self.delta)
 
     def rows(self, table: str) -> int | None:
-        elsewhere = self.delta.namespace.location(table) is None
-        return None if elsewhere else self.delta.count(table)
+        return self.delta.count(table) if self.delta.has_folder(table) else None
 
     def lag(self, ref: ResourceRef) -> int | None:
         return lag_of(self.delta, self.plan, ref)
@@ -75,7 +75,7 @@ class SparkFacts:
     """Those of an application anywhere; how far its streams are is not known."""
 
     spark: SparkSession
-    delta: Delta
+    delta: Tables
     plan: Plan
 
     def rows(self, table: str) -> int | None:

@@ -11,8 +11,8 @@ from kaspr_delta.engine.query import Query
 from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, nobody
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.gone import what_is_gone
+from kaspr_delta.storage.tables import Tables
 
 # How Spark begins when it waited for something that failed.
 _AWAITED = "Exception thrown in awaitResult"
@@ -56,7 +56,7 @@ class Failures:
 
 
 @contextmanager
-def told_plainly(delta: Delta) -> Iterator[None]:
+def told_plainly(delta: Tables) -> Iterator[None]:
     """Raise SetupError, which says what to do, for an error of the disk that is no resource's own."""
     try:
         yield
@@ -67,9 +67,8 @@ def told_plainly(delta: Delta) -> Iterator[None]:
         raise problem from error
 
 
-def _disk_problem(delta: Delta, error: BaseException) -> SetupError | None:
-    schema = delta.namespace.location("")
-    problem = disk_problem(error, None if schema is None else schema.parent)
+def _disk_problem(delta: Tables, error: BaseException) -> SetupError | None:
+    problem = disk_problem(error, delta.namespace.disk)
     return None if problem is None else SetupError(problem)
 
 

@@ -11,7 +11,7 @@ from kaspr_delta.engine.sequence import version_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.plan.join_plans import RightForeignKeyJoinPlan, StreamTableJoinPlan, TableTableJoinPlan
-from kaspr_delta.storage.delta_rs import DeltaRs
+from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.stream_checkpoint import positions_in
 
 
@@ -43,9 +43,7 @@ def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
 def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
     """The same by what it reads: ``topic/x``, ``table/x`` or ``join/x``."""
     # Of a table of others that is not on this machine nothing is known here.
-    sources = {
-        label: source for label, source in _read_by(plan, ref) if delta.namespace.location(source.table) is not None
-    }
+    sources = {label: source for label, source in _read_by(plan, ref) if delta.has_folder(source.table)}
     newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
     positions = () if newest is None else positions_in(newest)
     if positions:

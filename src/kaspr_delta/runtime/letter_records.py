@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
-from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
 from kaspr_delta.storage.layout import RETRY_FOR, kind_for
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.sql_text import literal, moment_literal
 
 if TYPE_CHECKING:
     from kaspr_delta.runtime.dead_letters import Letter

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.counters import Metric, work_of
+from kaspr_delta.engine.counters import Metric, as_metrics, native_failures, work_of
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.batches import LastBatches, after
 from kaspr_delta.runtime.totals import dead_letters_by_resource
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
-from kaspr_delta.storage.system_tables import system_tables
+from kaspr_delta.storage.statistics import NativeFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kaspr_delta.storage.delta import Delta
+    from kaspr_delta.storage.tables import Tables
 
 
 STEPS = ("decide", "commit", "fold")
@@ -45,7 +46,7 @@ class LastBatch:
 
     ``steps`` are seconds: ``decide`` (which rows, and what they give; of many rows only the plan), ``commit`` (the
     append to the log; of many rows also the computation) and ``fold``. ``read`` and ``pruned`` are files of the tables
-    that look-ups read and left out. The other numbers are those of its MERGEs: see ``storage.delta.Merged``. What a
+    that look-ups read and left out. The other numbers are those of its MERGEs: see ``storage.tables.Merged``. What a
     batch does not have, or nobody knows, is None.
     """
 
@@ -87,20 +88,24 @@ class ResourceStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How an application stands: its resources in the order in which they run, and all counters."""
+    """The state of an application: its resources in the order in which they run, and all counters.
+
+    ``native_failures``: operations of delta-rs that failed, and that Spark did instead, with how often each did.
+    """
 
     resources: tuple[ResourceStatus, ...]
     metrics: tuple[Metric, ...]
+    native_failures: Mapping[NativeFailure, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spark: SparkSession, delta: Delta, plan: Plan) -> Status:
+    def of(cls, spark: SparkSession, delta: Tables, plan: Plan) -> Status:
         """The status, as the batches of all runs so far add up to, and the dead letters that there are."""
         from pyspark.sql import functions as F
 
-        from kaspr_delta.engine.metrics import metrics
+        from kaspr_delta.engine.metrics import summed_counters
 
         batches = delta.read(spark, PROGRESS).groupBy("resource")
-        letters = dead_letters_by_resource(system_tables(spark, delta))
+        letters = dead_letters_by_resource(partial(delta.query, spark))
         sums = (F.sum("rows_in").alias("rows_in"), F.sum("rows_out").alias("rows_out"))
         failures = F.sum("dead_letters").alias("failures")
         order = F.struct("checkpoint", "batch")
@@ -111,7 +116,9 @@ class Status:
             name: {of: value for of, value in what.items() if of != "resource"} | {"dead_letters": letters.get(name, 0)}
             for name, what in done.items()
         }
-        return cls.summed(plan, counts, metrics(delta, spark))
+        counters = summed_counters(delta, spark)
+        status = cls.summed(plan, counts, as_metrics(counters))
+        return replace(status, native_failures=native_failures(counters))
 
     @classmethod
     def summed(cls, plan: Plan, done: Mapping[str, Mapping[str, Any]], counted: Iterable[Metric]) -> Status:
@@ -161,11 +168,11 @@ class RunReport:
         return sum(report.dead_letters for report in self.resources.values())
 
     @classmethod
-    def after(cls, spark: SparkSession, delta: Delta, known: LastBatches) -> RunReport:
+    def after(cls, spark: SparkSession, delta: Tables, known: LastBatches) -> RunReport:
         """The report of all batches that came after the known ones."""
         names = ResourceReport.__dataclass_fields__
         sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
         new = f"{after(known)} AND {OF_RESOURCES}"
         done = f"SELECT resource, count(*) AS batches, {sums} FROM t WHERE {new} GROUP BY resource"  # noqa: S608
-        rows = system_tables(spark, delta).query(PROGRESS, done)
+        rows = delta.query(spark, PROGRESS, done)
         return cls({row["resource"]: ResourceReport(**{name: row[name] for name in names}) for row in rows})

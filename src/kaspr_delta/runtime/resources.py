@@ -36,7 +36,6 @@ from kaspr_delta.plan.join_plans import (
 )
 from kaspr_delta.plan.names import value_view
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import (
     AGGREGATION,
     BUFFER,
@@ -58,6 +57,8 @@ from kaspr_delta.storage.layout import (
     selected_layout,
     table_layout,
 )
+from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,7 +118,7 @@ def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> It
 
 
 def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
-    """Every Delta table of the application that its plan names, with its layout."""
+    """Every Tables table of the application that its plan names, with its layout."""
     for topic in plan.topics:
         yield topic.delta_name, _followable(TOPIC, plan)
     for kind in (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks):
@@ -125,7 +126,7 @@ def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
             yield from tables_kept_by(plan, resource.ref)
 
 
-def remove_data(spark: SparkSession, delta: Delta, plan: Plan, ref: ResourceRef) -> None:
+def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
     """Remove what a resource keeps: tables, views, checkpoints."""
     if ref.kind in {"table", "join"}:  # an agent may have the name of a table, whose view is not its own
         delta.drop_view(spark, value_view(ref.name))
@@ -134,22 +135,22 @@ def remove_data(spark: SparkSession, delta: Delta, plan: Plan, ref: ResourceRef)
     shutil.rmtree(checkpoints_of(delta, ref), ignore_errors=True)
 
 
-def create_system_tables(spark: SparkSession, delta: Delta) -> None:
+def create_system_tables(spark: SparkSession, delta: Tables) -> None:
     """The schema and the tables whose names start with ``_kaspr``."""
     delta.create_schema(spark)
-    side_by_side([partial(delta.ensure, spark, table, layout) for table, layout in SYSTEM.items()])
+    side_by_side([partial(delta.create, spark, table, layout) for table, layout in SYSTEM.items()])
 
 
-def create_tables(spark: SparkSession, delta: Delta, plan: Plan) -> None:
+def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> None:
     """Create or register the tables of the application, with the retention that they have by now."""
     tables = tuple(tables_of(plan))
-    side_by_side([partial(delta.ensure, spark, table, layout) for table, layout in tables])
+    side_by_side([partial(delta.create, spark, table, layout) for table, layout in tables])
     for table, layout in tables:
         if layout.retention:
             delta.set_properties(spark, table, layout.retention)
 
 
-def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
+def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
     """For SQL and BI: ``v_<name>`` of every schemaless table and result, with keys and values as VARIANT."""
     for table in plan.tables:
         if table.typed is not None:
@@ -170,13 +171,13 @@ def create_views(spark: SparkSession, delta: Delta, plan: Plan) -> None:
         delta.create_view(spark, value_view(join.name), join.result, {**columns, "timestamp": "timestamp"})
 
 
-def query_of(delta: Delta, plan: Plan, ref: ResourceRef) -> Query:
+def query_of(delta: Tables, plan: Plan, ref: ResourceRef) -> Query:
     """The query that runs a resource. Raises NotFoundError for one that does not run."""
-    own = Delta(delta.namespace)  # so that the conflicts it counts are those of this resource
+    own = open_tables(delta.namespace)  # its statistics are those of this resource
     return Query(own, _resource(own, plan, ref))
 
 
-def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
+def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource:
     join = plan.join(ref.name) if ref.kind == "join" else None
     if join is not None:
         return _join(delta, join, plan)
@@ -196,7 +197,7 @@ def _resource(delta: Delta, plan: Plan, ref: ResourceRef) -> Resource:
     raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
 
 
-def _join(delta: Delta, join: JoinPlan, plan: Plan) -> Resource:
+def _join(delta: Tables, join: JoinPlan, plan: Plan) -> Resource:
     match join:
         case ForeignKeyJoinPlan():
             return ForeignKeyJoin(delta, join, plan)

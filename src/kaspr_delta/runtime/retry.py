@@ -12,10 +12,11 @@ from kaspr_delta.runtime.dead_letters import DeadLetters, Letter, Retried, by_re
 from kaspr_delta.runtime.events import NORMAL, Event
 from kaspr_delta.runtime.letter_records import Origin, handed_to, records_of
 from kaspr_delta.spec.kinds import kind_called
-from kaspr_delta.storage.delta_rs import DeltaRs, literal, moment_literal
-from kaspr_delta.storage.delta_rs_reads import DeltaRsReads
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.reads import NativeReads
+from kaspr_delta.storage.native.sql_text import literal, moment_literal
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class LocalDeadLetters(DeadLetters):
     @classmethod
     def of(cls, delta: DeltaRs, plan: Plan) -> LocalDeadLetters:
         """Those in the tables of a namespace."""
-        return cls(DeltaRsReads(delta), plan, delta)
+        return cls(NativeReads(delta), plan, delta)
 
     def can_retry(self, letter: Letter) -> bool:
         """Whether the letter came from a topic or a channel."""
@@ -74,7 +75,7 @@ class LocalDeadLetters(DeadLetters):
             Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, f"{_counted(count)} {told}")
             for ref, count in by_resource(letters).items()
         ]
-        system = LocalSystemTables(self.delta)
+        system = NativeSystemTables(self.delta)
         system.append(EVENTS, [(e.at, e.type, e.reason, e.kind, e.name, e.message) for e in events])
 
 

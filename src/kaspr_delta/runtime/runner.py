@@ -26,7 +26,7 @@ from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEve
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.turns import Turns
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ class Runner:
     """Runs the resources of a plan on one warehouse. ``started`` holds since when tasks are counted."""
 
     spark: SparkSession
-    delta: Delta
+    delta: Tables
     plan: Plan
     listener: Listener = nobody
     started: dict[ResourceRef, datetime] = field(default_factory=dict)

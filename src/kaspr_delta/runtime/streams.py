@@ -16,7 +16,7 @@ from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.query_lag import lag_of
 from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, nobody
-from kaspr_delta.storage.commit_rows import rows_changed_after
+from kaspr_delta.storage.native.log_files import rows_changed_after
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

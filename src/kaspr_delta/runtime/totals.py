@@ -6,14 +6,14 @@ import json
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kaspr_delta.engine.counters import Metric, as_metrics
 from kaspr_delta.runtime.batches import after
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
-from kaspr_delta.storage.system_tables import LocalSystemTables, SparkSystemTables
+from kaspr_delta.storage.native.delta_rs import DeltaRs
 
 # What is added up, and of which column of the progress.
 _SUMS = {"rows_in": "rows_in", "rows_out": "rows_out", "failures": "dead_letters"}
@@ -91,11 +91,11 @@ class Totals:
         new = f"{OF_RESOURCES} AND {after(sums.last)}"
         for row in self.delta.rows(PROGRESS, f"SELECT {columns} FROM t WHERE {new} ORDER BY checkpoint, batch"):  # noqa: S608
             sums.add(row)
-        self._letters = dead_letters_by_resource(LocalSystemTables(self.delta))
+        self._letters = dead_letters_by_resource(self.delta.rows)
         return sums
 
 
-def dead_letters_by_resource(system: LocalSystemTables | SparkSystemTables) -> dict[str, int]:
-    """How many dead letters there are, by ``kind/name``."""
+def dead_letters_by_resource(query: Callable[[str, str], Iterable[Mapping[str, Any]]]) -> dict[str, int]:
+    """The number of dead letters by ``kind/name``. ``query`` runs a SELECT over a table, which it calls ``t``."""
     counted = "SELECT resource, count(*) AS letters FROM t GROUP BY resource"
-    return {row["resource"]: row["letters"] for row in system.query(DEAD_LETTERS, counted)}
+    return {row["resource"]: row["letters"] for row in query(DEAD_LETTERS, counted)}

@@ -19,7 +19,7 @@ from kaspr_delta.plan.typed_plans import changed_columns
 from kaspr_delta.runtime.resources import tables_kept_by
 from kaspr_delta.runtime.source_columns import column_reasons, does_not_tell
 from kaspr_delta.spec.ddl import Column, Type, columns_of
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ class TypedTables:
     """Looks at the typed tables of an application."""
 
     spark: SparkSession
-    delta: Delta
+    delta: Tables
 
     def known(self, plan: Plan) -> Plan:
         """The plan with the columns of the tables that others write, without what has to wait for them."""

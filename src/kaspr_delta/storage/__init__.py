@@ -1,1 +1,1 @@
-"""Delta Lake: namespaces, layouts, and every statement."""
+"""Delta Lake: the contract for tables, its backends, and every Delta statement of this package."""

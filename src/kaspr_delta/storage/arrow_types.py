@@ -51,6 +51,27 @@ def arrow_schema_of(columns: StructType) -> pa.Schema:
     return pa.schema([pa.field(one.name, _arrow_type(one.dataType), one.nullable) for one in columns])
 
 
+def without_views(kind: pa.DataType) -> pa.DataType:
+    """A type with plain texts and bytes instead of views, at any depth.
+
+    >>> without_views(pa.list_(pa.string_view()))
+    ListType(list<item: string>)
+    """
+    if pt.is_string_view(kind):
+        return pa.string()
+    if pt.is_binary_view(kind):
+        return pa.binary()
+    if pt.is_struct(kind):
+        return pa.struct([_field_without_views(field) for field in kind])
+    if pt.is_map(kind):
+        return pa.map_(_field_without_views(kind.key_field), _field_without_views(kind.item_field))
+    return pa.list_(_field_without_views(kind.value_field)) if pt.is_list(kind) else kind
+
+
+def _field_without_views(field: pa.Field) -> pa.Field:
+    return field.with_type(without_views(field.type))
+
+
 def spark_schema_of(schema: pa.Schema) -> StructType:
     """The columns as ``createDataFrame`` takes them; times without a zone are TIMESTAMP_NTZ.
 

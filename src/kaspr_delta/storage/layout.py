@@ -81,6 +81,11 @@ class Layout:
         return properties | self.retention
 
     @property
+    def catalog_properties(self) -> dict[str, str]:
+        """The same for a table of a catalog: there the rows of an append-only table know their commits."""
+        return self.properties | (TRACKING if self.only_appended else {})
+
+    @property
     def retention(self) -> dict[str, str]:
         """Those of the properties that may change once the table is there."""
         names = (_FILES,) if self.keeps_log else (_FILES, _LOG)

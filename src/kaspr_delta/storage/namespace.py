@@ -1,4 +1,4 @@
-"""Where an application's tables live: the one place that knows a local folder from Unity Catalog."""
+"""Namespaces: one schema of Delta tables in a folder of this machine or in Unity Catalog, with its names and locks."""
 
 from __future__ import annotations
 
@@ -51,8 +51,14 @@ class Namespace(Protocol):
         """The table's name, quoted for SQL; of one that others write, what was said of it: a name or a place."""
         ...
 
-    def location(self, table: str) -> Path | None:
-        """The folder of a table that lies on this machine's disk; None of a table that others look after."""
+    @property
+    def disk(self) -> Path | None:
+        """The folder of the warehouse on this machine, whose disk may be full or read-only; None elsewhere."""
+        ...
+
+    @property
+    def poll_seconds(self) -> float:
+        """The pause between two looks at the registry during a run: one takes a Spark job outside a folder."""
         ...
 
     def declared_location(self, table: str) -> str | None:
@@ -115,14 +121,23 @@ class LocalNamespace:
     def identifier(self, table: str) -> str:
         return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
 
-    def location(self, table: str) -> Path | None:
+    @property
+    def disk(self) -> Path | None:
+        return self.root
+
+    @property
+    def poll_seconds(self) -> float:
+        return 1.0
+
+    def folder(self, table: str) -> Path | None:
+        """The folder of a table; None of one that a catalog knows by a name with dots."""
         if _elsewhere(table):
             return Path(table) if table.startswith("/") else None
         return self.root / self.name / table
 
     def declared_location(self, table: str) -> str | None:
-        location = self.location(table)
-        return None if location is None else str(location)
+        folder = self.folder(table)
+        return None if folder is None else str(folder)
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"commit-{table}"))
@@ -186,8 +201,13 @@ class UnityNamespace:
     def identifier(self, table: str) -> str:
         return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
 
-    def location(self, table: str) -> Path | None:  # noqa: ARG002
+    @property
+    def disk(self) -> Path | None:
         return None
+
+    @property
+    def poll_seconds(self) -> float:
+        return 15.0
 
     def declared_location(self, table: str) -> str | None:
         return None if self.root is None else f"{self.root.rstrip('/')}/{table}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.commit_rows import CommitInfo
+from kaspr_delta.storage.commit_info import CommitInfo
 
 Row = Mapping[str, Any]
 """Values by column, as Python has them: times in UTC, bytes, Decimals."""

@@ -14,9 +14,9 @@ from kaspr_delta.runtime.lag import lags_of
 from kaspr_delta.runtime.registry import Document, Registry
 from kaspr_delta.runtime.retry import LocalDeadLetters
 from kaspr_delta.runtime.totals import Totals
-from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.delta_rs_reads import DeltaRsReads
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.reads import NativeReads
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.table_reads import TableReads
 
 
@@ -80,11 +80,11 @@ class LocalSource:
     delta: DeltaRs
 
     @property
-    def tables(self) -> DeltaRsReads:
-        return DeltaRsReads(self.delta)
+    def tables(self) -> NativeReads:
+        return NativeReads(self.delta)
 
     def documents(self) -> list[Document]:
-        return Registry(LocalSystemTables(self.delta)).documents()
+        return Registry(NativeSystemTables(self.delta)).documents()
 
     def letters(self, plan: Plan) -> LocalDeadLetters:
         return LocalDeadLetters.of(self.delta, plan)

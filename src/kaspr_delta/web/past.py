@@ -11,7 +11,7 @@ from typing import Any
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.commit_rows import CommitInfo
+from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.table_reads import Columns, History, TableReads, Texts
 

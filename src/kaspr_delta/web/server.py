@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from kaspr_delta.errors import SetupError, UsageError
 from kaspr_delta.runtime.registry import Document
 from kaspr_delta.settings import APP_PORT_VARIABLE
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.opening import folder_tables
 
 if TYPE_CHECKING:
     from kaspr_delta.web.asgi import WebApplication
@@ -53,16 +53,17 @@ def web_application(
         msg = f"{error.name} is not installed: pip install 'kaspr-delta[serve]'"
         raise SetupError(msg) from error
     access = Access(token, behind_proxy)
-    if namespace.location("") is not None:
-        local = LocalStore(DeltaRs(namespace))
-        source = LocalSource(local.delta)
+    folder = folder_tables(namespace)
+    if folder is not None:
+        local = LocalStore(folder)
+        source = LocalSource(folder)
         return WebApplication(Served(local, namespace.name, documents), access, Pages(lambda _: source))
     if not sql_warehouse:
         msg = f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
         raise UsageError(msg)
     from databricks.sdk import WorkspaceClient
 
-    from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+    from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
     from kaspr_delta.web.warehouse_source import WarehouseSources, client_of_visitor
     from kaspr_delta.web.warehouse_store import WarehouseStore
 

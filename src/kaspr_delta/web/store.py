@@ -14,9 +14,10 @@ from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.runtime.source_columns import does_not_tell
 from kaspr_delta.runtime.totals import Totals
 from kaspr_delta.spec.ddl import Column
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import TOPIC
-from kaspr_delta.storage.system_tables import LocalSystemTables, SystemTables
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.web.local_copy import Follower, LocalCopy
 
 
@@ -80,7 +81,7 @@ class LocalStore:
     _lock: Lock = field(default_factory=Lock, init=False)
 
     def __post_init__(self) -> None:
-        self.system = LocalSystemTables(self.delta)
+        self.system = NativeSystemTables(self.delta)
         self._totals = Totals(self.delta)
 
     @property
@@ -100,7 +101,7 @@ class LocalStore:
         return self.delta.head(table) is not None
 
     def columns(self, table: str) -> tuple[Column, ...] | str:
-        if self.delta.namespace.location(table) is None:
+        if not self.delta.has_folder(table):
             return f"'{table}' is in a catalog, which only Spark reads: name the table's folder in `source`"
         columns = self.delta.types(table)
         if columns is None:

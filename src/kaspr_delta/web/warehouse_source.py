@@ -15,8 +15,8 @@ from kaspr_delta.plan.definition import ResourceRef
 from kaspr_delta.runtime.dead_letters import DeadLetters
 from kaspr_delta.runtime.registry import Document, Registry
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
-from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables
-from kaspr_delta.storage.warehouse_reads import MOST_ROWS, WarehouseReads
+from kaspr_delta.storage.warehouse.reads import MOST_ROWS, WarehouseReads
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables
 from kaspr_delta.web.page_source import Figures, summed_by_resource
 from kaspr_delta.web.visitor import Visitor
 

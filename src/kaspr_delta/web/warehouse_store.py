@@ -17,11 +17,11 @@ from kaspr_delta.engine.counters import Metric, as_metrics
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
-from kaspr_delta.storage.json_rows import json_of, struct_of
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, WRITTEN_AT
-from kaspr_delta.storage.sql_text import literal
-from kaspr_delta.storage.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
-from kaspr_delta.storage.warehouse_reads import WarehouseReads
+from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.warehouse.json_rows import json_of, struct_of
+from kaspr_delta.storage.warehouse.reads import WarehouseReads
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Place, Row, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows
 from kaspr_delta.web.warehouse_source import counters_by_resource, sums_by_resource

@@ -9,9 +9,10 @@ import pytest
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from tests.folders import delta_rs
 from tests.unit.cli.conftest import Kaspr
 from tests.unit.runtime.test_dead_letters import AT, VALUE, failed
 
@@ -20,7 +21,7 @@ BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
 
 def test_letters_are_retried_without_spark_and_what_cannot_be_is_told(kaspr: Kaspr, tmp_path: Path) -> None:
     apply_manifests(Warehouse(str(tmp_path)), load_path(BUNDLE))
-    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("order_system"))
+    delta = delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
     assert "there are no dead letters" in kaspr("dead-letters", "--retry", "--warehouse", tmp_path).err
     delta.ensure("topic__raw_orders", TOPIC)
     record = {"key": b'"O1"', "value": VALUE, "timestamp": AT, "partition": 0, "seq": 0}
@@ -53,7 +54,7 @@ def two_readers(tmp_path: Path) -> DeltaRs:
     warehouse = Warehouse(str(tmp_path / "wh"))
     for manifests in (BUNDLE, tmp_path / "other.yaml"):
         apply_manifests(warehouse, load_path(manifests))
-    delta = DeltaRs(warehouse.namespace("order_system"))
+    delta = delta_rs(warehouse.namespace("order_system"))
     delta.ensure("topic__raw_orders", TOPIC)
     record = {"key": b'"O1"', "value": VALUE, "timestamp": AT, "partition": 0, "seq": 0}
     delta.append("topic__raw_orders", pa.Table.from_pylist([record], arrow_schema(TOPIC.columns)))

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from tests.folders import delta_rs
 from tests.unit.cli.conftest import Answer, Kaspr
 
 BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
@@ -170,11 +170,11 @@ def test_describe_shows_spec_status_and_events(on: Kaspr) -> None:
 
 def test_rows_and_what_was_done_are_counted(on: Kaspr, tmp_path: Path) -> None:
     on("apply", "-f", BUNDLE)
-    delta = DeltaRs(Warehouse(str(tmp_path / "wh")).namespace("order_system"))
+    delta = delta_rs(Warehouse(str(tmp_path / "wh")).namespace("order_system"))
     row = ("agent/ingest-orders", "c", 0, 3, 2, 1, 0, 0, 0.5, "{}", datetime.now(timezone.utc))
-    LocalSystemTables(delta).append(PROGRESS, [row, row])
+    NativeSystemTables(delta).append(PROGRESS, [row, row])
     letter = ("agent/ingest-orders", "raw-orders", "k", "v", "event failed", "", None, 0, datetime.now(timezone.utc))
-    LocalSystemTables(delta).append(DEAD_LETTERS, [letter])
+    NativeSystemTables(delta).append(DEAD_LETTERS, [letter])
     assert rows(on("get", "kagent"))["ingest-orders"]["ROWS"] == "6"
     status = joined(on("get", "kagent", "ingest-orders", "-o", "json"))
     assert (status["rowsIn"], status["rowsOut"]) == (6, 4)

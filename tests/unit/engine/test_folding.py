@@ -17,8 +17,8 @@ from kaspr_delta.engine.progress import Progress
 from kaspr_delta.engine.resource import Folded, FoldsTogether
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.opening import open_tables
 
 NO_SPARK: Any = SimpleNamespace()
 
@@ -99,7 +99,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def folding_of(join: Any, tmp_path: Path) -> Folding:
-    return Folding(Delta(LocalNamespace(tmp_path, "shop", "shop")), join)
+    return Folding(open_tables(LocalNamespace(tmp_path, "shop", "shop")), join)
 
 
 def keys(batch: int, rows: int) -> pa.Table:

@@ -11,8 +11,8 @@ import pytest
 from kaspr_delta.engine.progress import BatchReport
 from kaspr_delta.engine.query import Query
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.opening import open_tables
 
 
 def test_a_query_travels_to_another_process_without_whoever_listens(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_query_travels_to_another_process_without_whoever_listens(tmp_path: Pa
             told.append(report)
 
     resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
-    query = Query(Delta(LocalNamespace(tmp_path, "shop", "shop")), resource, listener=listen)
+    query = Query(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource, listener=listen)
     arrived: Query = pickle.loads(pickle.dumps(query))  # noqa: S301  made here
     assert arrived.listener is None
     assert arrived.resource.ref == query.resource.ref
@@ -41,7 +41,7 @@ def test_a_panic_in_a_batch_is_a_failure_of_its_resource(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(Query, "process", panic)
     resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
-    query = Query(Delta(LocalNamespace(tmp_path, "shop", "shop")), resource)
+    query = Query(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource)
     batch: Any = None
     with pytest.raises(RuntimeError, match="Panic: Already shut down") as raised:
         query._process(batch, 0)

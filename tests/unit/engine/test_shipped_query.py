@@ -15,8 +15,8 @@ from kaspr_delta.engine.log import LogTail, Memo
 from kaspr_delta.engine.query import Query
 from kaspr_delta.engine.resource import Decision
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.opening import open_tables
 
 COMMITTED = LogTail(BatchId("c1", 7), Memo(stream=3, state={"at": "seven"}))
 
@@ -41,7 +41,7 @@ def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
     """A query whose log has had seven batches since it was recovered."""
     monkeypatch.setattr("kaspr_delta.engine.query.folded_batches", lambda delta, spark: {})  # noqa: ARG005
     monkeypatch.setattr(Query, "_finish", lambda query, spark, folded: COMMITTED)  # noqa: ARG005
-    return Query(Delta(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]  # no stream
+    return Query(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]  # no stream
 
 
 def asked(query: Query) -> list[Mapping[str, Any]]:

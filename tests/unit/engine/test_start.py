@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from kaspr_delta.engine.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.log import Log, Memo
 from kaspr_delta.engine.source_errors import why_the_feed_ends
@@ -36,11 +34,10 @@ def test_what_ends_a_feed_is_told_in_a_sentence_and_anything_else_is_left_as_it_
     assert why_the_feed_ends(Exception("No space left on device")) is None
 
 
-def test_the_newest_checkpoint_is_known_also_where_nothing_is_folded_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_newest_checkpoint_is_known_also_where_nothing_is_folded_yet() -> None:
     name = "c00000007-f0000000"
     rows = [{"checkpoint": name, "batch": -1, "memo": Memo().to_json(), "start": Start({}, {}).to_json()}]
     tables: Any = SimpleNamespace(query=lambda *_: rows)
-    monkeypatch.setattr("kaspr_delta.engine.log.system_tables", lambda *_: tables)
-    nobody: Any = None
-    tail = Log(nobody, "log").tail(nobody, {})
+    no_spark: Any = None
+    tail = Log(tables, "log").tail(no_spark, {})
     assert new_checkpoint(tail.newest).startswith("c00000008-")

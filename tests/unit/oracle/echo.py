@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from kaspr_delta.api.table import Windowed
 from kaspr_delta.engine.sequence import end_of
+from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission
 from tests.oracle.case import text as text_of
 from tests.oracle.families import family_of
@@ -58,7 +59,7 @@ class Echo:
     def __post_init__(self) -> None:
         self.lanes = {lane.name: lane for lane in lanes(self.cases, [family_of(case) for case in self.cases])}
         self.spark = SimpleNamespace(createDataFrame=lambda rows, _: SimpleNamespace(coalesce=lambda _: rows))
-        self.delta = SimpleNamespace(upsert=self.upsert, newest=lambda _, log: self.newest(log))
+        self.delta = SimpleNamespace(merge=self.merge, newest=lambda _, log: self.newest(log))
         self.plan = SimpleNamespace(join=lambda name: SimpleNamespace(log=name))
 
     # -- what is put in -----------------------------------------------------------------------------------------------
@@ -72,11 +73,11 @@ class Echo:
 
         return SimpleNamespace(produce=produce)
 
-    def upsert(self, rows: Sequence[tuple[Any, ...]], name: str, *, on: tuple[str, ...], **_: Any) -> None:
-        keys = [row[: len(on)] for row in rows if None not in row[: len(on)]]
+    def merge(self, _: object, rows: Sequence[tuple[Any, ...]], name: str, upsert: Upsert) -> None:
+        keys = [row[: len(upsert.on)] for row in rows if None not in row[: len(upsert.on)]]
         assert len(keys) == len(set(keys)), "a MERGE cannot write a key twice"
         for *columns, moment, keep in rows:
-            key, value = self.of_typed(*columns) if on == ROWS.key else (_parsed(text) for text in columns)
+            key, value = self.of_typed(*columns) if upsert.on == ROWS.key else (_parsed(text) for text in columns)
             assert keep == (value is not None)
             if key is not None or value is not None:
                 number, _ = owner(key, value)

@@ -19,10 +19,11 @@ from kaspr_delta.runtime.retry import LocalDeadLetters
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path, load_text
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from tests.folders import delta_rs, folder_of
 
 BUNDLES = Path(__file__).parents[3] / "bundles"
 AT = datetime(2024, 5, 1, 12, 0, 0, 123_000, tzinfo=timezone.utc)
@@ -34,7 +35,7 @@ HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
 
 @pytest.fixture
 def delta(tmp_path: Path) -> DeltaRs:
-    return DeltaRs(Warehouse(str(tmp_path)).namespace("order_system"))
+    return delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def failed(delta: DeltaRs, **other: Any) -> None:
         "batch": 4,
         "at": NOW,
     } | other
-    LocalSystemTables(delta).append(DEAD_LETTERS, [tuple(row.values())])
+    NativeSystemTables(delta).append(DEAD_LETTERS, [tuple(row.values())])
 
 
 def records(delta: DeltaRs) -> list[dict[str, Any]]:
@@ -287,7 +288,7 @@ def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
     (event,) = delta.rows(EVENTS)
     assert event["message"] == "1 dead letter put on topic `raw-orders` again for this reader alone"
     # It failed once more, and is now for all: whichever of the two equal records is found, the mark is gone.
-    deltalake.DeltaTable(str(delta.namespace.location("topic__raw_orders"))).delete("seq = 0 AND partition = 3")
+    deltalake.DeltaTable(str(folder_of(delta.namespace, "topic__raw_orders"))).delete("seq = 0 AND partition = 3")
     on_topic(delta, {"key": b'"O1"', "value": VALUE, "headers": marked[0]})
     failed(delta, batch=5, at=NOW + timedelta(minutes=1))
     assert letters.retry(letters.newest(10)).records == {RAW_ORDERS: 1}

@@ -39,7 +39,7 @@ def test_an_error_of_this_package_is_its_own_sentence() -> None:
 
 def _query(failure: Exception | None = None) -> Any:
     """What is asked of a query that failed: where its tables are, and what it knows of the error itself."""
-    namespace = SimpleNamespace(location=lambda table: Path("/wh/shop", table))
+    namespace = SimpleNamespace(disk=Path("/wh"))
     feed_ended = RebuildNeededError("join/j", "changes are gone")
     return SimpleNamespace(
         delta=SimpleNamespace(namespace=namespace), failure=failure, account_of=lambda _: failure or feed_ended

@@ -15,9 +15,10 @@ from kaspr_delta.runtime.lag import lag_of
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from tests.folders import delta_rs
 
 BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
 INGEST, JOIN = ResourceRef("agent", "ingest-orders"), ResourceRef("join", "orders-products-join")
@@ -25,7 +26,7 @@ INGEST, JOIN = ResourceRef("agent", "ingest-orders"), ResourceRef("join", "order
 
 @pytest.fixture
 def delta(tmp_path: Path) -> DeltaRs:
-    return DeltaRs(Warehouse(str(tmp_path)).namespace("order_system"))
+    return delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
 
 
 @pytest.fixture

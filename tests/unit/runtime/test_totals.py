@@ -6,10 +6,10 @@ from pathlib import Path
 
 from kaspr_delta.engine.counters import Metric, counter
 from kaspr_delta.runtime.totals import Totals
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from tests.folders import delta_rs
 
 NOW = datetime.now(timezone.utc)
 READ = counter("table_operations", "users", "keys_retrieved")
@@ -20,8 +20,8 @@ def batch(resource: str, number: int, rows: int, age: timedelta = timedelta()) -
 
 
 def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(tmp_path: Path) -> None:
-    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
-    system = LocalSystemTables(delta)
+    delta = delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
+    system = NativeSystemTables(delta)
     totals = Totals(delta, keep=-1)
     assert totals.resources == {}
     system.append(PROGRESS, [batch("agent/a", 0, 2), batch("agent/a", 1, 3), batch("agent/a", 2, 1)])
@@ -37,8 +37,8 @@ def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(tmp_path: Pa
 
 
 def test_a_batch_is_counted_whatever_the_clock_said_when_it_was_folded(tmp_path: Path) -> None:
-    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
-    system = LocalSystemTables(delta)
+    delta = delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
+    system = NativeSystemTables(delta)
     totals = Totals(delta, keep=-1)
     ages = (timedelta(), timedelta(days=1), timedelta(hours=-3), timedelta(hours=1))
     for number, age in enumerate(ages):
@@ -48,8 +48,8 @@ def test_a_batch_is_counted_whatever_the_clock_said_when_it_was_folded(tmp_path:
 
 
 def test_dead_letters_are_counted_as_they_are_now_and_failures_as_they_ever_were(tmp_path: Path) -> None:
-    delta = DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
-    system = LocalSystemTables(delta)
+    delta = delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
+    system = NativeSystemTables(delta)
     system.append(PROGRESS, [batch("agent/a", 0, 3), batch("agent/a", 1, 2)])
     letters = [(name, "t", "k", "v", "event failed", "", NOW, 0, NOW) for name in ("agent/a", "agent/a", "join/j")]
     system.append(DEAD_LETTERS, letters)

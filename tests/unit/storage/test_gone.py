@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.storage.delta import _newest_in
 from kaspr_delta.storage.gone import what_is_gone
+from kaspr_delta.storage.native.tables import newest_in
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_changes_that_were_vacuumed_are_no_table_that_is_gone() -> None:
 
 def test_a_table_without_commits_is_gone(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="the table orders is gone"):
-        _newest_in(tmp_path / "orders")
+        newest_in(tmp_path / "orders")

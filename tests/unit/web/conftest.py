@@ -21,10 +21,11 @@ from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.delta_rs import DeltaRs
 from kaspr_delta.storage.layout import table_layout
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.web.server import web_application
+from tests.folders import delta_rs
 from tests.serving import served_by_uvicorn
 
 ROOT = Path(__file__).parents[3]
@@ -62,7 +63,7 @@ class Shop:
 
     @property
     def delta(self) -> DeltaRs:
-        return DeltaRs(Warehouse(str(self.folder)).namespace(self.schema))
+        return delta_rs(Warehouse(str(self.folder)).namespace(self.schema))
 
     def apply(self, *manifests: str) -> None:
         loaded = load_text("---\n".join(manifests), "manifests.yaml")

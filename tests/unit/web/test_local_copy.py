@@ -14,9 +14,10 @@ from deltalake import DeltaTable
 
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.storage.delta_rs import DeltaRs, Head
+from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
 from kaspr_delta.web import local_copy
 from kaspr_delta.web.local_copy import LocalCopy, State
+from tests.folders import folder_of
 from tests.unit.web.conftest import Shop, manifest, plan_of
 
 
@@ -34,7 +35,7 @@ def copy(shop: Shop, table: TablePlan, tmp_path: Path) -> LocalCopy:
 
 
 def opened(delta: DeltaRs, table: str) -> DeltaTable:
-    location = delta.namespace.location(table)
+    location = folder_of(delta.namespace, table)
     return DeltaTable(str(location))
 
 
@@ -104,7 +105,7 @@ def test_a_table_that_was_dropped_and_made_anew_is_copied_anew(shop: Shop, table
 
     shop.put(table, {"a": 1})
     copy.refresh()
-    location = shop.delta.namespace.location("t")
+    location = folder_of(shop.delta.namespace, "t")
     assert location is not None
     shutil.rmtree(location)
     assert not copy.refresh()

@@ -21,8 +21,9 @@ from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS, TOPIC, table_layout
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.system_tables import LocalSystemTables
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.web.picture import HEIGHT, TEXT_HEIGHT, TEXT_WIDTH, WIDTH, picture
+from tests.folders import folder_of
 from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view
 
 NOW = datetime.now(timezone.utc)
@@ -48,7 +49,7 @@ def orders(tmp_path: Path) -> Shop:
     shop = Shop(tmp_path, "order_system")
     apply_manifests(Warehouse(str(tmp_path)), load_path(ROOT / "bundles" / "order-system"))
     shop.put(plan_of(shop, "orders"), {"O1": {"note": EVIL}, "O2": {}})
-    system = LocalSystemTables(shop.delta)
+    system = NativeSystemTables(shop.delta)
     batches = [
         ("agent/ingest-orders", "c", n, 3 + n, 2, n, 0, 0, 0.5 + n, "{}", NOW - timedelta(hours=3 - n)) for n in (0, 1)
     ]
@@ -242,7 +243,7 @@ def rows_schema(shop: Shop) -> pa.Schema:
 
 
 def test_of_a_version_whose_files_are_gone_that_is_told(orders: Shop) -> None:
-    location = orders.delta.namespace.location("orders")
+    location = folder_of(orders.delta.namespace, "orders")
     assert location is not None
     orders.delta.delete("orders", "key = '\"O2\"'")
     old = {Path(file).name for file in deltalake.DeltaTable(str(location), version=1).file_uris()}
@@ -273,7 +274,7 @@ def test_lines_of_agents_tell_what_went_along_them_and_lines_to_joins_the_rows_t
         counter("table_operations", "orders", "keys_updated"): 3,
     }
     row = ("agent/ingest-orders", "c", 2, 4, 3, 0, 0, 0, 0.5, json.dumps(counts), NOW)
-    LocalSystemTables(orders.delta).append(PROGRESS, [row])
+    NativeSystemTables(orders.delta).append(PROGRESS, [row])
     with served(orders) as shop:
 
         def along(line: str) -> str:
@@ -285,7 +286,7 @@ def test_lines_of_agents_tell_what_went_along_them_and_lines_to_joins_the_rows_t
         assert along("agent/ingest-orders -> table/orders") == "3 rows or records so far"
         assert along("table/orders -> join/orders-products-join") == "2 rows or records now"
         # A row that is changed is still one row, and one that is deleted none.
-        deltalake.DeltaTable(str(shop.delta.namespace.location("orders"))).update(
+        deltalake.DeltaTable(str(folder_of(shop.delta.namespace, "orders"))).update(
             updates={"value": "'{}'"}, predicate="key = '\"O1\"'"
         )
         shop.delta.delete("orders", "key = '\"O2\"'")

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.delta_rs import DeltaRs
-from kaspr_delta.storage.delta_rs_reads import DeltaRsReads
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.reads import NativeReads
 from kaspr_delta.web.past import Past
+from tests.folders import delta_rs, folder_of
 
 AT = datetime(2024, 5, 1, tzinfo=timezone.utc)
 WINDOWED = Layout(
@@ -28,19 +29,19 @@ LOG = Layout("key STRING, kind STRING, left STRING, right STRING, seq BIGINT", c
 
 @pytest.fixture
 def delta(tmp_path: Path) -> DeltaRs:
-    return DeltaRs(Warehouse(str(tmp_path)).namespace("shop"))
+    return delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
 
 
 def written(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
     delta.ensure("t", layout)
     delta.append("t", pa.Table.from_pylist(list(rows), arrow_schema(layout.columns)))
-    return Past(DeltaRsReads(delta), "t")
+    return Past(NativeReads(delta), "t")
 
 
 def test_a_table_that_nobody_wrote_has_no_past(delta: DeltaRs) -> None:
-    assert Past(DeltaRsReads(delta), "t").versions == range(0)
+    assert Past(NativeReads(delta), "t").versions == range(0)
     delta.ensure("t", RAW)
-    past = Past(DeltaRsReads(delta), "t")
+    past = Past(NativeReads(delta), "t")
     assert past.versions == range(1)
     assert past.last_change() is None
     assert past.then(0).count == 0
@@ -68,7 +69,7 @@ def test_rows_show_where_their_window_begins_and_ends_and_stand_in_its_order(del
 def test_rows_of_one_key_are_told_apart_by_their_windows(delta: DeltaRs) -> None:
     rows = [{"key": "1", "value": "a", "window_start": AT + timedelta(hours=n)} for n in (0, 1)]
     past = written(delta, WINDOWED, *rows)
-    deltalake.DeltaTable(str(delta.namespace.location("t"))).update(
+    deltalake.DeltaTable(str(folder_of(delta.namespace, "t"))).update(
         predicate="window_start = arrow_cast('2024-05-01T01:00:00Z', 'Timestamp(Microsecond, Some(\"UTC\"))')",
         updates={"value": "'b'"},
     )
@@ -97,7 +98,7 @@ def test_of_a_table_with_bytes_for_keys_no_key_can_be_asked_for(delta: DeltaRs) 
 def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: DeltaRs) -> None:
     row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
     written(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
-    past = Past(DeltaRsReads(delta), "t", ("shop", "id"), is_typed=True)
+    past = Past(NativeReads(delta), "t", ("shop", "id"), is_typed=True)
     delta.delete("t", "shop = 'a' AND id = 2")
     written(delta, TYPED, {**row, "id": 3})
     delta.delete("t", "shop = 'b'")
@@ -112,7 +113,7 @@ def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: D
     last = past.last_change()
     assert last is not None
     assert [dict(one.row) for one in last.changes] == [{**row, "shop": "b", "at": {"zip": 2}}]
-    one = Past(DeltaRsReads(delta), "t", ("shop",), is_typed=True)
+    one = Past(NativeReads(delta), "t", ("shop",), is_typed=True)
     assert one.has_text_keys
     assert one.then(1, "b").count == 1
 
@@ -130,12 +131,12 @@ def test_of_a_log_the_records_of_the_last_batch_are_shown_and_nothing_is_compare
 def test_versions_before_the_oldest_checkpoint_have_left_the_log(delta: DeltaRs) -> None:
     for number in range(4):
         written(delta, RAW, {"key": b"k", "value": str(number).encode()})
-    location = delta.namespace.location("t")
+    location = folder_of(delta.namespace, "t")
     assert location is not None
     deltalake.DeltaTable(str(location), version=2).create_checkpoint()
     for version in (0, 1):
         (location / "_delta_log" / f"{version:020}.json").unlink()
-    past = Past(DeltaRsReads(delta), "t")
+    past = Past(NativeReads(delta), "t")
     assert past.versions == range(2, 5)
     assert past.then(0).version == 2
     assert past.then(2).count == 2

@@ -17,6 +17,7 @@ from kaspr_delta.plan.definition import TablePlan
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.web import known_tables
 from kaspr_delta.web.local_copy import LocalCopy
+from tests.folders import folder_of
 from tests.unit.web.conftest import Serving, Shop, eventually, manifest, plan_of, view
 
 SHOPS = pa.schema(
@@ -70,7 +71,7 @@ def put(location: Path, rows: list[Mapping[str, Any]], schema: pa.Schema = SHOPS
 
 
 def place(shop: Shop, table: str) -> Path:
-    location = shop.delta.namespace.location(table)
+    location = folder_of(shop.delta.namespace, table)
     assert location is not None
     return location
 

@@ -17,9 +17,9 @@ from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.applying import documents_in
 from kaspr_delta.spec.loader import load_text
-from kaspr_delta.storage import sql_warehouse
 from kaspr_delta.storage.namespace import UnityNamespace
-from kaspr_delta.storage.sql_warehouse import SqlWarehouse
+from kaspr_delta.storage.warehouse import sql_warehouse
+from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.request import Request
 from kaspr_delta.web.served import Served
 from kaspr_delta.web.warehouse_store import WarehouseReader, WarehouseStore

@@ -21,7 +21,7 @@ from kaspr_delta.engine.topics import append_to_topic, make_topic
 from kaspr_delta.engine.windows import PASSED, pass_window
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class EffectFold:
     """Brings topics, tables and dead letters up to one batch of effects. May be repeated."""
 
-    delta: Delta
+    delta: Tables
     application: Plan
     resource: ResourceRef
 

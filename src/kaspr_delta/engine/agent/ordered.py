@@ -23,8 +23,8 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.application_plan import Plan
 from kaspr_delta.plan.definition import AgentPlan, TaskPlan
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.delta import Delta
-from kaspr_delta.storage.frames import collected
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,7 +94,7 @@ def clocks_of(application: Plan, plan: AgentPlan | TaskPlan, state: AgentState) 
 
 def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
     spark: SparkSession,
-    delta: Delta,
+    delta: Tables,
     application: Plan,
     plan: AgentPlan | TaskPlan,
     state: AgentState,

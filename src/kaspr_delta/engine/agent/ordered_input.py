@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.agent.extent import Feed, LargeBatch, size
 from kaspr_delta.engine.sequence import end_of
-from kaspr_delta.storage.frames import collected
+from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,8 +21,8 @@ from kaspr_delta.plan.join_plans import JoinPlan
 from kaspr_delta.plan.names import channel_table, topic_table
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.delta import Delta
 from kaspr_delta.storage.layout import RETRY_FOR, kind_for
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -50,7 +50,7 @@ class Source:
     ``reader`` is who reads, as ``kind/name``: what a retry handed to another reader alone is skipped.
     """
 
-    delta: Delta
+    delta: Tables
     read: TopicInput | ChannelInput
     application: Plan
     reader: str
@@ -86,7 +86,7 @@ class Source:
         None where there are no records, or only the change feed has them.
         """
         upto = {name: end_of(self.newest(spark, name)) for name in after}
-        tracked = all(self.delta.appended(spark, self.table(name)) is not None for name in after)
+        tracked = all(self.delta.appended_rows(spark, self.table(name)) is not None for name in after)
         if not tracked or upto == after:
             return None
         source = replace(self, from_rows=True)
@@ -111,7 +111,7 @@ class Source:
         """The records after some positions, up to and with others."""
 
         def read(name: str) -> DataFrame:
-            if self.from_rows and (rows := self.delta.appended(spark, self.table(name))) is not None:
+            if self.from_rows and (rows := self.delta.appended_rows(spark, self.table(name))) is not None:
                 return rows
             first = version_of(after.get(name, NOTHING) + 1)
             return self.delta.changes(spark, self.table(name), first, version_of(upto[name]))

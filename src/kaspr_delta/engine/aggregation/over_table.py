@@ -26,6 +26,7 @@ from kaspr_delta.engine.table_join import identity, refused
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -185,11 +186,13 @@ class TableAggregation(Aggregation):
 
     def _fold_contributions(self, rows: Rows) -> None:
         states = rows.df.where("kind = 'contribution'").select("key", "grp", "value", "live")
-        self.delta.upsert(states, self.plan.contributions, compare=("grp", "value"), keep="live", here=rows.here)
+        upsert = Upsert(compare=("grp", "value"), keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.contributions, upsert)
 
     def _fold_times(self, rows: Rows) -> None:
         times = rows.df.where("kind = 'time'").select("key", "timestamp", "live")
-        self.delta.upsert(times, self.plan.group_times, compare=("timestamp",), keep="live", here=rows.here)
+        upsert = Upsert(compare=("timestamp",), keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(times), self.plan.group_times, upsert)
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:

@@ -8,7 +8,7 @@ from kaspr_delta.engine.binding.files import Files
 from kaspr_delta.engine.binding.kafka import Kafka
 from kaspr_delta.plan.binding_plans import KafkaPlan
 from kaspr_delta.plan.definition import TopicPlan
-from kaspr_delta.storage.delta import Delta
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ class Place(Protocol):
         ...
 
 
-def place_of(delta: Delta, topic: TopicPlan) -> Place:
+def place_of(delta: Tables, topic: TopicPlan) -> Place:
     """Where a bound topic lives."""
     place, on_databricks = topic.bound.place, delta.namespace.on_databricks
     if isinstance(place, KafkaPlan):

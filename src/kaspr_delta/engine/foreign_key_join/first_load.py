@@ -9,14 +9,13 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.foreign_key_join.send import NEVER_SEEN
 from kaspr_delta.engine.rows import FEW_ROWS
-from kaspr_delta.storage.delta_rs import literal
-from kaspr_delta.storage.frames import collected
+from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from kaspr_delta.engine.live_table import LiveTable
-    from kaspr_delta.storage.delta import Commit
+    from kaspr_delta.storage.tables import Commit
 
 # Texts and whole numbers as canonical JSON has them. There are other canonical keys: this asks for the usual ones.
 USUAL_KEY = r'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,17}'
@@ -55,7 +54,7 @@ def usual_keys(table: LiveTable, spark: SparkSession, commit: Commit, *, sized: 
     Spark tells keys apart by their hashes: two that share one only take the common way.
     """
     rows = table.delta.count(spark, table.plan.delta_name, commit.version)
-    told = _told_here(table, commit, sized=sized) if rows <= _TOLD_HERE else None
+    told = _told_here(table, spark, commit, sized=sized) if rows <= _TOLD_HERE else None
     if told is None:
         hashed = _hashed(table, spark, commit, sized=sized)
         told = _told_of_hashes(hashed) if rows <= _HASHED_HERE else _told_by_spark(hashed)
@@ -72,14 +71,13 @@ class _Told(NamedTuple):
     size: int
 
 
-def _told_here(table: LiveTable, commit: Commit, *, sized: bool) -> _Told | None:
-    part = table.part(commit.version)
-    if part is None:
+def _told_here(table: LiveTable, spark: SparkSession, commit: Commit, *, sized: bool) -> _Told | None:
+    scan = table.scan(spark, commit)
+    if scan is None or not scan.reads_files:
         return None
-    usual = f"CASE WHEN regexp_like(key, {literal(_WHOLE_KEY)}) THEN key END"
+    usual = "CASE WHEN regexp_like(key, {pattern}) THEN key END"
     size = f"coalesce(sum(octet_length(key) + octet_length(value) + {_ROW_BYTES}), 0)" if sized else "0"
-    found = part.told(f"count(*), count(DISTINCT {usual}), {size}")
-    return None if found is None else _Told(*found)
+    return _Told(*scan.aggregate(f"count(*), count(DISTINCT {usual}), {size}", pattern=_WHOLE_KEY))
 
 
 def _hashed(table: LiveTable, spark: SparkSession, commit: Commit, *, sized: bool) -> DataFrame:

@@ -27,12 +27,11 @@ from kaspr_delta.engine.resource import Decision, Folded
 from kaspr_delta.engine.rows import Rows
 from kaspr_delta.engine.selector import Selector
 from kaspr_delta.engine.sequence import MOST_TASKS, seq_of_rows
-from kaspr_delta.engine.table_join import Pinned, TableJoin, copied_of, identity, newest_by_key, refused
+from kaspr_delta.engine.table_join import Pinned, TableJoin, identity, newest_by_key, refused, stored_in_log
 from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
 from kaspr_delta.plan.typed_joins import foreign_key_types
-from kaspr_delta.storage.delta import Commit
-from kaspr_delta.storage.frames import collected
-from kaspr_delta.storage.merge import Merged
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Commit, Merged, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -115,9 +114,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     def _read_back(rows: Rows) -> pa.Table:
         """The subscriptions that many rows of a batch changed, but for those that are too many."""
         columns, most = _NO_STATE.column_names, _MOST_HELD + 1
-        found = None if rows.part is None else rows.part.where("live IS NOT NULL").read(columns, most)
-        if found is not None:
-            return found
+        if rows.scan is not None:
+            return rows.scan.where("live IS NOT NULL").rows(columns, most)
         return collected(rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most))
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
@@ -128,14 +126,14 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
         known = known_of(subscriptions, keys, touched.sides, self.left, pinned.left)
         effects = as_effects(self._emitted(known, pinned.right), refused(keys), known)
-        read = self.delta.files_looked_up.taken() + known.files + effects.files
+        read = self.delta.statistics.files_looked_up.take() + known.files + effects.files
         counts = self._files(read, pinned) if known.few else {}
         return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
 
     def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
         """How many files the look-ups of a batch read, and how many more the tables have; each is looked up once."""
         tables = (self.left.plan.delta_name, self.right.plan.delta_name, self.plan.subscriptions)
-        there = list(map(self.delta.files_of, tables, (pinned.left.version, pinned.right.version, None)))
+        there = list(map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None)))
         known = [files for files in there if files is not None]
         if not read or len(known) < len(there):
             return {}
@@ -198,9 +196,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return folds
 
     def _fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
+        upsert = Upsert(compare=("fk", "left_hash", "emitted"), keep="live", sole_writer=True)
         states = newest_by_key(rows.df.where(F.col("live").isNotNull()), several=several)
-        among = rows.values("key") if rows.few else ()
-        compare = ("fk", "left_hash", "emitted")
-        states = states.select("key", *compare, "live")
-        fold = partial(self.delta.upsert, compare=compare, keep="live", among=among, ours=True, here=rows.here)
-        return fold(states, self.plan.subscriptions, part=copied_of(rows, "live", several=several))
+        frame = rows.frame_of(states.select(*upsert.columns, upsert.keep))
+        copied_from = stored_in_log(rows, "live", several=several)
+        return self.delta.merge(rows.spark, frame, self.plan.subscriptions, upsert, copied_from)

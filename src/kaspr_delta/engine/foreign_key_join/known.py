@@ -18,7 +18,7 @@ from kaspr_delta.engine.foreign_key_join.subscriptions import Subscriptions
 from kaspr_delta.engine.live_table import LiveTable
 from kaspr_delta.engine.planning import plan_for
 from kaspr_delta.engine.rows import FEW_ROWS, MANY_BYTES, MANY_ROWS, SOME_BYTES, SOME_ROWS, Keys, Rows, merged
-from kaspr_delta.storage.delta import Commit
+from kaspr_delta.storage.tables import Commit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

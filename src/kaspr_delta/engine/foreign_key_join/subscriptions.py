@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows, among, one_of
+from kaspr_delta.engine.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows
 from kaspr_delta.engine.state_behind import last_of_each_key
+from kaspr_delta.storage.spark.look_up import having
+from kaspr_delta.storage.tables import Frame, Texts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kaspr_delta.storage.delta import Delta
+    from kaspr_delta.storage.tables import Tables
 
 COLUMNS = ("key", "fk", "left_hash", "emitted")
 
@@ -26,18 +27,18 @@ COLUMNS = ("key", "fk", "left_hash", "emitted")
 class Subscriptions:
     """Subscriptions by left key: key, fk, left_hash, emitted. ``tail`` has a column live too, each key once.
 
-    ``look_up`` finds those of a few values of columns, where there is a better way than to ask the table.
+    ``look_up`` finds the stored ones by the texts in their columns.
     """
 
     table: DataFrame
     tail: pa.Table | None = None
-    look_up: Callable[[Mapping[str, Collection[str]]], pa.Table | None] | None = None
+    look_up: Callable[[Texts], Frame] | None = None
 
     @classmethod
-    def over(cls, delta: Delta, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
+    def over(cls, delta: Tables, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
         """A table with what batches left, the oldest first."""
         stored = delta.read(spark, table).select(*COLUMNS)
-        return cls(stored, last_of_each_key(tail) if tail else None, partial(delta.look_up, table))
+        return cls(stored, last_of_each_key(tail) if tail else None, partial(delta.look_up, spark, table))
 
     @property
     def all(self) -> DataFrame:
@@ -49,28 +50,27 @@ class Subscriptions:
 
     def of_keys(self, keys: Collection[str]) -> Rows:
         """Those of known left keys; no Spark action."""
-        found = self._looked_up(keys)
-        if found is not None:
+        found = self._stored({"key": keys})
+        if isinstance(found, pa.Table):
             return self._newest_of(found, keys)
         if self.tail is None:
-            return Rows(among(self.table, keys))
-        here = self.tail.filter(_is_one_of(self.tail["key"], keys))
-        changed = set(here["key"].to_pylist())
-        stored = among(self.table, [key for key in keys if key not in changed])
-        return Rows(stored.unionByName(self._live(here)))
+            return Rows(found)
+        newer = self.tail.filter(_is_one_of(self.tail["key"], keys))
+        unchanged = set(keys).difference(newer["key"].to_pylist())
+        return Rows(having(self.table, {"key": unchanged}).unionByName(self._live(newer)))
 
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
-        """Those of known left keys, and all that point at known right keys; one Spark action at most."""
-        found, files = self._looked_up(keys, foreign_keys), 0
-        if found is None:
-            few = len(keys) + len(foreign_keys) <= FEW_ROWS
-            stored = Rows.of(self._either(self.table, keys, foreign_keys), SOME_ROWS, SOME_BYTES, counted=few)
-            if self.tail is None:
-                return stored
-            if stored.table is None:
-                return Rows(self._either(self.all, keys, foreign_keys))
-            found, files = stored.table, stored.files
-        return replace(self._newest_of(found, keys, foreign_keys), files=files)
+        """Those of known left keys, and all that refer to known right keys; one Spark action at most."""
+        wanted = {"key": keys, "fk": foreign_keys}
+        found = self._stored(wanted)
+        if isinstance(found, pa.Table):
+            return self._newest_of(found, keys, foreign_keys)
+        stored = Rows.of(found, SOME_ROWS, SOME_BYTES, counted=len(keys) + len(foreign_keys) <= FEW_ROWS)
+        if self.tail is None:
+            return stored
+        if stored.table is None:
+            return Rows(having(self.all, wanted))
+        return replace(self._newest_of(stored.table, keys, foreign_keys), files=stored.files)
 
     def _newest_of(self, stored: pa.Table, keys: Collection[str], foreign_keys: Collection[str] = ()) -> Rows:
         """Those of known keys, of which the table has these."""
@@ -81,18 +81,11 @@ class Subscriptions:
             stored = pa.concat_tables([old, new], promote_options="default")
         return Rows.held(self.table.sparkSession, stored)
 
-    def _looked_up(self, keys: Collection[str], foreign_keys: Collection[str] = ()) -> pa.Table | None:
-        found = None if self.look_up is None else self.look_up({"key": keys, "fk": foreign_keys})
-        return None if found is None else found.select(COLUMNS)
-
-    @staticmethod
-    def _either(rows: DataFrame, keys: Collection[str], foreign_keys: Collection[str]) -> DataFrame:
-        if len(keys) + len(foreign_keys) <= FEW_ROWS:
-            return rows.where(one_of("key", keys) | one_of("fk", foreign_keys))
-        for column, values in (("key", keys), ("fk", foreign_keys)):
-            wanted = Rows.held(rows.sparkSession, pa.table({column: pa.array(values, pa.string())})).df
-            rows = rows.join(F.broadcast(wanted.withColumn(f"by_{column}", F.lit(True))), column, "left")
-        return rows.where("by_key OR by_fk").select(*COLUMNS)
+    def _stored(self, texts: Texts) -> Frame:
+        """The subscriptions that the table has, by the texts in their columns."""
+        if self.look_up is None:
+            return having(self.table, texts)
+        return self.look_up(texts).select(list(COLUMNS))
 
     def _held(self, rows: pa.Table) -> DataFrame:
         return Rows.held(self.table.sparkSession, rows).df

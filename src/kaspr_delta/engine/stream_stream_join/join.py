@@ -28,7 +28,8 @@ from kaspr_delta.engine.stream_stream_join.batch import SIDES, Arrived, StreamSt
 from kaspr_delta.engine.stream_stream_join.buffered import Buffered, JoinWindow, Side
 from kaspr_delta.engine.stream_stream_join.window_join import StreamRecord, Times
 from kaspr_delta.plan.join_plans import StreamStreamJoinPlan
-from kaspr_delta.storage.frames import collected
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,9 +179,8 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def _fold_buffer(self, rows: Rows, *, expire: bool) -> None:
         states = rows.df.where("kind = 'state' AND id IS NOT NULL")
         states = states.select("id", *_STATE, F.col("left").alias("value"), "pending", "live")
-        also = ("value", *_STATE)
-        fold = partial(self.delta.upsert, on=("id",), compare=("pending",), also=also, keep="live", here=rows.here)
-        fold(states, self.plan.buffer)
+        upsert = Upsert(on=("id",), compare=("pending",), also=("value", *_STATE), keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.buffer, upsert)
         if not expire:
             return
         for row in rows.df.where("kind = 'expire'").collect():

@@ -1,0 +1,394 @@
+"""Delta tables of this machine without Spark: reads of milliseconds, and commits of a few rows, through delta-rs.
+
+For commands that answer at once and for the web side. Like every local commit, one made here takes the table's file
+lock. Tables that are not there are empty.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.spec.ddl import Column, columns_of_json
+from kaspr_delta.storage.arrow_types import arrow_schema, without_views
+from kaspr_delta.storage.commit_info import CommitInfo
+from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
+from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.native.int96_timestamps import misread
+from kaspr_delta.storage.native.log_files import actions_of, commit_of, oldest_version, rows_changed_after
+from kaspr_delta.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake.table import TableMerger
+
+# So many rows are held until they are written, 8 MB of the size they mostly have. Five times as many took a third
+# longer to write, for all the memory that is used for the first time; to find some of them takes about as long.
+_ROWS_OF_A_GROUP = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The newest commit of a table: its version, and what tells its file from one of a table made anew."""
+
+    version: int
+    file: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRs:
+    """The Delta tables of one namespace on this machine's disk."""
+
+    namespace: LocalNamespace
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def head(self, table: str, last: Head | None = None) -> Head | None:
+        """The newest commit; None where there is no table. Two looks at the disk if it is ``last`` still."""
+        log = self._location(table) / "_delta_log"
+        if last is not None and _head(log, last.version) == last and _head(log, last.version + 1) is None:
+            return last
+        names = (commit.stem for commit in log.glob("?" * 20 + ".json"))
+        newest = max(names, default=None)
+        return None if newest is None else _head(log, int(newest))
+
+    def has(self, table: str, commit: Head) -> bool:
+        """Whether the table is the one that had this commit, which is still in its log."""
+        return _head(self._location(table) / "_delta_log", commit.version) == commit
+
+    def query(self, table: str, sql: str, version: int | None = None) -> Iterator[pa.RecordBatch]:
+        """What a SELECT over the table, called ``t`` in it, gives at a version; the newest by default.
+
+        With a version, ``now`` in it is the newest.
+        """
+        opened = self.opened(table, version)
+        if opened is not None:
+            yield from selected(sql, t=opened, **({} if version is None else {"now": self.opened(table)}))
+
+    def rows(self, table: str, sql: str = "SELECT * FROM t") -> list[dict[str, Any]]:
+        """The same as dictionaries, of the newest version."""
+        return [row for batch in self.query(table, sql) for row in batch.to_pylist()]
+
+    def changes(self, table: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
+        """The table's change feed between two versions, both included."""
+        opened = self.opened(table, last)
+        if opened is None:
+            return
+        for batch in opened.load_cdf(starting_version=first, ending_version=last):
+            yield pa.record_batch(batch)
+
+    def followable(self, table: str, first: int, last: int) -> bool:
+        """Whether the change feed of these commits tells all that they changed.
+
+        delta-rs leaves out rows that only a deletion vector removed, and misreads some times (``int96_timestamps``).
+        False also where a commit is gone.
+        """
+        location = self._location(table)
+        try:
+            return all(_tells_all(location, version) for version in range(first, last + 1))
+        except FileNotFoundError:
+            return False
+
+    def rows_changed(self, table: str, first: int) -> int:
+        """How many rows the commits from a version on wrote, changed and deleted, by what they say of themselves."""
+        return rows_changed_after(self._location(table), first - 1) or 0
+
+    def types(self, table: str, version: int | None = None) -> tuple[Column, ...] | None:
+        """The columns of a table with their whole types; None where there is no table."""
+        opened = self.opened(table, version)
+        return None if opened is None else columns_of_json(json.loads(opened.schema().to_json())["fields"])
+
+    def property(self, table: str, name: str) -> str | None:
+        """A property of a table; None where it has no such one, or is not there."""
+        opened = self.opened(table)
+        return None if opened is None else opened.metadata().configuration.get(name)
+
+    def versions(self, table: str) -> range:
+        """The versions that can be opened, as far as the log reaches back; none where there is no table.
+
+        The files of an old one may be gone all the same, see ``is_whole``.
+        """
+        head = self.head(table)
+        if head is None:
+            return range(0)
+        return range(oldest_version(self._location(table)), head.version + 1)
+
+    def is_whole(self, table: str, version: int) -> bool:
+        """Whether all files of a version are still there: VACUUM removes those that are old and in use no longer."""
+        opened = self.opened(table, version)
+        return opened is not None and all(Path(file).exists() for file in opened.file_uris())
+
+    def commit(self, table: str, version: int) -> CommitInfo | None:
+        """What the commit of a version says of itself; None where it is gone."""
+        return commit_of(self._location(table), version)
+
+    def newest_change(self, table: str) -> int | None:
+        """The newest version that changed rows, as far as the log reaches back."""
+        for version in reversed(self.versions(table)):
+            made = self.commit(table, version)
+            if made is not None and made.rows:
+                return version
+        return None
+
+    def table_id(self, table: str) -> str | None:
+        """What tells a table from one of its name that was made later; None where there is none."""
+        opened = self.opened(table)
+        return None if opened is None else str(opened.metadata().id)
+
+    def count(self, table: str, version: int | None = None) -> int:
+        """How many rows a table has at a version, the newest by default, by what its log says of its files."""
+        opened = self.opened(table, version)
+        if opened is None:
+            return 0
+        counted = rows_in(pa.table(opened.get_add_actions(flatten=True)))
+        # What deletion vectors have removed the log still counts; a scan does not.
+        if counted is None or "deletionVectors" in (opened.protocol().reader_features or ()):
+            return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
+        return counted
+
+    def files(self, table: str, version: int | None = None) -> int:
+        """How many files a table consists of at a version, the newest by default."""
+        opened = self.opened(table, version)
+        return 0 if opened is None else len(opened.file_uris())
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def ensure(self, table: str, layout: Layout) -> None:
+        """Create a table, unless it is there."""
+        with self.namespace.commit_lock(table):
+            if self.head(table) is None:
+                schema = arrow_schema(layout.columns)
+                _deltalake().DeltaTable.create(
+                    str(self._location(table)), schema=schema, mode="ignore", configuration=layout.properties
+                )
+
+    def append(self, table: str, rows: pa.Table) -> None:
+        """Append rows in one commit. Columns are matched by name; those that are not given are null."""
+        with self.namespace.commit_lock(table):
+            append_to(self.open(table), rows)
+
+    def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
+        """Append rows by the transactions they belong to, in one commit; how many rows were appended.
+
+        ``rows`` is asked while nobody else commits to the table. Those of a transaction that the table already has are
+        left out; columns that a row does not name are null. To a table that is not there nothing is appended.
+        """
+        with self.namespace.commit_lock(table):
+            opened = self.opened(table)
+            if opened is None:
+                return 0
+            parts = {Transaction(name, 1): part for name, part in rows().items()}
+            new = {one: part for one, part in parts.items() if not _has(opened, one)}
+            everything = [row for part in new.values() for row in part]
+            if new:
+                _write(opened, pa.Table.from_pylist(everything, _schema_of(opened)), "append", new)
+        return len(everything)
+
+    def delete(self, table: str, condition: str) -> None:
+        """Delete the rows for which a SQL condition holds, in one commit."""
+        with self.namespace.commit_lock(table):
+            opened = self.opened(table)
+            if opened is not None:
+                opened.delete(condition, post_commithook_properties=_hooks())
+
+    def replace(self, table: str, rows: pa.Table) -> int:
+        """Put these rows in the place of all, in one commit; its version."""
+        with self.namespace.commit_lock(table):
+            opened = self.open(table)
+            _write(opened, rows, "overwrite")
+            return int(opened.version())
+
+    def has_folder(self, table: str) -> bool:
+        """Whether a table of this name lies in a folder of this machine; another one is known to Spark's catalog."""
+        return self.namespace.folder(table) is not None
+
+    def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
+        """The table at a version, the newest by default, as delta-rs has it; None where there is none."""
+        if self.head(table) is None:
+            return None
+        return self.open(table, version)
+
+    def open(self, table: str, version: int | None = None) -> DeltaTable:
+        """The same. Raises deltalake's error where there is no table, or no such version."""
+        opened: DeltaTable = _deltalake().DeltaTable(str(self._location(table)), version=version)
+        return opened
+
+    def _location(self, table: str) -> Path:
+        location = self.namespace.folder(table)
+        if location is None:
+            msg = f"the tables of {self.namespace.schema} are not on this machine"
+            raise SetupError(msg)
+        return location
+
+
+def append_to(opened: DeltaTable, rows: pa.Table, transaction: Transaction | None = None) -> bool:
+    """Append rows to an opened table, unless it has the transaction: whether it had not.
+
+    The caller holds the lock of the table's commits.
+    """
+    if transaction is not None and _has(opened, transaction):
+        return False
+    _write(opened, _fitting(rows, _schema_of(opened)), "append", [] if transaction is None else [transaction])
+    return True
+
+
+def copy_to(opened: DeltaTable, sql: str, source: DeltaTable, transaction: Transaction) -> bool:
+    """The same with the rows of a SELECT over a source, called ``t``. They pass through memory in batches."""
+    if _has(opened, transaction):
+        return False
+    _write(opened, _reader(sql, t=source), "append", [transaction])
+    return True
+
+
+def merger(opened: DeltaTable, rows: pa.Table, predicate: str) -> TableMerger:
+    """A MERGE of rows, called ``s``, into an opened table, called ``t``, before its clauses are added."""
+    return opened.merge(
+        rows,
+        predicate,
+        source_alias="s",
+        target_alias="t",
+        writer_properties=_files(),
+        streamed_exec=False,  # so that files whose keys all lie elsewhere are not read
+        post_commithook_properties=_hooks(cleanup=None),
+    )
+
+
+_ONLY_FOR_SPARK = re.compile(r"Unsupported table features required: \[([^\]]*)\]")
+
+
+def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
+    """The rows of a SELECT over tables, which it calls by these names."""
+    yield from _without_views(sql, **tables)
+
+
+def selected_table(sql: str, **tables: Any) -> pa.Table:
+    """The same as one table, which has its columns also where there is no row."""
+    return _without_views(sql, **tables).read_all()
+
+
+def _without_views(sql: str, **tables: Any) -> pa.RecordBatchReader:
+    """The rows of a SELECT with plain texts and bytes: DataFusion gives views, which Arrow below 20 cannot measure."""
+    reader = pa.RecordBatchReader.from_stream(_reader(sql, **tables))
+    return reader.cast(pa.schema([field.with_type(without_views(field.type)) for field in reader.schema]))
+
+
+def _reader(sql: str, **tables: Any) -> Any:
+    query = _deltalake().QueryBuilder()
+    query.execute("SET datafusion.execution.parquet.coerce_int96 = 'us'")  # otherwise as int96_timestamps says
+    try:
+        for name, opened in tables.items():
+            query = query.register(name, opened)
+        return query.execute(sql)
+    except _deltalake().exceptions.DeltaError as error:
+        if (features := _ONLY_FOR_SPARK.search(str(error))) is None:
+            raise
+        msg = (
+            f"a table has features that only Spark reads ({features[1]}), and this reads without Spark:"
+            " ALTER TABLE … DROP FEATURE takes one away"
+        )
+        raise SetupError(msg) from error
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether delta-rs refuses a table because it does not know a feature of its protocol."""
+    return isinstance(error, _deltalake().exceptions.DeltaError) and "Unsupported" in str(error)
+
+
+def rows_in(files: pa.Table) -> int | None:
+    """How many rows files have, as the log tells of each (``get_add_actions``); None where it does not."""
+    counted = files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * len(files)
+    return None if None in counted else sum(counted)
+
+
+def _has(opened: DeltaTable, transaction: Transaction) -> bool:
+    last = opened.transaction_version(transaction.app_id)
+    return last is not None and last >= transaction.version
+
+
+def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
+    """Write rows, a table or what reads them some at a time."""
+    deltalake = _deltalake()
+    marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
+    properties = deltalake.CommitProperties(app_transactions=marks)
+    deltalake.write_deltalake(
+        opened,
+        rows,
+        mode=mode,
+        commit_properties=properties,
+        post_commithook_properties=_hooks(),
+        writer_properties=_files(),
+    )
+
+
+def _files() -> Any:
+    """How files are written: as Spark does, see ``runtime.session``.
+
+    A dictionary of keys, too, is given up late here: when it has 1 MB.
+    """
+    deltalake = _deltalake()
+    unlike = deltalake.ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")
+    key = deltalake.ColumnProperties(dictionary_enabled=False)
+    return deltalake.WriterProperties(
+        compression="SNAPPY",
+        data_page_size_limit=PAGE_BYTES,
+        data_page_row_count_limit=PAGE_ROWS,
+        max_row_group_size=_ROWS_OF_A_GROUP,
+        column_properties={"key": key, **dict.fromkeys(UNLIKE, unlike)},
+    )
+
+
+def _schema_of(opened: DeltaTable) -> pa.Schema:
+    return pa.schema(opened.schema().to_arrow())
+
+
+def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    if unknown := set(rows.column_names) - set(schema.names):
+        msg = f"the table has no columns {', '.join(sorted(unknown))}"
+        raise ValueError(msg)
+    given = {
+        field.name: rows[field.name].cast(field.type) if field.name in rows.column_names else None for field in schema
+    }
+    columns = [pa.nulls(rows.num_rows, schema.field(name).type) if one is None else one for name, one in given.items()]
+    return pa.table(columns, schema)
+
+
+def _head(log: Path, version: int) -> Head | None:
+    try:
+        found = (log / f"{version:020}.json").stat()
+    except FileNotFoundError:
+        return None
+    return Head(version, (found.st_ino, found.st_mtime_ns))
+
+
+def _tells_all(location: Path, version: int) -> bool:
+    actions = actions_of(location / "_delta_log" / f"{version:020}.json")
+    if misread(location, actions):
+        return False
+    if any("cdc" in action for action in actions):
+        return True
+    files = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+    return not any(file.get("deletionVector") and file.get("dataChange", True) for file in files)
+
+
+def _hooks(*, cleanup: bool | None = False) -> Any:
+    """What happens after a commit made here: checkpoints are written, and nothing is cleaned up.
+
+    Where that is left to the table (None), commits that are older than it wants are forgotten.
+    """
+    return _deltalake().PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=cleanup)
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+    except ImportError as error:
+        msg = "deltalake is not installed: pip install 'kaspr-delta[serve]'"
+        raise SetupError(msg) from error
+    return deltalake

@@ -1,0 +1,121 @@
+"""The log files of a table in a folder of this machine: commits, their rows and their files. No row is read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from kaspr_delta.storage.commit_info import CommitInfo, counts_of
+
+# So many commits without a sum are looked through.
+_FAR_BACK = 100
+
+
+def commit_of(location: Path, version: int) -> CommitInfo | None:
+    """The commit of a version; None where it is gone from the log."""
+    file = location / "_delta_log" / f"{version:020}.json"
+    try:
+        actions = actions_of(file)
+        written = file.stat().st_mtime
+    except FileNotFoundError:
+        return None
+    about = _about(actions)
+    at = about["timestamp"] / 1_000 if "timestamp" in about else written
+    moment = datetime.fromtimestamp(at, timezone.utc)
+    return CommitInfo(version, moment, str(about.get("operation", "")), rows_of_commit(actions))
+
+
+def metrics_of(location: Path, version: int) -> dict[str, int]:
+    """What the commit of a version counted, by Delta's own names; nothing where it is gone from the log."""
+    counted = _about(_actions(location, version) or ()).get("operationMetrics") or {}
+    return {name: int(value) for name, value in counted.items() if str(value).isdigit()}
+
+
+def notes_in(location: Path, versions: Iterable[int]) -> dict[str, int]:
+    """The notes of commits that carry one (``userMetadata``), and how many rows each wrote; some may be gone."""
+    found = (_actions(location, version) or () for version in versions)
+    notes = ((_about(actions).get("userMetadata"), actions) for actions in found)
+    return {note: rows_of_commit(actions) for note, actions in notes if note is not None}
+
+
+def files_of(location: Path, version: int) -> int | None:
+    """How many files a table consists of at a version; None where its log does not tell.
+
+    Spark's commits leave it beside the log, others do not: what those added and removed is counted.
+    """
+    since = 0
+    for number in range(version, max(version - _FAR_BACK, -1), -1):
+        try:
+            summed = json.loads((location / "_delta_log" / f"{number:020}.crc").read_text())
+            return int(summed["numFiles"]) + since
+        except FileNotFoundError:
+            actions = _actions(location, number)
+        if actions is None:
+            return None
+        since += sum(("add" in action) - ("remove" in action) for action in actions)
+    return None
+
+
+def change_files_of(location: Path, version: int) -> int | None:
+    """How many files of change data the commit of a version has; None where it is gone from the log."""
+    actions = _actions(location, version)
+    return None if actions is None else sum("cdc" in action for action in actions)
+
+
+def oldest_version(location: Path) -> int:
+    """The oldest version that a log can tell: its first commit, or else its oldest checkpoint with all that follow."""
+    log = location / "_delta_log"
+    commits = {int(file.stem) for file in log.glob("?" * 20 + ".json")}
+    if 0 in commits:
+        return 0
+    found = (_CHECKPOINT.match(file.name) for file in log.glob("*.checkpoint*"))
+    return min((int(name.group(1)) for name in found if name is not None), default=min(commits, default=0))
+
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
+
+
+def rows_changed_after(location: Path, version: int) -> int | None:
+    """The rows that the commits after a version wrote, changed or deleted; None where there is no table."""
+    commits = sorted((location / "_delta_log").glob("?" * 20 + ".json"), reverse=True)
+    if not commits:
+        return None
+    rows = 0
+    for commit in commits:
+        if int(commit.stem) <= version:
+            break
+        rows += rows_of_commit(actions_of(commit))
+    return rows
+
+
+def actions_of(commit: Path) -> list[dict[str, Any]]:
+    """What a commit consists of, given its file. Raises FileNotFoundError."""
+    # As bytes: of characters there are more that end a line, and texts of the table may have them.
+    return [json.loads(line) for line in commit.read_bytes().splitlines()]
+
+
+def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
+    """The rows that a commit wrote, changed or deleted."""
+    about = _about(actions)
+    counted = counts_of(about.get("operation", ""), about.get("operationMetrics") or {})
+    if counted:
+        return sum(counted)
+    added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+    return sum(int(json.loads(file.get("stats") or "{}").get("numRecords", 0)) for file in added)
+
+
+def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:
+    """What the commit of a version consists of; None where it is gone from the log."""
+    try:
+        return actions_of(location / "_delta_log" / f"{version:020}.json")
+    except FileNotFoundError:
+        return None
+
+
+def _about(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a commit says of itself."""
+    return next((dict(action["commitInfo"]) for action in actions if "commitInfo" in action), {})

@@ -1,0 +1,65 @@
+"""MERGE of rows on the driver into a table in a folder of this machine: it takes a third of Spark's time or less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from kaspr_delta.storage.native.delta_rs import merger
+from kaspr_delta.storage.native.int96_timestamps import may_be_misread
+from kaspr_delta.storage.native.sql_text import quoted
+from kaspr_delta.storage.tables import Merged, Upsert
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from deltalake import DeltaTable
+    from deltalake.table import TableMerger
+
+
+def merge(location: Path, opened: DeltaTable, rows: pa.Table, how: Upsert) -> Merged | None:
+    """Merge rows into an opened table. The caller holds the lock of the table's commits.
+
+    None where Spark has to do it: where files have times that delta-rs misreads, and where several rows have one key,
+    for which Spark raises an error.
+    """
+    schema = pa.schema(opened.schema().to_arrow())
+    times = [field.name for field in schema if pt.is_timestamp(field.type)]
+    if may_be_misread(location, pa.table(opened.get_add_actions(flatten=True)), times):
+        return None
+    source = _source(rows, schema, how)
+    if _several_of_a_key(source, how.on):
+        return None
+    done = _merger(opened, source, how).execute()
+    changed = sum(int(done[f"num_target_rows_{what}"]) for what in ("inserted", "updated", "deleted"))
+    return Merged(changed, int(done["num_target_rows_copied"]), int(done["num_target_files_removed"]))
+
+
+def _source(rows: pa.Table, schema: pa.Schema, how: Upsert) -> pa.Table:
+    columns = {name: rows[name].cast(schema.field(name).type) for name in how.columns}
+    return pa.table(columns | {how.keep: rows[how.keep]})
+
+
+def _several_of_a_key(rows: pa.Table, on: Sequence[str]) -> bool:
+    return bool(rows.group_by(list(on)).aggregate([]).num_rows < rows.num_rows)
+
+
+def _merger(opened: DeltaTable, source: pa.Table, how: Upsert) -> TableMerger:
+    of_source = {name: f"s.{quoted(name)}" for name in how.columns}
+    keep = f"s.{quoted(how.keep)}"
+    same = " AND ".join(f"t.{quoted(name)} = {of_source[name]}" for name in how.on)
+    different = " OR ".join(_differs(f"t.{quoted(name)}", of_source[name]) for name in how.compare) or "false"
+    return (
+        merger(opened, source, same)
+        .when_matched_delete(f"NOT {keep}")
+        .when_matched_update({quoted(name): of_source[name] for name in how.changed}, different)
+        .when_not_matched_insert({quoted(name): value for name, value in of_source.items()}, keep)
+    )
+
+
+def _differs(one: str, other: str) -> str:
+    """``NOT (one <=> other)``; what DataFusion has for that is misread in a MERGE."""
+    return f"(({one} IS NULL) <> ({other} IS NULL) OR COALESCE({one} <> {other}, false))"

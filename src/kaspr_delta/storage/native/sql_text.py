@@ -1,0 +1,37 @@
+"""Values and names in the text of DataFusion's SQL, which delta-rs runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kaspr_delta.storage.tables import Value
+
+
+def literal(text: str) -> str:
+    """A text literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quoted(name: str) -> str:
+    """The name of a column."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def moment_literal(moment: datetime) -> str:
+    """A literal for a time, of the type that columns have."""
+    text = f"{moment.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def with_values(text: str, values: Mapping[str, Value]) -> str:
+    """SQL text with a literal for each ``{name}``. Text without values is left as it is, braces included."""
+    return text.format(**{name: _literal(value) for name, value in values.items()}) if values else text
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, datetime):
+        return moment_literal(value)
+    return literal(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,86 @@
+"""The tables that delta-rs supports, operation by operation. Spark does what is not in this file.
+
+delta-rs 1.6 was tried on a table with each feature of Delta's protocol. Features that it refuses are not listed here,
+nor are those whose answers were not compared with Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, Field
+
+Operation = Literal["scan", "look up", "append", "merge", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What a table may have for one operation: protocol features, and columns of other types than plain ones."""
+
+    reader_features: frozenset[str]
+    writer_features: frozenset[str] | None = None
+    any_type: bool = False
+
+
+_READ = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint"})
+_MERGED = frozenset({"appendOnly", "changeDataFeed", "checkConstraints", "invariants"})
+_APPENDED_READ = _READ - {"columnMapping"}
+
+SUPPORT: Mapping[Operation, Support] = {
+    "scan": Support(_READ, any_type=True),
+    "count": Support(_READ, any_type=True),
+    "look up": Support(_READ),
+    "append": Support(_APPENDED_READ, _MERGED | _APPENDED_READ, any_type=True),
+    "merge": Support(frozenset(), _MERGED),
+}
+
+# The features that a version stands for where none are named.
+_OF_READER = {1: frozenset[str](), 2: frozenset({"columnMapping"}), 3: frozenset[str]()}
+_OF_WRITER = {
+    1: frozenset[str](),
+    2: frozenset({"appendOnly", "invariants"}),
+    3: frozenset({"appendOnly", "invariants", "checkConstraints"}),
+    # Generated columns are told by the columns themselves.
+    4: frozenset({"appendOnly", "invariants", "checkConstraints", "changeDataFeed"}),
+    7: frozenset[str](),
+}
+
+
+def supports(operation: Operation, opened: DeltaTable) -> bool:
+    """Whether delta-rs can do an operation on a table, with the answer that Spark gives."""
+    support, protocol, schema = SUPPORT[operation], opened.protocol(), opened.schema()
+    reads = _features(_OF_READER, protocol.min_reader_version, protocol.reader_features)
+    if not reads <= support.reader_features:
+        return False
+    if not (support.any_type or all(is_plain(field.type) for field in pa.schema(schema.to_arrow()))):
+        return False
+    if support.writer_features is None:
+        return True
+    writes = _features(_OF_WRITER, protocol.min_writer_version, protocol.writer_features)
+    return writes <= support.writer_features and not any(map(_is_computed, schema.fields))
+
+
+def is_plain(kind: pa.DataType) -> bool:
+    """Whether delta-rs and Spark have the same values of a type, and compare them alike."""
+    return any(is_one(kind) for is_one in (pt.is_string, pt.is_binary, pt.is_timestamp, pt.is_integer, pt.is_boolean))
+
+
+def has_plain_files(opened: DeltaTable) -> bool:
+    """Whether the data files hold the rows as they are, without deletion vectors or other names of columns."""
+    return not _features(_OF_READER, opened.protocol().min_reader_version, opened.protocol().reader_features)
+
+
+def _features(by_version: Mapping[int, frozenset[str]], version: int, named: Any) -> frozenset[str]:
+    """The features of a protocol. A version that is not known stands for a feature that nobody supports."""
+    return frozenset(named) if named is not None else by_version.get(version, frozenset({f"version {version}"}))
+
+
+def _is_computed(field: Field) -> bool:
+    """Whether a column has an expression, a default or an invariant."""
+    return any(name.startswith("delta.") for name in field.metadata)

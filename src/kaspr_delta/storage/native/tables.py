@@ -1,0 +1,205 @@
+"""Delta tables in a folder of this machine: delta-rs does what it supports, Spark the rest.
+
+Delta's log store on a local disk is not atomic between processes, so every commit holds the table's file lock.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kaspr_delta.spec.ddl import Column, columns_of_json
+from kaspr_delta.storage.gone import table_gone
+from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
+from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.native.attempts import Attempts
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.log_files import change_files_of, commit_of, files_of, metrics_of, notes_in
+from kaspr_delta.storage.native.look_up import look_up
+from kaspr_delta.storage.native.merge import merge
+from kaspr_delta.storage.native.scan import NativeScan
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.spark.tables import FIRST_ROWS, SparkTables
+from kaspr_delta.storage.system_tables import SystemTables
+from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Upsert, Value
+from kaspr_delta.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class NativeTables(SparkTables):
+    """Implements Tables. A table whose name has dots is in Spark's catalog: Spark does all for it."""
+
+    namespace: LocalNamespace
+
+    @property
+    def _attempts(self) -> Attempts:
+        return Attempts(self._delta, self.statistics)
+
+    @property
+    def _delta(self) -> DeltaRs:
+        return DeltaRs(self.namespace)
+
+    def system(self, spark: SparkSession) -> SystemTables:  # noqa: ARG002
+        return NativeSystemTables(self._delta)
+
+    # -- create --------------------------------------------------------------------------------------------------------
+
+    def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
+        folder = self.namespace.folder(table)
+        identifier = self.namespace.identifier(table)
+        with self.namespace.commit_lock(table):
+            if folder is not None and _is_delta(folder):
+                if table not in self._listed:
+                    spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
+                return
+            # A catalog may remember a table whose folder was deleted.
+            spark.sql(f"DROP TABLE IF EXISTS {identifier}")
+            self._create(spark, table, layout.columns, layout.properties, self.namespace.declared_location(table))
+
+    def drop(self, spark: SparkSession, table: str) -> None:
+        self._listed.discard(table)
+        folder = self.namespace.folder(table)
+        with self.namespace.commit_lock(table):
+            spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
+            if folder is not None and folder.exists():
+                shutil.rmtree(folder)
+
+    # -- pin and describe ----------------------------------------------------------------------------------------------
+
+    def newest(self, spark: SparkSession, table: str) -> Commit:
+        folder = self.namespace.folder(table)
+        return super().newest(spark, table) if folder is None else newest_in(folder)
+
+    def exists(self, spark: SparkSession, table: str) -> bool:
+        folder = self.namespace.folder(table)
+        return super().exists(spark, table) if folder is None else _is_delta(folder)
+
+    def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
+        folder = self.namespace.folder(table)
+        if folder is None:
+            return super().columns(spark, table)
+        return columns_of_json(self.read_elsewhere(spark, str(folder)).schema.jsonValue()["fields"])
+
+    def table_id(self, spark: SparkSession, table: str) -> str | None:
+        return self._delta.table_id(table) if self._delta.has_folder(table) else super().table_id(spark, table)
+
+    def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
+        counted = self._attempts.attempt("count", table, lambda _: self._delta.count(table, version), version)
+        return super().count(spark, table, version) if counted is None else counted
+
+    def file_count(self, table: str, version: int | None = None) -> int | None:
+        folder = self.namespace.folder(table)
+        if folder is None:
+            return None
+        counted = files_of(folder, newest_in(folder).version if version is None else version)
+        if counted is not None:
+            return counted
+        return self._attempts.attempt("count", table, lambda opened: len(opened.file_uris()), version)
+
+    def change_file_count(self, table: str, version: int) -> int | None:
+        folder = self.namespace.folder(table)
+        return None if folder is None else change_files_of(folder, version)
+
+    def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
+        folder = self.namespace.folder(table)
+        if folder is None:
+            return super().notes(spark, table, after)
+        return notes_in(folder, range(after + 1, newest_in(folder).version + 1))
+
+    # -- read ----------------------------------------------------------------------------------------------------------
+
+    def query(self, spark: SparkSession, table: str, sql: str) -> list[dict[str, Any]]:  # noqa: ARG002
+        return self._delta.rows(table, sql)
+
+    def scan(self, spark: SparkSession, table: str, condition: str = "true", **values: Value) -> Scan:
+        return NativeScan(self._attempts, table, lambda: self.read(spark, table)).where(condition, **values)
+
+    def scan_version(self, spark: SparkSession, table: str, version: int) -> Scan:
+        return NativeScan(self._attempts, table, lambda: self.read(spark, table, version), version)
+
+    def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
+        folder = self.namespace.folder(table)
+        if folder is not None:
+            found = self._attempts.attempt("look up", table, lambda opened: look_up(folder, opened, texts), version)
+            if found is not None:
+                self.statistics.files_looked_up.add(found.files)
+                return found.rows
+        return super().look_up(spark, table, texts, version)
+
+    def appended_rows(self, spark: SparkSession, table: str) -> DataFrame | None:
+        # A table in a folder has no row tracking: delta-rs cannot write one that has.
+        return None if self._delta.has_folder(table) else super().appended_rows(spark, table)
+
+    # -- write ---------------------------------------------------------------------------------------------------------
+
+    def _append(
+        self, spark: SparkSession, rows: Frame, table: str, transaction: Transaction | None, note: str | None
+    ) -> None:
+        if not (isinstance(rows, pa.Table) and note is None and self._appended(rows, table, transaction)):
+            super()._append(spark, rows, table, transaction, note)
+
+    def _fill(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None) -> Merged:
+        if not self._copied(table, upsert, copied_from):
+            first = rows.filter(rows[upsert.keep]).select(upsert.columns) if isinstance(rows, pa.Table) else None
+            if first is None or not self._appended(first, table, FIRST_ROWS):
+                super()._fill(spark, rows, table, upsert, copied_from)
+        folder = self.namespace.folder(table)
+        filled = None if folder is None else commit_of(folder, newest_in(folder).version)
+        return Merged(0 if filled is None else filled.rows)
+
+    def _merge(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert) -> Merged:
+        folder = self.namespace.folder(table)
+        if folder is None:
+            return super()._merge(spark, rows, table, upsert)
+        if isinstance(rows, pa.Table):
+            merged = self._attempts.attempt("merge", table, lambda opened: merge(folder, opened, rows, upsert))
+            if merged is not None:
+                return merged
+        before = newest_in(folder).version
+        merged = super()._merge(spark, rows, table, upsert)
+        newest = newest_in(folder).version
+        counted = {} if newest == before else metrics_of(folder, newest)
+        return Merged(merged.rows, counted.get("numTargetRowsCopied", 0), counted.get("numTargetFilesRemoved", 0))
+
+    def _appended(self, rows: pa.Table, table: str, transaction: Transaction | None) -> bool:
+        """Whether delta-rs appended the rows. Now and then Spark does: it compacts the tables that are compacted."""
+        folder = self.namespace.folder(table)
+        if folder is None or (newest_in(folder).version + 1) % CHECKPOINT_INTERVAL == 0:
+            return False
+        # A failure may come after the commit: Spark may try again only if the table has the transaction by then.
+        done = self._attempts.attempt(
+            "append", table, lambda opened: append_to(opened, rows, transaction), repeatable=transaction is not None
+        )
+        return done is not None
+
+    def _copied(self, table: str, upsert: Upsert, copied_from: Scan | None) -> bool:
+        """Whether delta-rs filled a table by a copy of rows that another one stores."""
+        if not isinstance(copied_from, NativeScan):
+            return False
+        copied = self._attempts.attempt(
+            "append", table, lambda opened: copied_from.copy_to(opened, upsert.columns, FIRST_ROWS)
+        )
+        return copied is not None
+
+
+def newest_in(folder: Path) -> Commit:
+    """The newest version of a table by the names of its log files. Raises SetupError for a table that is gone."""
+    commits = (folder / "_delta_log").glob("?" * 20 + ".json")
+    newest = max(commits, key=lambda commit: commit.name, default=None)
+    if newest is None:
+        raise table_gone(folder)
+    return Commit(int(newest.stem), datetime.fromtimestamp(newest.stat().st_mtime, tz=timezone.utc))
+
+
+def _is_delta(folder: Path) -> bool:
+    """Whether a table was committed there; a kill may leave an empty log folder behind."""
+    return any((folder / "_delta_log").glob("*.json"))

@@ -1,0 +1,19 @@
+"""The one place that chooses the backend of a namespace's tables."""
+
+from __future__ import annotations
+
+from kaspr_delta.storage.namespace import LocalNamespace, Namespace
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.tables import NativeTables
+from kaspr_delta.storage.spark.tables import SparkTables
+from kaspr_delta.storage.tables import Tables
+
+
+def open_tables(namespace: Namespace) -> Tables:
+    """The tables of a namespace: through delta-rs where they lie in a folder of this machine, else through Spark."""
+    return NativeTables(namespace) if isinstance(namespace, LocalNamespace) else SparkTables(namespace)
+
+
+def folder_tables(namespace: Namespace) -> DeltaRs | None:
+    """The tables of a namespace without Spark, if they lie in a folder of this machine."""
+    return DeltaRs(namespace) if isinstance(namespace, LocalNamespace) else None

@@ -1,0 +1,1 @@
+"""Delta tables by Spark's SQL and DataFrame API, which run everywhere."""

@@ -1,0 +1,79 @@
+"""The MERGE statement of an upsert, and rows in the form that it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from kaspr_delta.spec.ddl import quoted
+from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.tables import Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+
+def as_stored(rows: DataFrame, table: StructType) -> DataFrame:
+    """Order the fields of STRUCTs as the table does: MERGE compares them by position.
+
+    Rows with other fields than the table are returned unchanged; Spark reports the difference.
+    """
+    from pyspark.sql.types import StructType
+
+    has = {field.name: field for field in table.fields}
+    wanted = StructType([has.get(field.name, field) for field in rows.schema.fields])
+    moved = [
+        one.name
+        for one, other in zip(rows.schema.fields, wanted.fields, strict=True)
+        if one.dataType != other.dataType and _by_name(one.dataType) == _by_name(other.dataType)
+    ]
+    fields = [has[field.name] if field.name in moved else field for field in rows.schema.fields]
+    return rows.to(StructType(fields)) if moved else rows
+
+
+def _by_name(kind: DataType) -> Any:
+    """A type without the order of its fields."""
+    return _sorted(json.loads(kind.json()))
+
+
+def _sorted(kind: Any) -> Any:
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        return sorted((field["name"], str(_sorted(field["type"]))) for field in kind["fields"])
+    return {
+        name: _sorted(part) for name, part in kind.items() if name in {"type", "elementType", "keyType", "valueType"}
+    }
+
+
+def merge_statement(rows: DataFrame, identifier: str, how: Upsert, keys: Collection[str]) -> str:
+    """The MERGE of rows, which the statement calls ``{rows}``.
+
+    ``keys`` are all values of the first column of ``on``, or none: with them Delta skips files that have none of them.
+    """
+    different = " OR ".join(_different(rows, name) for name in how.compare) or "false"
+    names = ", ".join(map(quoted, how.columns))
+    values = ", ".join(f"s.{quoted(name)}" for name in how.columns)
+    same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.on)
+    if keys:
+        # `sql` would take braces in it for names of data frames.
+        listed = ", ".join(map(literal, keys)).replace("{", "{{").replace("}", "}}")
+        same += f" AND t.{quoted(how.on[0])} IN ({listed})"
+    assignments = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.changed)
+    keep = f"s.{quoted(how.keep)}"
+    return (
+        f"MERGE INTO {identifier} t USING {{rows}} s ON {same}"
+        f" WHEN MATCHED AND NOT {keep} THEN DELETE"
+        f" WHEN MATCHED AND ({different}) THEN UPDATE SET {assignments}"
+        f" WHEN NOT MATCHED AND {keep} THEN INSERT ({names}) VALUES ({values})"
+    )
+
+
+def _different(rows: DataFrame, column: str) -> str:
+    """The condition that a column differs between `t` and `s`. Spark does not compare maps: their JSON is compared."""
+    name, compared = quoted(column), "{}"
+    if '"type":"map"' in rows.schema[column].dataType.json():
+        compared = "to_json({})"
+    return f"NOT ({compared.format(f't.{name}')} <=> {compared.format(f's.{name}')})"

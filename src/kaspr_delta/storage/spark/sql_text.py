@@ -1,0 +1,29 @@
+"""Values in the text of Spark's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kaspr_delta.storage.tables import Value
+
+
+def literal(text: str) -> str:
+    """A text literal. Spark replaces ``${name}`` by a setting, also inside literals, so that is escaped too."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
+
+
+def with_values(text: str, values: Mapping[str, Value]) -> str:
+    """SQL text with a literal for each ``{name}``; neither DELETE nor UPDATE of Delta takes parameters.
+
+    Text without values is left as it is, braces included.
+    """
+    return text.format(**{name: _literal(value) for name, value in values.items()}) if values else text
+
+
+def _literal(value: Value) -> str:
+    if isinstance(value, datetime):
+        return f"TIMESTAMP_MICROS({round(value.timestamp() * 1_000_000)})"
+    return literal(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,45 @@
+"""Whole rows as JSON, written by Spark's SQL and read here: a statement's answer has texts only, of times too short."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde.typed_values import SPARK_FORMATS, read
+from kaspr_delta.spec.ddl import Type, quoted
+from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.table_reads import Columns
+
+_OPTIONS = ", ".join(
+    literal(text) for option in {**SPARK_FORMATS, "ignoreNullFields": "false"}.items() for text in option
+)
+
+
+def struct_of(columns: Iterable[str]) -> str:
+    """The SQL for columns as one struct.
+
+    >>> struct_of(["key", "unit price"])
+    "named_struct('key', `key`, 'unit price', `unit price`)"
+    """
+    return f"named_struct({', '.join(f'{literal(name)}, {quoted(name)}' for name in columns)})"
+
+
+def json_of(struct: str) -> str:
+    """The SQL for a struct as JSON."""
+    return f"to_json({struct}, map({_OPTIONS}))"
+
+
+def row_of(columns: Columns, text: str) -> dict[str, Any]:
+    """The row that such JSON tells, its values as Python has them."""
+    told = json.loads(text, parse_float=Decimal)
+    return {name: _value(kind, told.get(name)) for name, kind in columns.items()}
+
+
+def _value(kind: Type, value: Any) -> Any:
+    try:
+        return read(kind, value)
+    except SerializationError:  # of a type that no column of this package has
+        return value

@@ -1,0 +1,207 @@
+"""The reads that pages are made of, over Unity Catalog: statements that a SQL warehouse executes, each with a limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from kaspr_delta.spec.ddl import Type, columns_of, quoted
+from kaspr_delta.storage.commit_info import CommitInfo, rows_counted
+from kaspr_delta.storage.layout import SYSTEM, UNCOMPARED
+from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, Texts
+from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
+from kaspr_delta.storage.warehouse.sql_warehouse import RefusedError, SqlWarehouse
+
+MOST_COMMITS = 1_000
+"""How many commits of a table are looked at, the newest."""
+
+MOST_ROWS = 10_000
+"""How many rows a statement gives that has one for each of a few things, and no limit of its own."""
+
+_AT_ONCE = 8
+# Where the files of a version, or what would tell which they were, are gone.
+_GONE = re.compile("FILE_NOT_EXIST|FILE_NOT_FOUND|DELETED_FILE_RETENTION|VERSION_NOT_FOUND|VERSION_NOT_CONTIGUOUS")
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseHistory:
+    """The newest commits of a table, by their versions."""
+
+    commits: Mapping[int, CommitInfo]
+
+    @property
+    def versions(self) -> range:
+        return range(min(self.commits), max(self.commits) + 1) if self.commits else range(0)
+
+    @property
+    def newest_change(self) -> int | None:
+        return max((version for version, made in self.commits.items() if made.rows), default=None)
+
+    def commit(self, version: int) -> CommitInfo | None:
+        return self.commits.get(version)
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseReads:
+    """Implements TableReads."""
+
+    warehouse: SqlWarehouse
+
+    def counts(self, tables: Collection[str]) -> dict[str, int]:
+        if not tables:
+            return {}
+        each = {table: f"SELECT {literal(table)}, count(*) FROM {self._named(table)}" for table in tables}
+        try:
+            counted = self.warehouse.rows(" UNION ALL ".join(each.values()))
+            return {str(table): int(count or 0) for table, count in counted}
+        except RefusedError:  # one is not there, or may not be read: the others still can
+            with ThreadPoolExecutor(_AT_ONCE) as at_once:
+                found = dict(zip(each, at_once.map(self._count, each.values()), strict=True))
+            return {table: count for table, count in found.items() if count is not None}
+
+    def newest(
+        self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        columns = {column.name: column.type for column in columns_of(SYSTEM[table].columns)}
+        condition = _condition({name: (text,) for name, text in (where or {}).items()})
+        greatest = ", ".join(f"{quoted(name)} DESC" for name in order)
+        found = self.warehouse.rows_if_there(
+            f"SELECT {json_of(struct_of(columns))} FROM {self._named(table)}"
+            f" WHERE {condition} ORDER BY {greatest} LIMIT {most or MOST_ROWS}"
+        )
+        return [row_of(columns, text or "") for (text,) in found]
+
+    def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
+        names = ", ".join(map(quoted, columns))
+        found = self.warehouse.rows_if_there(
+            f"SELECT {names}, count(*) FROM {self._named(table)} GROUP BY {names} LIMIT {MOST_ROWS}"
+        )
+        return {tuple(texts): int(count or 0) for *texts, count in found}
+
+    def history(self, table: str) -> WarehouseHistory:
+        try:
+            told = self.warehouse.named_rows(f"DESCRIBE HISTORY {self._named(table)} LIMIT {MOST_COMMITS}")
+        except RefusedError as error:
+            if error.is_missing:
+                return WarehouseHistory({})
+            raise
+        return WarehouseHistory({made.version: made for made in map(_commit, told)})
+
+    def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
+        try:
+            found = self.warehouse.columns(f"SELECT * FROM {self._named(table, version)} LIMIT 0")
+        except RefusedError as error:
+            if error.is_missing or version is not None:
+                return {}  # why, the statement that wants its rows says
+            raise
+        return {column.name: column.type for column in found}
+
+    def rows(  # noqa: PLR0913, PLR0917  as TableReads has it
+        self, table: str, version: int | None, columns: Columns, texts: Texts, order: Sequence[str], most: int
+    ) -> RowsFound | str:
+        rows = f"{self._named(table, version)} WHERE {_condition(texts)}"
+        ordered = f"ORDER BY {', '.join(map(quoted, order))} " if order else ""
+        try:
+            found = list(
+                self.warehouse.rows(
+                    f"SELECT (SELECT count(*) FROM {rows}), {json_of(struct_of(columns))}"
+                    f" FROM {rows} {ordered}LIMIT {most}"
+                )
+            )
+        except RefusedError as error:
+            return _why(str(error))
+        return RowsFound(_counted(found), tuple(row_of(columns, text or "") for _, text in found))
+
+    def changed_since(  # noqa: PLR0913, PLR0917
+        self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
+    ) -> RowsChanged:
+        values = [name for name in columns if name not in {*key, *UNCOMPARED}]
+        compared = json_of(struct_of(values)) if values else "''"
+        keys = "".join(f", {quoted(name)} AS `key{number}`" for number, name in enumerate(key))
+        side = f"SELECT {struct_of(columns)} AS `row`, {compared} AS `compared`{keys} FROM"
+        then, now = (f"({side} {self._named(table, at)} WHERE {_condition(texts)})" for at in (version, None))
+        same_key = " AND ".join(f"`was`.`key{number}` = `now`.`key{number}`" for number, _ in enumerate(key))
+        order = [f"coalesce(`was`.`key{number}`, `now`.`key{number}`) AS `key{number}`" for number, _ in enumerate(key)]
+        changed = (
+            f"SELECT `was`.`row` AS `before`, `now`.`row` AS `after`, {', '.join(order)}"
+            f" FROM {then} AS `was` FULL OUTER JOIN {now} AS `now` ON {same_key}"
+            " WHERE NOT (`was`.`compared` <=> `now`.`compared`)"
+        )
+        found = list(
+            self.warehouse.rows(
+                f"WITH changed AS ({changed}) SELECT (SELECT count(*) FROM changed),"
+                f" {json_of('`before`')}, {json_of('`after`')} FROM changed"
+                f" ORDER BY {', '.join(f'`key{number}`' for number, _ in enumerate(key))} LIMIT {most}"
+            )
+        )
+        pairs = ((before and row_of(columns, before), after and row_of(columns, after)) for _, before, after in found)
+        return RowsChanged(_counted(found), tuple((before or None, after or None) for before, after in pairs))
+
+    def change_feed(  # noqa: PLR0913, PLR0917
+        self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
+    ) -> list[dict[str, Any]] | str:
+        feed = f"table_changes({literal(self._named(table))}, {version}, {version})"
+        try:
+            found = list(
+                self.warehouse.rows(
+                    f"SELECT `_change_type`, {json_of(struct_of(columns))} FROM {feed}"
+                    f" WHERE {_condition(texts)} ORDER BY {', '.join(map(quoted, key)) or 'true'}"
+                    f" LIMIT {4 * most}"  # a row that changed is two rows of the feed, and keys are seldom there twice
+                )
+            )
+        except RefusedError as error:
+            return _why(str(error))
+        return [{**row_of(columns, text or ""), "_change_type": what} for what, text in found]
+
+    def _named(self, table: str, version: int | None = None) -> str:
+        at = "" if version is None else f" VERSION AS OF {version}"
+        return f"{self.warehouse.identifier(table)}{at}"
+
+    def _count(self, statement: str) -> int | None:
+        try:
+            ((_, count),) = self.warehouse.rows(statement)
+        except RefusedError as error:
+            return 0 if error.is_missing else None
+        return int(count or 0)
+
+
+def _condition(texts: Texts) -> str:
+    tests = (f"{quoted(name)} IN ({', '.join(map(literal, among))})" for name, among in texts.items())
+    return " AND ".join(tests) or "true"
+
+
+def _counted(found: Sequence[Sequence[str | None]]) -> int:
+    """The number of rows that each row of an answer tells."""
+    return int(found[0][0] or 0) if found else 0
+
+
+def _why(refusal: str) -> str:
+    """Why something cannot be read, in a line."""
+    if _GONE.search(refusal):
+        return "its files are gone: VACUUM has removed them"
+    return refusal.strip().splitlines()[0][:300].rstrip(".")
+
+
+def _commit(told: Mapping[str, str | None]) -> CommitInfo:
+    """A row of DESCRIBE HISTORY. What a commit counted is a map, as text."""
+    metrics = dict(re.findall(r"(\w+)\W+(\d+)", told["operationMetrics"] or ""))
+    operation = told["operation"] or ""
+    return CommitInfo(
+        int(told["version"] or 0), _moment(told["timestamp"] or ""), operation, rows_counted(operation, metrics)
+    )
+
+
+def _moment(text: str) -> datetime:
+    """The time that a text tells, in UTC where it does not say."""
+    moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d*|(\.\d+)", _of_six_digits, text.replace("Z", "+00:00")))
+    return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
+
+
+def _of_six_digits(fraction: re.Match[str]) -> str:
+    """A fraction as Python 3.10 reads it too."""
+    return fraction[0][:7].ljust(7, "0")

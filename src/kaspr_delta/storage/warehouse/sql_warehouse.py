@@ -1,0 +1,230 @@
+"""Delta tables of Unity Catalog without Spark: statements that a SQL warehouse executes, through databricks-sdk."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.spec.ddl import Column, Type, columns_of
+from kaspr_delta.storage.layout import SYSTEM, Layout
+from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.spark.creation import creation
+from kaspr_delta.storage.spark.sql_text import literal
+
+if TYPE_CHECKING:
+    from databricks.sdk import WorkspaceClient
+    from databricks.sdk.service.sql import StatementResponse
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MISSING = "TABLE_OR_VIEW_NOT_FOUND"
+# Seconds that a statement may take, a warehouse that has to start included.
+_PATIENCE = 300.0
+
+
+class RefusedError(SetupError):
+    """A SQL warehouse cannot execute a statement: a table is not there, say, or there is no grant."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether a table or view of the statement is not there."""
+        return _MISSING in str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlWarehouse:
+    """A SQL warehouse, by its id, that knows a namespace."""
+
+    client: WorkspaceClient
+    warehouse_id: str
+    namespace: Namespace
+
+    def rows(self, statement: str) -> Iterator[list[str | None]]:
+        """The rows that a statement gives, every value as text. Raises SetupError when it fails."""
+        yield from self._rows_of(self._executed(statement))
+
+    def rows_if_there(self, statement: str) -> list[list[str | None]]:
+        """The same; no rows where a table of the statement is not there."""
+        try:
+            return list(self.rows(statement))
+        except RefusedError as error:
+            if error.is_missing:
+                return []
+            raise
+
+    def named_rows(self, statement: str) -> list[dict[str, str | None]]:
+        """The same by the names of the columns."""
+        response = self._executed(statement)
+        names = [column.name for column in _columns_of(response)]
+        return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
+
+    def columns(self, statement: str) -> tuple[Column, ...]:
+        """The columns that a statement gives, with their types."""
+        return _columns_of(self._executed(statement))
+
+    def _executed(self, statement: str) -> StatementResponse:
+        """What is answered to a statement when it has succeeded. Raises SetupError, RefusedError when it fails."""
+        from databricks.sdk.errors.base import DatabricksError
+
+        try:
+            return self._waited_for(statement)
+        except DatabricksError as error:
+            msg = f"SQL warehouse {self.warehouse_id} cannot be asked: {error}"
+            raise SetupError(msg) from error
+
+    def _waited_for(self, statement: str) -> StatementResponse:
+        from databricks.sdk.service.sql import Disposition, Format, StatementState
+
+        api = self.client.statement_execution
+        response = api.execute_statement(
+            statement, self.warehouse_id, format=Format.JSON_ARRAY, disposition=Disposition.INLINE, wait_timeout="30s"
+        )
+        deadline = time.monotonic() + _PATIENCE
+        while _state(response) in {StatementState.PENDING, StatementState.RUNNING}:
+            if time.monotonic() > deadline:
+                api.cancel_execution(response.statement_id or "")
+                msg = f"SQL warehouse {self.warehouse_id} does not answer"
+                raise SetupError(msg)
+            time.sleep(0.5)
+            response = api.get_statement(response.statement_id or "")
+        if _state(response) is not StatementState.SUCCEEDED:
+            told = response.status.error.message if response.status and response.status.error else "no reason is given"
+            msg = f"SQL warehouse {self.warehouse_id} refuses a statement: {told}"
+            raise RefusedError(msg)
+        return response
+
+    def _rows_of(self, response: StatementResponse) -> Iterator[list[str | None]]:
+        api = self.client.statement_execution
+        part = response.result
+        while part is not None:
+            rows: Any = part.data_array or ()  # annotated as text, and None where there is NULL
+            yield from rows
+            following = part.next_chunk_index
+            part = (
+                None if following is None else api.get_statement_result_chunk_n(response.statement_id or "", following)
+            )
+
+    def execute(self, statement: str) -> None:
+        """Execute a statement that gives nothing. Raises SetupError when it fails."""
+        for _ in self.rows(statement):
+            pass
+
+    def identifier(self, table: str) -> str:
+        """A table's name in statements."""
+        return self.namespace.identifier(table)
+
+    def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]], *, overwrite: bool = False) -> None:
+        """Append rows, or put them in the place of all. ``columns`` are those of the layout."""
+        types = columns_of(columns)
+        verb = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
+        names = ", ".join(f"`{column.name}`" for column in types)
+        values = ", ".join(
+            f"({', '.join(_value(value, str(column.type)) for value, column in zip(row, types, strict=True))})"
+            for row in rows
+        )
+        if values:
+            self.execute(f"{verb} {self.identifier(table)} ({names}) VALUES {values}")
+        elif overwrite:
+            self.execute(f"DELETE FROM {self.identifier(table)}")
+
+    def ensure(self, table: str, layout: Layout) -> None:
+        """Create a table, unless it is there."""
+        if not self.exists(table):
+            place = self.namespace.declared_location(table)
+            self.execute(creation(self.identifier(table), layout.columns, layout.catalog_properties, place))
+
+    def exists(self, table: str) -> bool:
+        """Whether a table is there."""
+        return self.version(table) is not None
+
+    def version(self, table: str) -> int | None:
+        """The table's newest version; None where there is no table."""
+        try:
+            row = next(self.rows(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1"))
+        except RefusedError as error:
+            if error.is_missing:
+                return None
+            raise
+        return int(row[0] or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseSystemTables:
+    """The tables whose names start with ``_kaspr``, through a SQL warehouse. They must be there to be written."""
+
+    warehouse: SqlWarehouse
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        types = columns_of(SYSTEM[table].columns)
+        select = ", ".join(f"unix_micros(`{c.name}`)" if c.type.name == "TIMESTAMP" else f"`{c.name}`" for c in types)
+        found = self.warehouse.rows_if_there(f"SELECT {select} FROM {self.warehouse.identifier(table)}")
+        return [{c.name: _read(value, c.type.name) for value, c in zip(row, types, strict=True)} for row in found]
+
+    def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)
+
+    def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.warehouse.insert(table, SYSTEM[table].columns, rows)
+
+    def version(self, table: str) -> int | None:
+        return self.warehouse.version(table)
+
+    def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
+        return self.warehouse.namespace.turn(table)
+
+
+def binary(data: bytes | None) -> str:
+    """Bytes in a statement."""
+    return "CAST(NULL AS BINARY)" if data is None else f"unhex('{data.hex()}')"
+
+
+def _columns_of(response: StatementResponse) -> tuple[Column, ...]:
+    """The columns of a response, as its manifest tells them; a type that no column of a manifest can have is text."""
+    schema = response.manifest.schema if response.manifest else None
+    return tuple(
+        Column(column.name or "", _type_of(column.type_text or ""))
+        for column in (schema.columns if schema else None) or ()
+    )
+
+
+def _type_of(text: str) -> Type:
+    try:
+        (column,) = columns_of(f"c {text}")
+    except ValueError:
+        return Type("STRING")
+    return column.type
+
+
+def _state(response: StatementResponse) -> Any:
+    return response.status.state if response.status else None
+
+
+def _value(value: Any, kind: str) -> str:
+    """A value in a statement. NULL has no type of its own, which a row of several needs."""
+    match value:
+        case None:
+            return f"CAST(NULL AS {kind})"
+        case bytes():
+            return binary(value)
+        case datetime():
+            return f"timestamp_micros({(value - _EPOCH) // timedelta(microseconds=1)})"
+        case list():
+            pairs = (f"named_struct('key', {literal(h['key'])}, 'value', {binary(h['value'])})" for h in value)
+            return f"array({', '.join(pairs)})"
+        case str():
+            return literal(value)
+    return str(value)
+
+
+def _read(value: str | None, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind == "TIMESTAMP":
+        return _EPOCH + timedelta(microseconds=int(value))
+    if kind in {"INT", "BIGINT"}:
+        return int(value)
+    return float(value) if kind == "DOUBLE" else value

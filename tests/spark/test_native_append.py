@@ -1,0 +1,64 @@
+"""Rows of this process are appended without Spark, and now and then by it: whoever reads sees each once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kaspr_delta.storage.layout import TOPIC
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native import tables as native_tables
+from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.spark.frames import frame_of
+from kaspr_delta.storage.tables import Tables
+from kaspr_delta.storage.transaction import Transaction
+
+if TYPE_CHECKING:
+    import pytest
+    from pyspark.sql import SparkSession
+
+
+def record(seq: int) -> pa.Table:
+    return pa.table({"seq": pa.array([seq], pa.int64())})
+
+
+def made(spark: SparkSession, folder: Path) -> Tables:
+    delta = open_tables(Warehouse(str(folder)).namespace("held"))
+    delta.create_schema(spark)
+    delta.create(spark, "t", TOPIC)
+    return delta
+
+
+def seqs(spark: SparkSession, delta: Tables) -> list[int]:
+    stored = [row["seq"] for row in delta.read(spark, "t").select("seq").collect()]
+    told = [row["seq"] for row in delta.changes(spark, "t").where("_change_type = 'insert'").select("seq").collect()]
+    assert sorted(stored) == sorted(told)
+    return sorted(told)
+
+
+def test_spark_appends_every_so_often_and_sums_up_the_log(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delta = made(spark, tmp_path)
+    spark.sql(f"ALTER TABLE {delta.namespace.identifier('t')} SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
+    monkeypatch.setattr(native_tables, "CHECKPOINT_INTERVAL", 4)
+    for seq in range(10):
+        delta.append(spark, record(seq), "t", Transaction(f"batch {seq}", 0))
+    assert seqs(spark, delta) == list(range(10))
+    log = tmp_path / "held" / "t" / "_delta_log"
+    assert {int(file.name[:20]) for file in log.glob("0*.checkpoint*")} >= {4, 8}
+    by_spark = {int(file.stem) for file in log.glob("0*.json") if "Apache-Spark" in file.read_text()}
+    assert by_spark == {0, 1, 4, 8}
+
+
+def test_a_transaction_is_the_same_whoever_appends_it(spark: SparkSession, tmp_path: Path) -> None:
+    delta = made(spark, tmp_path)
+    one, other = Transaction("one", 0), Transaction("other", 0)
+    delta.append(spark, record(1), "t", one)
+    delta.append(spark, frame_of(spark, record(2)), "t", one)
+    delta.append(spark, frame_of(spark, record(3)), "t", other)
+    delta.append(spark, record(4), "t", other)
+    delta.append(spark, record(5), "t", Transaction("one", 1))
+    assert seqs(spark, delta) == [1, 3, 5]

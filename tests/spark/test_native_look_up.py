@@ -1,0 +1,100 @@
+"""Rows that are looked up without Spark are those that Spark finds, whatever stands in keys and became of the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.rows import stored_rows
+from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native import look_up
+from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE = "rows"
+LAYOUT = Layout("key STRING, value STRING, timestamp TIMESTAMP", change_feed=True)
+ODD = [
+    "",
+    "'",
+    '"',
+    "\\",
+    "\\'",
+    "a\nb",
+    "${spark.app.name}",
+    "{x}",
+    "é",
+    "\u2028",
+    "🐟",
+    "%",
+    "_",
+    "A",
+    "a",
+    " a",
+    "null",
+    "\x00",
+    "e\u0301",
+    "a\r\nb",
+    # What files tell of their least and greatest text is cut off.
+    *(64 * "k" + end for end in ("", "a", "é", "\uffff", "🐟")),
+    *(length * "z" for length in (31, 32, 33, 77, 60_000)),
+]
+COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
+
+
+@pytest.fixture(autouse=True, params=["searched for", "all read"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few values are searched for, of many all rows are read."""
+    if request.param == "all read":
+        monkeypatch.setattr(look_up, "_SEARCHED", 0)
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> Tables:
+    """A table with odd keys in two commits, some of them twice, one NULL."""
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("look_up"))
+    delta.create_schema(spark)
+    delta.create(spark, TABLE, LAYOUT)
+    for number in range(2):
+        rows = [(key, f"{key}{number}", None) for key in [*ODD[number:], None]]
+        delta.append(spark, spark.createDataFrame(rows, COLUMNS).withColumn("timestamp", F.current_timestamp()), TABLE)
+    return delta
+
+
+def assert_found(spark: SparkSession, delta: Tables, version: int | None = None) -> None:
+    for keys in ([], ["a"], ["gone", "\\"], ODD):
+        assert isinstance(delta.look_up(spark, TABLE, {"key": keys}, version), pa.Table)
+        found = stored_rows(delta, spark, TABLE, keys, version).df
+        expected = delta.read(spark, TABLE, version).where(F.col("key").isin(keys))
+        assert found.schema == expected.schema
+        assert sorted(found.collect()) == sorted(expected.collect())
+
+
+def test_odd_keys_are_found_at_every_version(spark: SparkSession, delta: Tables) -> None:
+    assert_found(spark, delta)
+    assert_found(spark, delta, 1)
+
+
+def test_rows_that_a_deletion_vector_removed_are_gone(spark: SparkSession, delta: Tables) -> None:
+    name = delta.namespace.identifier(TABLE)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.enableDeletionVectors = true)")
+    delta.delete(spark, TABLE, "key IN ('a', 'é')")
+    assert_found(spark, delta)
+
+
+@pytest.mark.slow
+def test_columns_that_were_renamed_are_called_as_they_are_now(spark: SparkSession, delta: Tables) -> None:
+    name = delta.namespace.identifier(TABLE)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN value TO was_value")
+    delta.append(
+        spark, spark.createDataFrame([("a", "new", None)], COLUMNS).withColumnRenamed("value", "was_value"), TABLE
+    )
+    assert_found(spark, delta)

@@ -1,0 +1,158 @@
+"""A MERGE without Spark does to a table, and tells in its change feed, what Spark's does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.log_files import metrics_of
+from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Merged, Tables, Upsert
+from tests.folders import folder_of
+from tests.spark.test_native_look_up import ODD
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+# A name that SQL has a meaning for, one with capitals, and one that has to be quoted.
+COLUMNS = "key STRING, left STRING, `Some-thing` BINARY, n BIGINT, live BOOLEAN, timestamp TIMESTAMP"
+LAYOUT = Layout(COLUMNS, change_feed=True)
+TABLES = ("with_spark", "here")
+BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
+FAR = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc)
+LONG_AGO = datetime(1000, 1, 1, tzinfo=timezone.utc)
+
+Values = tuple[str | None, str | None, bytes | None, int | None, bool | None, datetime | None]
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> Tables:
+    """Two equal tables with odd keys, in several files."""
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("merges"))
+    delta.create_schema(spark)
+    rows: list[Values] = [(key, key, key.encode(), number, None, BEGAN) for number, key in enumerate(ODD)]
+    rows += [
+        ("empty", None, None, None, None, None),
+        (None, "a", None, 1, True, BEGAN),
+        ("far", "f", b"", 0, True, FAR),
+    ]
+    for table in TABLES:
+        delta.create(spark, table, LAYOUT)
+        for part in (rows[:5], rows[5:]):
+            delta.append(spark, spark.createDataFrame(part, COLUMNS).coalesce(1), table)
+    return delta
+
+
+def merge(delta: Tables, rows: DataFrame, table: str) -> Merged:
+    upsert = Upsert(compare=("left", "Some-thing", "n"), also=("timestamp", "live"), keep="keep")
+    return delta.merge(rows.sparkSession, collected(rows) if table == "here" else rows, table, upsert)
+
+
+def written(spark: SparkSession, rows: Sequence[tuple[Values, bool]]) -> DataFrame:
+    return spark.createDataFrame([(*values, keep) for values, keep in rows], f"{COLUMNS}, keep BOOLEAN").coalesce(1)
+
+
+def in_order(rows: DataFrame) -> list[Row]:
+    hidden = [name for name in rows.columns if name in {"_commit_version", "_commit_timestamp"}]
+    return sorted(rows.drop(*hidden).collect(), key=repr)
+
+
+def made_here(delta: Tables, version: int) -> bool:
+    return "num_target_rows_copied" in metrics_of(folder_of(delta.namespace, "here"), version)
+
+
+def assert_the_same(spark: SparkSession, delta: Tables, *rows: tuple[Values, bool], here: bool = True) -> None:
+    before = delta.newest(spark, "here").version
+    with_spark, merged = (merge(delta, written(spark, rows), table) for table in TABLES)
+    newest = {table: delta.newest(spark, table).version for table in TABLES}
+    assert merged.rows == with_spark.rows
+    assert newest["here"] == before + 1
+    assert made_here(delta, before + 1) is here
+    assert in_order(delta.read(spark, "here")) == in_order(delta.read(spark, "with_spark"))
+    feeds = {table: in_order(delta.changes(spark, table, version)) for table, version in newest.items()}
+    assert feeds["here"] == feeds["with_spark"]
+
+
+def test_rows_are_changed_inserted_and_deleted(spark: SparkSession, delta: Tables) -> None:
+    changed = [((key, "new", None, 7, True, LONG_AGO), True) for key in ODD[::3]]
+    gone = [((key, None, None, None, None, None), False) for key in [*ODD[1::3], "never was"]]
+    new: list[tuple[Values, bool]] = [(("new", None, b"\xff\x00", -1, False, FAR), True)]
+    assert_the_same(spark, delta, *changed, *gone, *new)
+    assert_the_same(spark, delta, (("far", "f", b"", 0, False, FAR), True), (("new", None, b"", -1, True, FAR), True))
+
+
+def test_equal_rows_are_left_alone(spark: SparkSession, delta: Tables) -> None:
+    same = ("a", "a", b"a", ODD.index("a"), True, FAR)  # but for what does not count
+    before = in_order(delta.read(spark, "here"))
+    done = merge(delta, written(spark, [(same, True), (("empty", None, None, None, True, FAR), True)]), "here")
+    assert done == Merged(0)
+    assert in_order(delta.read(spark, "here")) == before
+
+
+def test_a_null_is_not_what_is_not_null(spark: SparkSession, delta: Tables) -> None:
+    assert_the_same(
+        spark, delta, (("empty", "", None, None, True, FAR), True), (("a", None, None, None, None, None), True)
+    )
+
+
+def test_a_row_without_a_key_is_no_other_one(spark: SparkSession, delta: Tables) -> None:
+    assert_the_same(spark, delta, ((None, "b", None, 2, True, BEGAN), True))
+
+
+def test_only_files_with_a_row_that_changes_are_written_anew(spark: SparkSession, delta: Tables) -> None:
+    done = merge(delta, written(spark, [((ODD[0], "new", None, 7, True, BEGAN), True)]), "here")
+    assert done == Merged(1, copied=4, rewritten=1)
+
+
+def test_nothing_is_merged_where_there_is_nothing(spark: SparkSession, delta: Tables) -> None:
+    assert merge(delta, written(spark, []), "here") == Merged(0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "SET TBLPROPERTIES (delta.enableDeletionVectors = true)",
+        "SET TBLPROPERTIES (delta.columnMapping.mode = 'name')",
+        "ADD COLUMNS (more DOUBLE)",
+    ],
+)
+def test_what_is_not_written_here_spark_merges(spark: SparkSession, delta: Tables, change: str) -> None:
+    for table in TABLES:
+        spark.sql(f"ALTER TABLE {delta.namespace.identifier(table)} {change}")
+    assert_the_same(spark, delta, (("a", "new", None, 7, True, BEGAN), True), here=False)
+
+
+def test_times_that_would_be_misread_are_left_to_spark(spark: SparkSession, delta: Tables) -> None:
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    try:
+        for table in TABLES:
+            old = spark.createDataFrame([("old", None, None, None, None, FAR)], COLUMNS).coalesce(1)
+            delta.append(spark, old, table)
+    finally:
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    assert_the_same(
+        spark, delta, (("a", "new", None, 7, True, BEGAN), True), (("old", "o", None, 1, True, FAR), True), here=False
+    )
+
+
+def test_several_rows_of_a_key_are_what_spark_says_of_them(spark: SparkSession, delta: Tables) -> None:
+    twice = written(spark, [(("a", text, None, 7, True, BEGAN), True) for text in "xy"])
+    for table in TABLES:
+        with pytest.raises(Exception, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
+            merge(delta, twice, table)
+
+
+def test_what_a_table_does_not_allow_is_not_written(spark: SparkSession, delta: Tables) -> None:
+    for table in TABLES:
+        spark.sql(f"ALTER TABLE {delta.namespace.identifier(table)} ADD CONSTRAINT small CHECK (n IS NULL OR n < 100)")
+        with pytest.raises(Exception, match="CHECK constraint"):
+            merge(delta, written(spark, [(("a", "new", None, 100, True, BEGAN), True)]), table)
+        assert delta.read(spark, table).where(F.col("n") > 99).isEmpty()

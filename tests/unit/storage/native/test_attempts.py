@@ -1,0 +1,113 @@
+"""Which operations delta-rs does, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.native.attempts import Attempts
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, selected_table
+from kaspr_delta.storage.native.supports import Operation
+from kaspr_delta.storage.statistics import NativeFailure, Statistics
+
+OPERATIONS: tuple[Operation, ...] = ("scan", "look up", "append", "merge", "count")
+
+
+@pytest.fixture
+def attempts(tmp_path: Path) -> Attempts:
+    return Attempts(DeltaRs(LocalNamespace(tmp_path, "shop", "shop")), Statistics())
+
+
+def supported(attempts: Attempts, table: str) -> set[str]:
+    return {operation for operation in OPERATIONS if attempts.supports(operation, table)}
+
+
+def with_protocol(attempts: Attempts, table: str, protocol: dict[str, object]) -> None:
+    """Let a table say that it has this protocol."""
+    commit = attempts.delta.namespace.root / "shop" / table / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    told = [{"protocol": protocol} if "protocol" in action else action for action in actions]
+    commit.write_text("".join(f"{json.dumps(action)}\n" for action in told))
+
+
+@pytest.mark.parametrize(
+    ("columns", "operations"),
+    [
+        ("key STRING, at TIMESTAMP, n BIGINT, there BOOLEAN, data BINARY", {*OPERATIONS}),
+        ("key STRING, row STRUCT<a: STRING>", {"scan", "append", "count"}),
+        ("key STRING, price DOUBLE", {"scan", "append", "count"}),
+    ],
+)
+def test_types_decide(attempts: Attempts, columns: str, operations: set[str]) -> None:
+    attempts.delta.ensure("t", Layout(columns, change_feed=True))
+    assert supported(attempts, "t") == operations
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "operations"),
+    [
+        ([], ["appendOnly", "changeDataFeed", "checkConstraints", "invariants"], {*OPERATIONS}),
+        (["deletionVectors"], ["deletionVectors"], {"scan", "look up", "append", "count"}),
+        (["columnMapping"], ["columnMapping"], {"scan", "look up", "count"}),
+        ([], ["rowTracking", "domainMetadata"], {"scan", "look up", "count"}),
+        (["typeWidening"], ["typeWidening"], set()),
+        (["featureToCome"], ["featureToCome"], set()),
+    ],
+)
+def test_features_decide(attempts: Attempts, reader: list[str], writer: list[str], operations: set[str]) -> None:
+    attempts.delta.ensure("t", Layout("key STRING"))
+    versions = {"minReaderVersion": 3, "minWriterVersion": 7}
+    with_protocol(attempts, "t", {**versions, "readerFeatures": reader, "writerFeatures": writer})
+    assert supported(attempts, "t") == operations
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "operations"),
+    [(1, 2, {*OPERATIONS}), (2, 5, {"scan", "look up", "count"}), (1, 6, {"scan", "look up", "count"})],
+)
+def test_versions_stand_for_features(attempts: Attempts, reader: int, writer: int, operations: set[str]) -> None:
+    attempts.delta.ensure("t", Layout("key STRING"))
+    with_protocol(attempts, "t", {"minReaderVersion": reader, "minWriterVersion": writer})
+    assert supported(attempts, "t") == operations
+
+
+def test_a_table_that_is_not_there_is_left_to_spark(attempts: Attempts) -> None:
+    assert attempts.attempt("scan", "nothing", lambda _: 1) is None
+    assert attempts.attempt("scan", "main.shop.others", lambda _: 1) is None
+    assert not attempts.statistics.native_failures
+
+
+def test_a_failure_is_logged_and_counted_by_table_and_cause(
+    attempts: Attempts, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempts.delta.ensure("t", Layout("key STRING"))
+
+    def fails(opened: DeltaTable) -> pa.Table:
+        return selected_table("SELECT no_such_column FROM t", t=opened)
+
+    with caplog.at_level(logging.WARNING):
+        assert [attempts.attempt("scan", "t", fails) for _ in range(2)] == [None, None]
+    (failure,) = attempts.statistics.native_failures
+    assert (failure.operation, failure.table) == ("scan", "t")
+    assert "no_such_column" in failure.cause
+    assert "\n" not in failure.cause
+    assert "delta-rs failed at scan of table t, so Spark does it" in caplog.text
+    assert "no_such_column" in caplog.text
+    assert attempts.statistics.take_native_failures() == {failure: 2}
+    assert attempts.statistics.take_native_failures() == {}
+
+
+def test_what_may_not_be_repeated_is_raised(attempts: Attempts) -> None:
+    attempts.delta.ensure("t", Layout("key STRING"))
+    strange = pa.table({"other": ["a"]})
+    with pytest.raises(ValueError, match="no columns other"):
+        attempts.attempt("append", "t", lambda opened: append_to(opened, strange), repeatable=False)
+    cause = "ValueError: the table has no columns other"
+    assert attempts.statistics.take_native_failures() == {NativeFailure("append", "t", cause): 1}

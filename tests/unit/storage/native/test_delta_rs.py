@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import json
+import threading
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import SYSTEM, TOPIC, TOPICS, Layout
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
+from kaspr_delta.storage.native.sql_text import literal
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from kaspr_delta.storage.transaction import Transaction
+from tests.folders import delta_rs, folder_of
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaRs:
+    return delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
+
+
+def names(*given: str) -> pa.Table:
+    return pa.table({"name": pa.array(given, pa.string())})
+
+
+def log(delta: DeltaRs, table: str) -> Path:
+    location = folder_of(delta.namespace, table)
+    assert location is not None
+    return location / "_delta_log"
+
+
+@pytest.mark.parametrize("layout", [*SYSTEM.values(), TOPIC])
+def test_every_layout_that_is_written_without_spark_has_an_arrow_schema(layout: Layout) -> None:
+    assert arrow_schema(layout.columns).names == [column.split(" ")[0] for column in columns_of(layout)]
+
+
+def columns_of(layout: Layout) -> list[str]:
+    return layout.columns.replace("<key: STRING, value: BINARY>", "").split(", ")
+
+
+def test_a_table_that_is_not_there_is_empty(delta: DeltaRs) -> None:
+    assert delta.head("t") is None
+    assert delta.rows("t") == []
+    assert delta.count("t") == 0
+    assert delta.table_id("t") is None
+    assert delta.rows_changed("t", 0) == 0
+    assert list(delta.changes("t", 0, 1)) == []
+
+
+def test_what_is_made_has_the_properties_that_spark_would_give_it(delta: DeltaRs) -> None:
+    delta.ensure("t", TOPIC)
+    delta.ensure("t", TOPIC)
+    actions = [json.loads(line) for line in (log(delta, "t") / f"{0:020}.json").read_text().splitlines()]
+    (metadata,) = (action["metaData"] for action in actions if "metaData" in action)
+    assert metadata["configuration"] == TOPIC.properties
+    types = [field["type"] for field in json.loads(metadata["schemaString"])["fields"]]
+    assert types[0] == "binary"
+    assert types[3] == "timestamp"
+    assert not (log(delta, "t") / f"{1:020}.json").exists()
+
+
+def test_appends_from_many_threads_are_all_there(delta: DeltaRs) -> None:
+    delta.ensure("t", SYSTEM[TOPICS])
+    threads = [threading.Thread(target=delta.append, args=("t", names(f"n{number}"))) for number in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {row["name"] for row in delta.rows("t")} == {f"n{number}" for number in range(12)}
+    assert delta.count("t") == 12
+
+
+def test_rows_are_appended_by_the_names_of_their_columns(delta: DeltaRs) -> None:
+    delta.ensure("t", TOPIC)
+    header = {"key": "h", "value": b"1"}
+    element = pa.struct([("key", pa.large_string()), ("value", pa.binary())])
+    rows = {"seq": pa.array([1, 2], pa.int32()), "headers": pa.array([[header], None], pa.large_list(element))}
+    delta.append("t", pa.table(rows))
+    found = sorted(delta.rows("t"), key=lambda row: row["seq"])
+    nothing = dict.fromkeys(("key", "value", "timestamp", "partition"))
+    assert found == [{**nothing, "seq": 1, "headers": [header]}, {**nothing, "seq": 2, "headers": None}]
+    with pytest.raises(ValueError, match="no columns another, other"):
+        delta.append("t", pa.table({"seq": [3], "other": [1], "another": [1]}))
+
+
+def test_a_transaction_is_appended_once(delta: DeltaRs) -> None:
+    delta.ensure("t", SYSTEM[TOPICS])
+    for name, transaction in (
+        ("a", Transaction("one", 0)),
+        ("again", Transaction("one", 0)),
+        ("b", Transaction("other", 0)),
+        ("c", Transaction("one", 2)),
+        ("late", Transaction("one", 1)),
+        ("d", None),
+    ):
+        append_to(delta.open("t"), names(name), transaction)
+    assert {row["name"] for row in delta.rows("t")} == {"a", "b", "c", "d"}
+
+
+def test_the_newest_commit_is_known_again_until_there_is_another(delta: DeltaRs) -> None:
+    delta.ensure("t", SYSTEM[TOPICS])
+    first = delta.head("t")
+    assert first is not None
+    assert delta.head("t", first) is first
+    delta.append("t", names("a"))
+    second = delta.head("t", first)
+    assert second is not None
+    assert second.version == 1
+    assert delta.has("t", first)
+    assert not delta.has("t", type(first)(1, (0, 0)))
+
+
+def test_rows_are_counted_from_a_commit_on(delta: DeltaRs) -> None:
+    assert delta.rows_changed("t", 0) == 0
+    delta.ensure("t", SYSTEM[TOPICS])
+    delta.append("t", names("a", "b", "c"))
+    delta.append("t", names("d"))
+    assert [delta.rows_changed("t", first) for first in range(4)] == [4, 4, 1, 0]
+
+
+def test_rows_of_system_tables_come_back_as_they_were_written(delta: DeltaRs) -> None:
+    tables = NativeSystemTables(delta)
+    moment = datetime(2020, 1, 2, 3, 4, 5, 678_901, tzinfo=timezone.utc)
+    event = (moment, "Normal", "AppFound", "KasprJoin", "j", "it's there")
+    tables.append("_kaspr_events", [event, event])
+    assert [tuple(row.values()) for row in tables.rows("_kaspr_events")] == [event, event]
+    tables.replace("_kaspr_events", [])
+    assert tables.rows("_kaspr_events") == []
+    assert tables.version("_kaspr_events") == 2
+
+
+def test_text_in_queries_ends_nothing(delta: DeltaRs) -> None:
+    delta.ensure("t", SYSTEM[TOPICS])
+    delta.append("t", names("it's", "\\", '"a" -- b'))
+    for name in ("it's", "\\", '"a" -- b'):
+        assert delta.rows("t", f"SELECT * FROM t WHERE name = {literal(name)}") == [{"name": name}]  # noqa: S608
+
+
+def test_tables_of_a_catalog_are_not_on_this_machine(delta: DeltaRs) -> None:
+    with pytest.raises(SetupError, match="not on this machine"):
+        delta.head("main.shop.t")
+
+
+def test_a_feature_that_only_spark_reads_is_named(delta: DeltaRs) -> None:
+    delta.ensure("rows", SYSTEM[TOPICS])
+    features = ["typeWidening"]
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+    (log(delta, "rows") / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
+    with pytest.raises(SetupError, match=r"only Spark reads \(TypeWidening\).* DROP FEATURE"):
+        delta.rows("rows")

@@ -1,0 +1,70 @@
+"""Merges without Spark, where no Spark is needed to look at them; what they do is compared in tests/spark."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
+from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.merge import merge as native_merge
+from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.tables import Merged, Upsert
+from tests.folders import folder_of
+
+HOW = Upsert(on=("key",), compare=("value",), also=(), keep="keep")
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaRs:
+    return DeltaRs(LocalNamespace(tmp_path, "shop", "shop"))
+
+
+def merge(delta: DeltaRs, *rows: tuple[str, str]) -> Merged | None:
+    keys, values = zip(*rows, strict=True)
+    folder, opened = folder_of(delta.namespace, "rows"), delta.open("rows")
+    return native_merge(folder, opened, pa.table({"key": keys, "value": values, "keep": [True] * len(rows)}), HOW)
+
+
+def log_of(delta: DeltaRs) -> Path:
+    location = folder_of(delta.namespace, "rows")
+    assert location is not None
+    return location / "_delta_log"
+
+
+def test_commits_that_are_older_than_the_table_wants_are_forgotten(delta: DeltaRs) -> None:
+    delta.ensure("rows", Layout("key STRING, value STRING", change_feed=True, feed_retention=1))
+    for number in range(CHECKPOINT_INTERVAL + 1):
+        time.sleep(0.002)
+        assert merge(delta, ("a", str(number))) is not None
+    assert len(list(log_of(delta).glob("?" * 20 + ".json"))) < CHECKPOINT_INTERVAL
+    assert delta.rows("rows") == [{"key": "a", "value": str(CHECKPOINT_INTERVAL)}]
+
+
+def test_of_other_tables_no_commit_is_forgotten(delta: DeltaRs) -> None:
+    delta.ensure("rows", Layout("key STRING, value STRING", change_feed=True))
+    for number in range(CHECKPOINT_INTERVAL + 1):
+        assert merge(delta, ("a", str(number))) is not None
+    assert len(list(log_of(delta).glob("?" * 20 + ".json"))) == CHECKPOINT_INTERVAL + 2
+
+
+def test_of_each_file_is_noted_what_it_is_found_by(delta: DeltaRs) -> None:
+    delta.ensure("rows", Layout("key STRING, value STRING", found_by=("key",)))
+    merge(delta, ("a", "1"), ("b", "2"))
+    opened = delta.opened("rows")
+    assert opened is not None
+    (file,) = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
+    assert (file["min.key"], file["max.key"]) == ("a", "b")
+    assert "min.value" not in file
+
+
+def test_files_are_counted_however_long_ago_spark_wrote_one(delta: DeltaRs) -> None:
+    delta.ensure("rows", Layout("key STRING, value STRING"))
+    for number in range(2 * CHECKPOINT_INTERVAL + 10):
+        merge(delta, ("a", str(number)))
+    delta.append("rows", pa.table({"key": ["b"], "value": ["1"]}))
+    assert open_tables(delta.namespace).file_count("rows") == 2
