@@ -85,10 +85,11 @@ oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED
 chaos: java ## Hunt for wrong answers in random histories (MINUTES=10, SEED=1); build/chaos holds those that fail
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
 
-lint: setup ## Check style and types
+lint: setup ## Check style, types and which rooms know which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 fmt: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff format
@@ -120,7 +121,7 @@ bench-docs: setup ## Write docs/benchmarks.md from benchmarks/results
 	$(BIN)/python -m benchmarks.report
 
 lock: setup ## Compile the locks anew: requirements-dev.lock, requirements-docs.lock and those in lanes
-	$(compile) --python-version 3.10 $(EXTRAS) --group dev --output-file requirements-dev.lock pyproject.toml
+	$(compile) --python-version 3.10 $(EXTRAS) --group dev --group lint --output-file requirements-dev.lock pyproject.toml
 	$(compile) --python-version 3.10 --group pyproject.toml:docs --constraint requirements-dev.lock \
 	  --output-file requirements-docs.lock
 	@set -e; for lane in lanes/spark-*.txt; do \

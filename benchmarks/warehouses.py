@@ -17,10 +17,10 @@ from benchmarks.data import Size
 from benchmarks.disk import forget_the_past
 from benchmarks.harness import Cost, cost_of, processor_seconds, spent_since
 from kaspr_delta import Application
-from kaspr_delta.engine.counters import work_of
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.progress import BatchReport
-from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from kaspr_delta.engine.batch.counters import work_of
+from kaspr_delta.engine.batch.progress import BatchReport
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.runtime.run_events import BatchDone, RunEvent
 from kaspr_delta.storage.layout import PROGRESS, state_ref
 from tests.folders import folder_of
@@ -134,7 +134,7 @@ class Orders:
         plan = self.app.plan.table(table)
         if plan is None:
             raise LookupError(table)
-        LiveTable(self.app.delta, plan).write(rows, here=True)
+        KeyedTable(self.app.delta, plan).write(rows, here=True)
 
     @contextmanager
     def resting(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from kaspr_delta.errors import (
     SetupError,
     UsageError,
 )
+from kaspr_delta.version import VERSION
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
@@ -31,7 +32,7 @@ __all__ = [
     "SetupError",
     "UsageError",
 ]
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

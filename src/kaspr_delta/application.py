@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.topics import known_topics
+from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, without
+from kaspr_delta.engine.batch.topics import known_topics
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import AlreadyRunningError, ManifestError, NotFoundError, UsageError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import ResourceRef, Serializers, TopicPlan
-from kaspr_delta.plan.join_plans import TableTableJoinPlan
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.names import topic_table
-from kaspr_delta.runtime.registry import Document, Registry, applied, documents_of, loaded, without
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
 from kaspr_delta.runtime.run_events import Listener, Waits, nobody
@@ -134,7 +134,7 @@ class Application:
         """A topic by name; the changelog of a table is one too. Raises NotFoundError."""
         table = self.plan.changelog(name)
         if table is not None:
-            return ChangelogHandle(self.spark, LiveTable(self.delta, table), self._made_from(table.name))
+            return ChangelogHandle(self.spark, KeyedTable(self.delta, table), self._made_from(table.name))
         plan = self.plan.topic(name) or self._selected_topic(name)
         return TopicHandle(self.spark, self.delta, plan)
 
@@ -143,7 +143,7 @@ class Application:
         plan = self.plan.table(name)
         if plan is None:
             raise NotFoundError.among("table", name, [table.name for table in self.plan.tables])
-        return TableHandle(self.spark, LiveTable(self.delta, plan), self._made_from(name))
+        return TableHandle(self.spark, KeyedTable(self.delta, plan), self._made_from(name))
 
     def join(self, name: str) -> JoinHandle | StreamJoinHandle:
         """A join's result by the join's name: a table, or, of a join with a stream, what its channel gives.

@@ -6,7 +6,7 @@ import base64
 import os
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.plan.binding_plans import SecretPlan
+from kaspr_delta.plan.definition.bindings import SecretPlan
 
 
 def password_of(secret: SecretPlan) -> str:

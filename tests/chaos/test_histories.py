@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.build.builder import build_plans
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_text
 from tests.chaos.history import History

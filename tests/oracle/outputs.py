@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from kaspr_delta import Application
 from kaspr_delta.api.records import milliseconds
 from kaspr_delta.api.table import Windowed
-from kaspr_delta.engine.sequence import version_of
+from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.names import default_channel
 from tests.oracle.case import Emission, text
 from tests.oracle.wrapping import joined, owner, unwrapped

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaspr_delta import Application
-from kaspr_delta.engine import folding
-from kaspr_delta.engine.folding import Folding
+from kaspr_delta.engine.batch import folding
+from kaspr_delta.engine.batch.folding import Folding
 from tests.continuous import running
 from tests.properties.naive_join import Sides, text
 from tests.properties.shown import Shown

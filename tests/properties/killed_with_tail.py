@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.progress import BatchReport, Progress
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.progress import BatchReport, Progress
+from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
 from kaspr_delta.storage.layout import state_ref
 from tests.properties.following import History, always_due, never_due
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kaspr_delta import Application
-from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from tests.properties.naive_join import Pairs, Texts, folded
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine import rows
-from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.foreign_key_join import emit, known, subscriptions, touched
-from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.resource import Folded
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.resource import Folded
+from kaspr_delta.engine.joins import touched
+from kaspr_delta.engine.joins.foreign_key import emit, known, subscriptions
+from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
+from kaspr_delta.engine.rows import rows
+from kaspr_delta.engine.rows.rows import Rows
 from tests.properties.following import JOINS, History, always_due, never_due
 from tests.properties.killed_with_tail import STEPS, rows_of
 from tests.properties.shown import Shown

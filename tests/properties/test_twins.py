@@ -22,15 +22,15 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine.agent.input_rows import for_workers, records_of
-from kaspr_delta.engine.agent.source import partition_of
-from kaspr_delta.engine.json_columns import is_json
-from kaspr_delta.engine.live_here import fingerprints, live_here
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.typed_columns import in_order, key_columns, key_text, row_of, row_text
+from kaspr_delta.engine.rows.json_columns import is_json
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.live_rows import fingerprints, live_here
+from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
+from kaspr_delta.engine.streams.input_rows import for_workers, records_of
+from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde import json_text, typed_values
 from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
@@ -336,8 +336,8 @@ class Tables:
         self.app = app
         self.number = 0
 
-    def live(self, name: str) -> LiveTable:
-        return LiveTable(self.app.delta, self.app.plan.known_table(name))
+    def live(self, name: str) -> KeyedTable:
+        return KeyedTable(self.app.delta, self.app.plan.known_table(name))
 
     def assert_read_alike(self, name: str, rows: pa.Table) -> None:
         """Rows are written to the table, and read in each of these ways."""
@@ -361,7 +361,7 @@ class Tables:
             pairs = zip(typed["key"].to_pylist(), values, strict=True)
             assert {key: shown(value) for key, value in pairs} == read
 
-    def _in_warehouse(self, live: LiveTable) -> Any:
+    def _in_warehouse(self, live: KeyedTable) -> Any:
         def rows(statement: str) -> Iterator[list[str | None]]:
             for row in self.app.spark.sql(statement).collect():
                 yield [None if value is None else str(value) for value in row]

@@ -10,7 +10,7 @@ from pathlib import Path
 import networkx as nx
 
 from kaspr_delta import Application
-from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition.application import Plan
 
 _ROOT = Path(__file__).parents[2]
 

@@ -22,9 +22,9 @@ from typing import Any
 import networkx as nx
 
 from kaspr_delta import Application
-from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import tables_kept_by
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest, load_text

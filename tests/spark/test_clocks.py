@@ -194,7 +194,7 @@ def test_rows_are_kept_while_the_clock_is_behind_and_go_when_their_time_has_come
 def test_batches_that_are_summed_up_by_a_clock_that_is_ahead_count_as_before(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kaspr_delta.engine.progress._MANY_OLD", 1)
+    monkeypatch.setattr("kaspr_delta.engine.batch.progress._MANY_OLD", 1)
     app = reading(spark, tmp_path, "a")
     for number in range(3):
         app.topic("a").produce([{"value": number}])

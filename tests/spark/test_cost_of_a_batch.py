@@ -18,10 +18,10 @@ import pytest
 from benchmarks.data import Size
 from benchmarks.spark_work import SparkWork
 from benchmarks.warehouses import Orders, Running
-from kaspr_delta.engine.counters import work_of
-from kaspr_delta.engine.folding import Folding
-from kaspr_delta.engine.log import Log
-from kaspr_delta.engine.progress import Progress
+from kaspr_delta.engine.batch.counters import work_of
+from kaspr_delta.engine.batch.folding import Folding
+from kaspr_delta.engine.batch.log import Log
+from kaspr_delta.engine.batch.progress import Progress
 from tests.connect import ON_CONNECT
 from tests.folders import delta_rs
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application, ResourceFailedError
-from kaspr_delta.engine import live_table
-from kaspr_delta.engine.query import Query
+from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.rows import keyed_table as live_table
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from tests.folders import folder_of
 from tests.spark.channels import folded

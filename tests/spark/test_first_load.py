@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from benchmarks.data import Size
 from benchmarks.warehouses import JOIN, Orders
-from kaspr_delta.engine.foreign_key_join import first_load
-from kaspr_delta.engine.foreign_key_join import join as join_module
-from kaspr_delta.engine.foreign_key_join.first_load import UsualKeys, usual_keys
-from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.joins.foreign_key import first_load
+from kaspr_delta.engine.joins.foreign_key import join as join_module
+from kaspr_delta.engine.joins.foreign_key.first_load import UsualKeys, usual_keys
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,7 +99,7 @@ def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
     orders = Orders.filled(tmp_path / "wh", Size(30, 3))
     plan = orders.app.plan.table("orders")
     assert plan is not None
-    table = LiveTable(orders.app.delta, plan)
+    table = KeyedTable(orders.app.delta, plan)
     assert usual_keys(table, spark, table.newest(spark)) == UsualKeys(30)
     sized = usual_keys(table, spark, table.newest(spark), sized=True)
     assert sized is not None

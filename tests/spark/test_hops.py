@@ -9,16 +9,16 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.foreign_key_join.emit import emit
-from kaspr_delta.engine.foreign_key_join.instruction import Instruction, instruction
-from kaspr_delta.engine.foreign_key_join.response import respond
-from kaspr_delta.engine.foreign_key_join.right_change import woken
-from kaspr_delta.engine.foreign_key_join.send import Extract, send
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import Selector
+from kaspr_delta.engine.joins.foreign_key.emit import emit
+from kaspr_delta.engine.joins.foreign_key.instruction import Instruction, instruction
+from kaspr_delta.engine.joins.foreign_key.response import respond
+from kaspr_delta.engine.joins.foreign_key.right_change import woken
+from kaspr_delta.engine.joins.foreign_key.send import Extract, send
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.plan.join_plans import JoinType
+from kaspr_delta.plan.definition.joins import JoinType
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 
 if TYPE_CHECKING:

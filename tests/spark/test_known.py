@@ -15,12 +15,12 @@ import pyarrow.compute as pc
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.foreign_key_join import known
-from kaspr_delta.engine.foreign_key_join.known import known_of
-from kaspr_delta.engine.foreign_key_join.known_here import known_here
-from kaspr_delta.engine.foreign_key_join.subscriptions import COLUMNS, Subscriptions
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.joins.foreign_key import known
+from kaspr_delta.engine.joins.foreign_key.known import known_of
+from kaspr_delta.engine.joins.foreign_key.known_here import known_here
+from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Commit
 
@@ -87,11 +87,11 @@ def found(rows: pa.Table, values: Mapping[str, Collection[str]]) -> pa.Table:
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> LiveTable:
+def left(tmp_path: Path) -> KeyedTable:
     app = Application.open(MANIFEST, warehouse=tmp_path)
     plan = app.plan.table("orders")
     assert plan is not None
-    return LiveTable(app.delta, plan)
+    return KeyedTable(app.delta, plan)
 
 
 @pytest.mark.parametrize("sides", [("left",), ("left", "right")], ids=" and ".join)
@@ -100,7 +100,7 @@ def left(tmp_path: Path) -> LiveTable:
 )
 def test_arrow_knows_what_spark_knows(
     spark: SparkSession,
-    left: LiveTable,
+    left: KeyedTable,
     monkeypatch: pytest.MonkeyPatch,
     sides: tuple[str, ...],
     case: dict[str, bool],
@@ -119,13 +119,13 @@ def test_arrow_knows_what_spark_knows(
         stored, states = frame_of(spark, made.stored), frame_of(spark, made.states)
         keys = Rows.held(spark, made.touched)
 
-        def looked_up(_: LiveTable, spark: SparkSession, __: int, wanted: list[str], rows: pa.Table) -> Rows:
+        def looked_up(_: KeyedTable, spark: SparkSession, __: int, wanted: list[str], rows: pa.Table) -> Rows:
             return Rows.held(spark, found(rows, {"key": wanted}))
 
-        monkeypatch.setattr(LiveTable, "stored", partial(looked_up, left, rows=made.stored))
+        monkeypatch.setattr(KeyedTable, "stored", partial(looked_up, left, rows=made.stored))
         here = known_of(Subscriptions(states, made.tail, partial(found, made.states)), keys, sides, left, pinned)
         assert joined_here == ["doubled" not in case]
-        monkeypatch.setattr(LiveTable, "stored", lambda *_, rows=stored: Rows(rows))
+        monkeypatch.setattr(KeyedTable, "stored", lambda *_, rows=stored: Rows(rows))
         there = known_of(Subscriptions(states, made.tail), keys, sides, left, pinned)
         assert len(joined_here) == 1
         joined_here.clear()

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.folding import Folding
-from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.log import Log
-from kaspr_delta.engine.progress import folded_batches
-from kaspr_delta.engine.query import Query, side_by_side
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.engine.batch.folding import Folding
+from kaspr_delta.engine.batch.log import Log
+from kaspr_delta.engine.batch.progress import folded_batches
+from kaspr_delta.engine.batch.query import Query, side_by_side
+from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import query_of
 
 if TYPE_CHECKING:

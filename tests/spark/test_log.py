@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.log import Log, Memo
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.log import Log, Memo
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import CHANNEL, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows import stored_rows
+from kaspr_delta.engine.rows.rows import stored_rows
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native import look_up

@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.agent import agent
-from kaspr_delta.engine.query import Query
+from kaspr_delta.engine.batch.query import Query
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

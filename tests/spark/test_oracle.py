@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.foreign_key_join import emit as emission
-from kaspr_delta.engine.foreign_key_join import join
-from kaspr_delta.engine.foreign_key_join.emit import emit, in_order
-from kaspr_delta.engine.foreign_key_join.response import respond
-from kaspr_delta.engine.foreign_key_join.right_change import woken
-from kaspr_delta.plan.join_plans import JoinType
+from kaspr_delta.engine.joins.foreign_key import emit as emission
+from kaspr_delta.engine.joins.foreign_key import join
+from kaspr_delta.engine.joins.foreign_key.emit import emit, in_order
+from kaspr_delta.engine.joins.foreign_key.response import respond
+from kaspr_delta.engine.joins.foreign_key.right_change import woken
+from kaspr_delta.plan.definition.joins import JoinType
 from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case, load
 from tests.oracle.compare import Difference

@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine import spilled
 from kaspr_delta.engine.agent import agent, ordered, ordered_input
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
-from kaspr_delta.engine.rows import union_of
-from kaspr_delta.engine.sequence import end_of
-from kaspr_delta.engine.spilled import rows_made
+from kaspr_delta.engine.rows import spill as spilled
+from kaspr_delta.engine.rows.rows import union_of
+from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.engine.rows.spill import rows_made
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.folding import Folding
+from kaspr_delta.engine.batch.folding import Folding
 from tests.continuous import running
 from tests.properties.storm import MANIFESTS, differing, joined
 

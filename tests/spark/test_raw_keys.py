@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine import live_table, query
-from kaspr_delta.engine.checkpoint import BROKEN_BASE64, Start
-from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan
+from kaspr_delta.engine.batch import query
+from kaspr_delta.engine.batch.checkpoint import BROKEN_BASE64, Start
+from kaspr_delta.engine.rows import keyed_table as live_table
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

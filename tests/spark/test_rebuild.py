@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
-from kaspr_delta.engine import progress
-from kaspr_delta.engine.folding import Folding
+from kaspr_delta.engine.batch import progress
+from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
 from tests.spark.channels import folded
 
@@ -193,10 +193,10 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
     app = warehouse.open()
     app.run(only=[INNER])
     with monkeypatch.context() as patched:
-        patched.setattr("kaspr_delta.engine.query.STATE_FORMAT", 3)
+        patched.setattr("kaspr_delta.engine.batch.query.STATE_FORMAT", 3)
         with pytest.raises(ResourceFailedError, match=r"join/inner has format 2, .* keeps format 3: use the version"):
             app.run(only=[INNER])
-    monkeypatch.setattr("kaspr_delta.runtime.registry.WAREHOUSE_FORMAT", 4)
+    monkeypatch.setattr("kaspr_delta.control.registry.WAREHOUSE_FORMAT", 4)
     with pytest.raises(SetupError, match="kept in format 3"):
         Application.open(warehouse=warehouse.folder / "wh", spark=warehouse.spark)
 

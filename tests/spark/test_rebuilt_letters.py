@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.folding import Folding
-from kaspr_delta.engine.progress import Progress
+from kaspr_delta.engine.batch.folding import Folding
+from kaspr_delta.engine.batch.progress import Progress
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs

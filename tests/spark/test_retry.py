@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.agent.source import channel_records, topic_records
-from kaspr_delta.engine.sequence import seq_of
-from kaspr_delta.plan.definition import ChannelInput
-from kaspr_delta.runtime.retry import LocalDeadLetters
+from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.engine.rows.sequence import seq_of
+from kaspr_delta.engine.streams.source import channel_records, topic_records
+from kaspr_delta.plan.definition.resources import ChannelInput
 from kaspr_delta.storage.layout import RETRY_FOR, TOPIC, kind_for
 from tests.folders import delta_rs
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.rows import Rows
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.arrow_types import arrow_schema_of
 from kaspr_delta.storage.spark.frames import collected, frame_of
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine import live_table
+from kaspr_delta.engine.rows import keyed_table as live_table
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, LagSeen, RunEvent
 from tests.conftest import OrderSystem
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, ResourceFailedError
-from kaspr_delta.engine.stream_table import StreamTable
+from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ import pytest
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.api.topic import ChangelogHandle, TopicHandle
-from kaspr_delta.plan.join_plans import TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.storage.spark.tables import SparkTables
 from tests.spark import shapes
 from tests.spark.dying import watched_writes

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, UsageError
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.known_tables import known
 from kaspr_delta.web.local_copy import LocalCopy

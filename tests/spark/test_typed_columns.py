@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.foreign_key_join.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.foreign_key_join.send import Extract, send
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import Selector
-from kaspr_delta.engine.typed_columns import key_columns, key_text, row_hash, row_of, row_text
+from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
+from kaspr_delta.engine.joins.foreign_key.send import Extract, send
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.typed_columns import key_columns, key_text, row_hash, row_of, row_text
+from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.column_paths import Picked, picked
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition import Serializers, TablePlan
-from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.plan.definition.resources import Serializers, TablePlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
@@ -170,7 +170,7 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
     ).where("NOT (woken AND old_hash <=> left_hash)")  # those keep the key that they have, which is this one
     selector = Selector(extractor, right, "function", "foreign key")
     how = Extract(selector, TEXT, PLAN.row)
-    computed = ForeignKeyColumns(key, [one.type for one in kinds], LiveTable(UNASKED, left), selector)
+    computed = ForeignKeyColumns(key, [one.type for one in kinds], KeyedTable(UNASKED, left), selector)
     shown = ("key", "fk", "stale", "problem.reason", "problem.detail", "left_hash")
     in_python, in_spark = (
         send(rows, "left", how, computed).df.select(*shown).orderBy("key").collect()

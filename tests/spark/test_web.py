@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.output import Topics
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.lag import lag_of
-from kaspr_delta.runtime.registry import Registry
-from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.control.lag import lag_of
+from kaspr_delta.control.registry import Registry
+from kaspr_delta.control.totals import Totals
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.local_copy import Follower, LocalCopy

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kaspr_delta.errors import SetupError
-from kaspr_delta.plan.binding_plans import SecretPlan
+from kaspr_delta.plan.definition.bindings import SecretPlan
 from kaspr_delta.secrets import password_of
 
 IN_A_SCOPE = SecretPlan("KAFKA_LOGIN_PASSWORD", "kafka-login", "password")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.row_files import LoadFormat
-from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import UsageError
-from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.utf8 import UNREADABLE_KEPT, utf8_lines
 from kaspr_delta.spec.ddl import quoted
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BAD, _EMPTY, _ROWS, _KEYS = "bad_{}", "rows_without_key", "rows", "keys"
 
 
-def load_columns(spark: SparkSession, table: LiveTable, typed: TypedPlan, source: str, file_format: LoadFormat) -> int:
+def load_columns(spark: SparkSession, table: KeyedTable, typed: TypedPlan, source: str, file_format: LoadFormat) -> int:
     """Write the rows of a CSV or Parquet file or of a Delta table; the number of them.
 
     Columns are found by name; those that the file lacks are null. Raises UsageError, before anything is written, for
@@ -52,7 +52,7 @@ def load_columns(spark: SparkSession, table: LiveTable, typed: TypedPlan, source
     return total
 
 
-def _rows(spark: SparkSession, table: LiveTable, source: str, file_format: LoadFormat) -> DataFrame:
+def _rows(spark: SparkSession, table: KeyedTable, source: str, file_format: LoadFormat) -> DataFrame:
     place = str(Path(source).absolute()) if Path(source).exists() else source
     if file_format == "delta":
         return table.delta.read_elsewhere(spark, place)

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.row_files import Pairs, write_file
 from kaspr_delta.api.table import as_dict
 from kaspr_delta.api.topic import ChannelHandle
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.typed_columns import as_text
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.typed_columns import as_text
 from kaspr_delta.errors import UsageError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.join_plans import StreamJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import StreamJoinPlan, TableTableJoinPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.spark.decoded import by_key, decoded
@@ -85,7 +85,7 @@ class JoinHandle:
 
     def _pairs(self, rows: DataFrame) -> Pairs:
         if self.join.select is not None:
-            result = LiveTable(self.delta, self.application.rows_of(self.join.name))
+            result = KeyedTable(self.delta, self.application.rows_of(self.join.name))
             found = rows.select("key", result.value).orderBy("key").collect()
             return [(result.text.key_object(row["key"]), result.text.value_object(row["value"])) for row in found]
         texts, rows = self._texts, as_text(rows, self.application.column_types(self.join))

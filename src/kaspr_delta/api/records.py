@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import EPOCH, microseconds
-from kaspr_delta.engine.agent.output import MOST_PARTITIONS, Topics, headers
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.event import EPOCH, microseconds
+from kaspr_delta.engine.streams.output import MOST_PARTITIONS, Topics, headers
 from kaspr_delta.errors import SerializationError, UsageError
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
 _FIELDS = ("key", "value", "timestamp", "headers", "partition")

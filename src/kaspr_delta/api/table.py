@@ -15,7 +15,7 @@ from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file, write_file
 from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
-from kaspr_delta.engine.live_table import LiveTable
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
@@ -40,7 +40,7 @@ class TableHandle:
     """A KasprTable. ``made_from`` tells what it is made from: then nobody else writes it."""
 
     spark: SparkSession
-    table: LiveTable
+    table: KeyedTable
     made_from: str | None = None
 
     def put(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any] | Mapping[str, Any]]) -> None:
@@ -155,7 +155,7 @@ class TableHandle:
             raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
         if not values:
             return
-        # No event has it: no whole millisecond (see ``engine.table_versions``).
+        # No event has it: no whole millisecond (see ``engine.streams.table_versions``).
         now = datetime.now(timezone.utc)
         now = now.replace(microsecond=now.microsecond // 1_000 * 1_000 + 1)
         self.table.put(self.spark, [(key, value, now) for key, value in values.items()])

@@ -14,19 +14,19 @@ from kaspr_delta.api.given import records_given
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.changelog import table_write
-from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, Effect, to_arrow
-from kaspr_delta.engine.agent.event import moment_of
-from kaspr_delta.engine.agent.output import Topics
-from kaspr_delta.engine.agent.source import changelog_records, topic_records
 from kaspr_delta.engine.binding.place import Place, place_of
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.sequence import offset
-from kaspr_delta.engine.typed_columns import as_text
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.sequence import offset
+from kaspr_delta.engine.rows.typed_columns import as_text
+from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, Effect, to_arrow
+from kaspr_delta.engine.streams.event import moment_of
+from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.engine.streams.source import changelog_records, topic_records
 from kaspr_delta.errors import UsageError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.binding_plans import KafkaPlan
-from kaspr_delta.plan.definition import Serializers, TopicPlan
-from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.bindings import KafkaPlan
+from kaspr_delta.plan.definition.joins import JoinPlan
+from kaspr_delta.plan.definition.resources import Serializers, TopicPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.spark.decoded import decoded
 from kaspr_delta.storage.spark.frames import frame_of
@@ -95,7 +95,7 @@ class ChangelogHandle:
     """The changelog of a table as a topic: records that are put on it are written to the table."""
 
     spark: SparkSession
-    table: LiveTable
+    table: KeyedTable
     made_from: str | None = None
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:

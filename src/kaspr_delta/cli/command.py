@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from kaspr_delta.cli.interruption import ended_by_interrupt
-from kaspr_delta.cli.options import Target
+from kaspr_delta.cli.target import Target
 from kaspr_delta.disk_errors import disk_problem
 from kaspr_delta.errors import KasprError, SetupError
 from kaspr_delta.storage.namespace import Warehouse

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kaspr_delta.cli.options import Target
+from kaspr_delta.cli.target import Target
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.manifest import KINDS
 
 if TYPE_CHECKING:
-    from kaspr_delta.plan.application_plan import Plan
+    from kaspr_delta.plan.definition.application import Plan
 
 Completion = Callable[[typer.Context, str], list[str]]
 
@@ -38,10 +38,10 @@ def _target(context: typer.Context) -> Target:
 
 
 def _applied(target: Target) -> Iterator[Plan]:
-    from kaspr_delta.plan.builder import build_plans
+    from kaspr_delta.control.registry import loaded
+    from kaspr_delta.plan.build.builder import build_plans
     from kaspr_delta.plan.names import delta_name
     from kaspr_delta.runtime.applying import registry_of
-    from kaspr_delta.runtime.registry import loaded
     from kaspr_delta.storage.namespace import Warehouse
 
     place = Warehouse(target.place)

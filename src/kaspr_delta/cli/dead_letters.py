@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.completion import complete_resource
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import note
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.storage.namespace import Warehouse
@@ -63,8 +64,8 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
 
 
 def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool) -> None:
+    from kaspr_delta.control.retry import LocalDeadLetters
     from kaspr_delta.runtime.applying import applied_plan
-    from kaspr_delta.runtime.retry import LocalDeadLetters
     from kaspr_delta.storage.opening import folder_tables
 
     place = Warehouse(target.place)

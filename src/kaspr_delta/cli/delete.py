@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.target import Target
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.namespace import Warehouse
 
@@ -36,8 +37,8 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta delete join orders-products-join
         kaspr-delta delete ktable products --purge
     """
+    from kaspr_delta.control.registry import without
     from kaspr_delta.runtime.applying import registry_of
-    from kaspr_delta.runtime.registry import without
 
     full = kind_called(kind)
     if purge:

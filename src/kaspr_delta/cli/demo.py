@@ -15,8 +15,9 @@ from rich.table import Table
 
 from kaspr_delta.cli.example import bundle_folder, data_generator
 from kaspr_delta.cli.interruption import off_main_thread
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
 
 if TYPE_CHECKING:

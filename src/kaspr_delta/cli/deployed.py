@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from kaspr_delta.cli.options import AppOption, Target
+from kaspr_delta.cli.options import AppOption
 from kaspr_delta.cli.progress import console, results
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError
 
 if TYPE_CHECKING:

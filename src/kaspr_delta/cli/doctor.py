@@ -10,7 +10,8 @@ from pathlib import Path
 
 import typer
 
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.options import AppOption, WarehouseOption
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.versions import Versions, installed

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kaspr_delta.cli.completion import complete_application
 from kaspr_delta.cli.interruption import off_main_thread
 from kaspr_delta.cli.progress import working
+from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
 if TYPE_CHECKING:
@@ -22,12 +22,6 @@ _WHERE = (
 )
 
 
-def _complete_application(context: typer.Context, incomplete: str) -> list[str]:
-    from kaspr_delta.cli.completion import complete_application  # which needs the options
-
-    return complete_application(context, incomplete)
-
-
 WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help=_WHERE)]
 AppOption = Annotated[
     str | None,
@@ -35,28 +29,9 @@ AppOption = Annotated[
         "--app",
         metavar="NAME",
         help="The application, where there is more than one.",
-        autocompletion=_complete_application,
+        autocompletion=complete_application,
     ),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What ``--warehouse`` and ``--app`` say: behind the command's name, or else before it."""
-
-    warehouse: str | None = None
-    app: str | None = None
-
-    @classmethod
-    def of(cls, context: typer.Context, warehouse: str | None, app: str | None) -> Target:
-        """The target of a command that was given these options behind its name."""
-        before = context.obj if isinstance(context.obj, Target) else Target()
-        return cls(warehouse or before.warehouse, app or before.app)
-
-    @property
-    def place(self) -> str:
-        """The warehouse: named, or that of the environment, or the default."""
-        return self.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
 
 
 def remember(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:

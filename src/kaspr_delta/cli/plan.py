@@ -10,14 +10,15 @@ from typing import Annotated
 import typer
 
 from kaspr_delta.cli.findings import print_findings
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.plan_table import as_table
 from kaspr_delta.cli.progress import results
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.explain import as_json, as_text
-from kaspr_delta.plan.mermaid import as_mermaid
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.explain.explain import as_json, as_text
+from kaspr_delta.plan.explain.mermaid import as_mermaid
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import load_path
 

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition.application import Plan
 
 
 def as_table(plan: Plan) -> Group:

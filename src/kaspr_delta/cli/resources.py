@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.target import Target
+from kaspr_delta.control.kubectl import age, columns, described, yaml_text
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.runtime.kubectl import age, columns, described, yaml_text
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
 from kaspr_delta.spec.loader import LoadedManifests, load_bytes, load_path
 from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
-    from kaspr_delta.runtime.events import Event
-    from kaspr_delta.runtime.registry import Registry
-    from kaspr_delta.runtime.standing import Facts, Standing
+    from kaspr_delta.control.events import Event
+    from kaspr_delta.control.registry import Registry
+    from kaspr_delta.control.resource_status import Facts, ResourceStanding
 
 _EVENTS = {"event", "events", "ev"}
 
@@ -130,7 +131,7 @@ def describe(
 
         kaspr-delta describe kjoin orders-products-join
     """
-    from kaspr_delta.runtime.standing import events_of
+    from kaspr_delta.control.resource_status import events_of
 
     registry, schema, place = _opened(context, warehouse, app)
     full = kind_called(kind)
@@ -164,9 +165,9 @@ def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> t
     return registry_of(place, schema), schema, place
 
 
-def _standings(registry: Registry, schema: str, place: Warehouse) -> Iterator[Standing]:
+def _standings(registry: Registry, schema: str, place: Warehouse) -> Iterator[ResourceStanding]:
+    from kaspr_delta.control.resource_status import plan_of, standings
     from kaspr_delta.runtime.facts import facts_of
-    from kaspr_delta.runtime.standing import plan_of, standings
 
     documents = registry.documents()
     plan = plan_of(documents, schema)
@@ -174,14 +175,14 @@ def _standings(registry: Registry, schema: str, place: Warehouse) -> Iterator[St
     yield from standings(documents, plan, facts)
 
 
-def _named(among: Iterable[Standing], kind: str, name: str) -> Standing:
+def _named(among: Iterable[ResourceStanding], kind: str, name: str) -> ResourceStanding:
     known = {one.document.name: one for one in among}
     if name not in known:
         raise NotFoundError.among(short_kind(kind), name, known)
     return known[name]
 
 
-def _table(chosen: list[Standing], kind: str, *, wide: bool, prefixed: bool) -> str:
+def _table(chosen: list[ResourceStanding], kind: str, *, wide: bool, prefixed: bool) -> str:
     rows = [one for one in chosen if one.document.kind == kind]
     if not rows:
         return ""
@@ -197,14 +198,14 @@ def _count(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-_READY: dict[str, Callable[[Standing], str]] = {"READY": lambda one: str(one.ready)}
-_AGE: dict[str, Callable[[Standing], str]] = {"AGE": lambda one: age(one.document.created)}
+_READY: dict[str, Callable[[ResourceStanding], str]] = {"READY": lambda one: str(one.ready)}
+_AGE: dict[str, Callable[[ResourceStanding], str]] = {"AGE": lambda one: age(one.document.created)}
 # Of an application, and of what belongs to one.
-_COLUMNS: dict[bool, dict[str, Callable[[Standing], str]]] = {
+_COLUMNS: dict[bool, dict[str, Callable[[ResourceStanding], str]]] = {
     True: {"VERSION": lambda one: str(one.status["kasprVersion"]), **_READY, **_AGE},
     False: {**_READY, "ROWS": lambda one: _count(one.rows), "LAG": lambda one: _count(one.lag), **_AGE},
 }
-_WIDE: dict[str, Callable[[Standing], str]] = {
+_WIDE: dict[str, Callable[[ResourceStanding], str]] = {
     "APP": lambda one: one.application,
     "DELTA NAME": lambda one: one.keeps or "<none>",
     "GENERATION": lambda one: str(one.document.generation),

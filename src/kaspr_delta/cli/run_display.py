@@ -29,7 +29,7 @@ from kaspr_delta.runtime.run_events import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kaspr_delta.engine.progress import BatchReport
+    from kaspr_delta.engine.batch.progress import BatchReport
 
 _STYLES = {"runs": "cyan", "caught up": "green", "failed": "bold red"}
 

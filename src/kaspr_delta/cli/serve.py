@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption
+from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.target import Target
 from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.namespace import Warehouse

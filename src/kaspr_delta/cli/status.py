@@ -11,8 +11,9 @@ import typer
 from rich.table import Table
 
 from kaspr_delta.cli.deployed import ProfileOption, RunsOption, TargetOption, jobs_as_json, show_jobs
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import results
+from kaspr_delta.cli.target import Target
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.workspace import DeployedJob, Workspace
 

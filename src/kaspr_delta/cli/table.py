@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from kaspr_delta.cli.completion import complete_table
-from kaspr_delta.cli.options import AppOption, Target, WarehouseOption, open_application
+from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.records import read_lines
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.json_text import parse

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.tables import Tables
 

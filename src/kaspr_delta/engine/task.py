@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.agent.effect import to_rows
-from kaspr_delta.engine.agent.event import microseconds
 from kaspr_delta.engine.agent.ordered import opened
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState
-from kaspr_delta.engine.resource import Decision
-from kaspr_delta.plan.definition import TaskPlan
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.streams.effect import to_rows
+from kaspr_delta.engine.streams.event import microseconds
+from kaspr_delta.plan.definition.resources import TaskPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def pass_window(delta: Tables, spark: SparkSession, table: TablePlan, row: Row) 
     """Bring a table up to a row of a log of one of these kinds: columns kind, stream, window_start, timestamp."""
     if row["kind"] == "close":
         span = row["window_start"], row["timestamp"]
-        LiveTable(delta, table).show(spark, table.state, row["stream"], *span)
+        KeyedTable(delta, table).show(spark, table.state, row["stream"], *span)
         return
     passed = "stream = {stream} AND window_end <= {end}"
     for name in dict.fromkeys((table.state, table.delta_name)):

@@ -23,8 +23,8 @@ from databricks.bundles.apps import (
 from databricks.bundles.schemas import Privilege, PrivilegeAssignment
 
 from kaspr_delta.jobs.deployment import Deployment
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import sends_of
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import sends_of
 from kaspr_delta.settings import WAREHOUSE_VARIABLE
 
 _SQL_WAREHOUSE = "sql-warehouse"

@@ -20,8 +20,8 @@ from kaspr_delta.jobs.compute import Compute
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.trigger import trigger_of
 from kaspr_delta.jobs.work import Work, task_key
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef, TaskPlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan
 from kaspr_delta.settings import JOB_FRAMEWORK
 
 EVERY_QUARTER_OF_AN_HOUR = "0 0/15 * * * ?"

@@ -11,7 +11,7 @@ from databricks.bundles.jobs import (
     TriggerSettings,
 )
 
-from kaspr_delta.plan.definition import SchedulePlan
+from kaspr_delta.plan.definition.resources import SchedulePlan
 from kaspr_delta.spec.cron import for_cronsim
 
 _MINUTE = 60_000

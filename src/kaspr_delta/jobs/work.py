@@ -9,9 +9,9 @@ from itertools import combinations
 
 import networkx as nx
 
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TablePlan, TopicPlan
-from kaspr_delta.plan.join_plans import JoinPlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import JoinPlan
+from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicPlan
 from kaspr_delta.spec.diagnostics import Location
 
 # Databricks allows 100 characters in a task's key.

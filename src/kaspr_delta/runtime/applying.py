@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
+from kaspr_delta.control.resource_status import plan_of
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.runtime.registry import Document, Registry, applied, documents_of, loaded
-from kaspr_delta.runtime.standing import plan_of
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.storage.namespace import Warehouse

@@ -8,11 +8,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.lag import lag_of
-from kaspr_delta.runtime.standing import Facts
-from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.control.lag import lag_of
+from kaspr_delta.control.resource_status import Facts
+from kaspr_delta.control.totals import Totals
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.opening import folder_tables, open_tables

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kaspr_delta.disk_errors import disk_problem
-from kaspr_delta.engine.query import Query
+from kaspr_delta.engine.batch.query import Query
 from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, nobody
 from kaspr_delta.storage.gone import what_is_gone
 from kaspr_delta.storage.tables import Tables

@@ -9,11 +9,11 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.counters import Metric, as_metrics, native_failures, work_of
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.batches import LastBatches, after
-from kaspr_delta.runtime.totals import dead_letters_by_resource
+from kaspr_delta.control.batches import LastBatches, after
+from kaspr_delta.control.totals import dead_letters_by_resource
+from kaspr_delta.engine.batch.counters import Metric, as_metrics, native_failures, work_of
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.statistics import NativeFailure
 
@@ -29,7 +29,7 @@ STEPS = ("decide", "commit", "fold")
 
 @dataclass(frozen=True, slots=True)
 class ResourceReport:
-    """What one resource did, summed over its batches: see ``engine.progress.BatchReport``."""
+    """What one resource did, summed over its batches: see ``engine.batch.progress.BatchReport``."""
 
     batches: int = 0
     rows_in: int = 0
@@ -102,7 +102,7 @@ class Status:
         """The status, as the batches of all runs so far add up to, and the dead letters that there are."""
         from pyspark.sql import functions as F
 
-        from kaspr_delta.engine.metrics import summed_counters
+        from kaspr_delta.engine.batch.metrics import summed_counters
 
         batches = delta.read(spark, PROGRESS).groupBy("resource")
         letters = dead_letters_by_resource(partial(delta.query, spark))

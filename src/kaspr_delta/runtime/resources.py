@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
 from kaspr_delta.engine.aggregation.over_table import TableAggregation
+from kaspr_delta.engine.batch.query import Query, checkpoints_of, side_by_side
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.binding.export import Export
 from kaspr_delta.engine.binding.ingest import Ingest
-from kaspr_delta.engine.foreign_key_join.join import ForeignKeyJoin
-from kaspr_delta.engine.query import Query, checkpoints_of, side_by_side
-from kaspr_delta.engine.resource import Resource
-from kaspr_delta.engine.right_foreign_key_join import RightForeignKeyJoin
-from kaspr_delta.engine.same_key_join import SameKeyJoin
-from kaspr_delta.engine.select import SELECTED
-from kaspr_delta.engine.stream_stream_join.join import StreamStreamJoin
-from kaspr_delta.engine.stream_table_join import StreamTableJoin
+from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
+from kaspr_delta.engine.joins.select import SELECTED
+from kaspr_delta.engine.joins.stream_stream.join import StreamStreamJoin
+from kaspr_delta.engine.joins.stream_table.join import StreamTableJoin
+from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightForeignKeyJoin
+from kaspr_delta.engine.joins.table.same_key_join import SameKeyJoin
 from kaspr_delta.engine.task import Task
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.plan.join_plans import (
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import (
     ForeignKeyJoinPlan,
     JoinPlan,
     RightForeignKeyJoinPlan,
@@ -34,6 +33,7 @@ from kaspr_delta.plan.join_plans import (
     StreamTableJoinPlan,
     TableTableJoinPlan,
 )
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.names import value_view
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import (

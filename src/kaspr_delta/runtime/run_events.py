@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kaspr_delta.engine.progress import BatchReport
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.engine.batch.progress import BatchReport
+from kaspr_delta.plan.definition.resources import ResourceRef
 
 
 @dataclass(frozen=True, slots=True)

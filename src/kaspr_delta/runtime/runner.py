@@ -11,14 +11,14 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kaspr_delta.engine.planning import runs_here
-from kaspr_delta.engine.progress import folded_batches, forget_old
-from kaspr_delta.engine.query import Query, side_by_side
+from kaspr_delta.control.batches import last_of
+from kaspr_delta.engine.batch.progress import folded_batches, forget_old
+from kaspr_delta.engine.batch.query import Query, side_by_side
 from kaspr_delta.engine.retention import remove_old
+from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.errors import NotQuietError
-from kaspr_delta.plan.application_plan import Plan, Stage
-from kaspr_delta.plan.definition import ResourceRef, names_topics
-from kaspr_delta.runtime.batches import last_of
+from kaspr_delta.plan.definition.application import Plan, Stage
+from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.runtime.failures import Failures, told_plainly
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import query_of

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
-from kaspr_delta.plan.definition import SchedulePlan
+from kaspr_delta.plan.definition.resources import SchedulePlan
 from kaspr_delta.spec.cron import for_cronsim
 
 

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from kaspr_delta import steady_clock
-from kaspr_delta.engine.query import Query
-from kaspr_delta.plan.definition import ResourceRef, SchedulePlan
+from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan
 from kaspr_delta.runtime.schedule import firings
 
 if TYPE_CHECKING:

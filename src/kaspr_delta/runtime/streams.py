@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from kaspr_delta.engine.query import Query
-from kaspr_delta.engine.source_errors import columns_were_added
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.source_errors import columns_were_added
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.query_lag import lag_of
 from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, nobody

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaspr_delta.engine.planning import runs_here
-from kaspr_delta.engine.query import Query
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.rows.planning import runs_here
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Namespace
 
 if TYPE_CHECKING:

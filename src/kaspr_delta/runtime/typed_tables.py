@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import networkx as nx
 
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import AgentPlan, ResourceRef, TablePlan, TaskPlan, WebViewPlan
-from kaspr_delta.plan.join_plans import JoinPlan, TableTableJoinPlan
-from kaspr_delta.plan.typed_joins import type_problems
-from kaspr_delta.plan.typed_plans import changed_columns
+from kaspr_delta.control.source_columns import column_reasons, does_not_tell
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TaskPlan, WebViewPlan
+from kaspr_delta.plan.definition.typed_joins import type_problems
+from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.runtime.resources import tables_kept_by
-from kaspr_delta.runtime.source_columns import column_reasons, does_not_tell
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.tables import Tables
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.plan.join_plans import JoinPlan, StreamStreamJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import JoinPlan, StreamStreamJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.json_text import parse
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of

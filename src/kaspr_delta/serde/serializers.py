@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import SerializerName
+from kaspr_delta.plan.definition.resources import SerializerName
 from kaspr_delta.serde import json_text
 
 

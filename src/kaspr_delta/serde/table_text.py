@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import SerializerName, Serializers
+from kaspr_delta.plan.definition.resources import SerializerName, Serializers
 from kaspr_delta.serde import json_text
 from kaspr_delta.serde.serializers import raw_bytes
 

@@ -1,7 +1,7 @@
 """Keys and rows of typed tables as text, where text is what travels.
 
 The text is JSON that says every value exactly (see ``typed_values``): the same that Spark makes of the columns, and
-reads (see ``engine.typed_columns``).
+reads (see ``engine.rows.typed_columns``).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from decimal import Decimal
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde import json_text
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_values import key_text, read, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.table_text import column_type
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 
@@ -12,7 +12,7 @@ HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
 
 # What every log has beside its effects: the batch, in one row per batch its memo, and in that of the first batch of a
-# checkpoint what it began with (engine/log.py).
+# checkpoint what it began with (engine/batch/log.py).
 BATCH = "checkpoint STRING, batch BIGINT, memo STRING, start STRING"
 _BATCH_COLUMNS = ("checkpoint", "batch", "memo", "start")
 

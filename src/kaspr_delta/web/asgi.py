@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
-from kaspr_delta.plan.paths import decoded
+from kaspr_delta.plan.definition.paths import decoded
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.web.access import Access
 from kaspr_delta.web.answer import JSON, Answer, problem

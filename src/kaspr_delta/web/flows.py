@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kaspr_delta.engine.counters import Metric
-from kaspr_delta.plan.application_plan import Edge, Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.plan.join_plans import TableTableJoinPlan
+from kaspr_delta.engine.batch.counters import Metric
+from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.web.page_source import Figures
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import TablePlan, WebViewPlan
-from kaspr_delta.runtime.source_columns import column_reasons
+from kaspr_delta.control.source_columns import column_reasons
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import TablePlan, WebViewPlan
 from kaspr_delta.web.store import Store
 
 

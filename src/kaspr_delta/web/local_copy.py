@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
 from kaspr_delta.web.row_texts import row_texts
 from kaspr_delta.web.sorted_run import Place, Row, SortedRun, as_table, best_of, rank, rows_of

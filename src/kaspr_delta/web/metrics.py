@@ -11,11 +11,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kaspr_delta import __version__
-from kaspr_delta.engine.counters import LABELS
-from kaspr_delta.engine.counters import Metric as Counted
-from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.engine.batch.counters import LABELS
+from kaspr_delta.engine.batch.counters import Metric as Counted
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.runtime.report import Status
+from kaspr_delta.version import VERSION
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -79,7 +79,7 @@ class Metrics:
         about = GaugeMetricFamily(
             "kaspr_app_info", "About the application", labels=(*_COMMON, "group_id", "kaspr_version", "kms_enabled")
         )
-        about.add_metric((*self._labels, plan.application_id, __version__, "false"), 1)
+        about.add_metric((*self._labels, plan.application_id, VERSION, "false"), 1)
         yield about
 
     @property

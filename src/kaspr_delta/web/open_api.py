@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kaspr_delta import __version__
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import WebViewPlan
-from kaspr_delta.plan.paths import parts_of
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.paths import parts_of
+from kaspr_delta.plan.definition.resources import WebViewPlan
+from kaspr_delta.version import VERSION
 from kaspr_delta.web.answer import PROBLEM, TEXT
 
 _ANY: dict[str, Any] = {}
@@ -26,7 +26,7 @@ def document(plan: Plan, *, guarded: bool) -> dict[str, Any]:
     security = {"bearer": {"type": "http", "scheme": "bearer"}} if guarded else {}
     return {
         "openapi": "3.1.0",
-        "info": {"title": plan.application, "version": __version__, "description": "Web views and what runs."},
+        "info": {"title": plan.application, "version": VERSION, "description": "Web views and what runs."},
         "paths": paths,
         "components": {"schemas": {"Problem": _PROBLEM}, "securitySchemes": security},
         **({"security": [{"bearer": []}]} if guarded else {}),

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from kaspr_delta.engine.agent.effect import RECORD, SCHEMA, Effect, to_arrow
-from kaspr_delta.engine.agent.output import Topics
-from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, Effect, to_arrow
+from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.layout import TOPICS
 from kaspr_delta.web.store import Store

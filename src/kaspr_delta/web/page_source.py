@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kaspr_delta.engine.counters import Metric
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.dead_letters import DeadLetters
-from kaspr_delta.runtime.lag import lags_of
-from kaspr_delta.runtime.registry import Document, Registry
-from kaspr_delta.runtime.retry import LocalDeadLetters
-from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.control.dead_letters import DeadLetters
+from kaspr_delta.control.lag import lags_of
+from kaspr_delta.control.registry import Document, Registry
+from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.control.totals import Totals
+from kaspr_delta.engine.batch.counters import Metric
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.reads import NativeReads
 from kaspr_delta.storage.native.system_tables import NativeSystemTables

@@ -12,12 +12,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from kaspr_delta.control.kubectl import age
+from kaspr_delta.control.registry import Document
+from kaspr_delta.control.resource_status import ResourceStanding, kept_in, standings
 from kaspr_delta.errors import SetupError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.kubectl import age
-from kaspr_delta.runtime.registry import Document
-from kaspr_delta.runtime.standing import Standing, kept_in, standings
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.web.answer import Answer
 from kaspr_delta.web.cells import short_text
@@ -143,7 +143,7 @@ class Pages:
         return [one.after(known.get(one.id)) for one in self.documents]
 
 
-def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, Standing]) -> int | None:
+def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, ResourceStanding]) -> int | None:
     ref = ResourceRef.of(label)
     topic = plan.topic(ref.name) if ref.kind == "topic" else None
     if topic is not None:

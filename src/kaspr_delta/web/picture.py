@@ -9,8 +9,8 @@ from statistics import mean
 
 import networkx as nx
 
-from kaspr_delta.plan.application_plan import Edge, Plan
-from kaspr_delta.plan.definition import ResourceRef, TaskPlan, WebViewPlan, sends_of
+from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan, WebViewPlan, sends_of
 
 WIDTH, HEIGHT = 200, 48
 # Between two columns there is room for what stands above and below a line.

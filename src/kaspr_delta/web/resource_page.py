@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.plan.join_plans import TableTableJoinPlan
-from kaspr_delta.runtime.events import Event
-from kaspr_delta.runtime.kubectl import yaml_text
-from kaspr_delta.runtime.registry import Document
-from kaspr_delta.runtime.standing import events_of, kept_in, standings
+from kaspr_delta.control.events import Event
+from kaspr_delta.control.kubectl import yaml_text
+from kaspr_delta.control.registry import Document
+from kaspr_delta.control.resource_status import events_of, kept_in, standings
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import EVENTS, PROGRESS
 from kaspr_delta.web.page_source import PageSource

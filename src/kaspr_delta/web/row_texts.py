@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.web.sorted_run import Row, rank

@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kaspr_delta.engine.agent.event import App
+from kaspr_delta.control.registry import Document, Registry, loaded, manifests
+from kaspr_delta.control.resource_status import plan_in
+from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.plan.paths import Path
-from kaspr_delta.runtime.registry import Document, Registry, loaded, manifests
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.paths import Path
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.report import Status
-from kaspr_delta.runtime.standing import plan_in
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.web.known_tables import KnownTables
 from kaspr_delta.web.metrics import Metrics

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kaspr_delta.control.registry import Document
 from kaspr_delta.errors import SetupError, UsageError
-from kaspr_delta.runtime.registry import Document
 from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.opening import folder_tables

@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kaspr_delta.engine.counters import Metric
-from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.runtime.source_columns import does_not_tell
-from kaspr_delta.runtime.totals import Totals
+from kaspr_delta.control.source_columns import does_not_tell
+from kaspr_delta.control.totals import Totals
+from kaspr_delta.engine.batch.counters import Metric
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -60,7 +60,7 @@ class Store(Protocol):
         ...
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        """By ``kind/name`` what resources have done (see ``runtime.totals``), and all counters."""
+        """By ``kind/name`` what resources have done (see ``control.totals``), and all counters."""
         ...
 
     def close(self) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kaspr_delta.plan.definition import TablePlan
-from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.serde.typed_values import from_columns

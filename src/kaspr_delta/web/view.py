@@ -9,19 +9,19 @@ from datetime import datetime, timezone
 from threading import Lock
 from typing import Any
 
-from kaspr_delta.engine.agent.clock import Clock
-from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import App, microseconds
-from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import NOT_WRITABLE, Table, default_class
 from kaspr_delta.engine.agent.table_state import AnyState, TableState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
+from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.event import App, microseconds
+from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
-from kaspr_delta.plan.definition import OperationPlan, TablePlan, WebViewPlan
+from kaspr_delta.plan.definition.resources import OperationPlan, TablePlan, WebViewPlan
 from kaspr_delta.web.answer import JSON, Answer, checked_headers, checked_status, problem
 from kaspr_delta.web.request import Request
 

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.agent.event import moment_of
-from kaspr_delta.engine.counters import as_metrics
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
-from kaspr_delta.runtime.dead_letters import DeadLetters
-from kaspr_delta.runtime.registry import Document, Registry
+from kaspr_delta.control.dead_letters import DeadLetters
+from kaspr_delta.control.registry import Document, Registry
+from kaspr_delta.engine.batch.counters import as_metrics
+from kaspr_delta.engine.streams.event import moment_of
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.warehouse.reads import MOST_ROWS, WarehouseReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from kaspr_delta.engine.agent.effect import RECORD
 from kaspr_delta.engine.agent.table_state import Cell
-from kaspr_delta.engine.counters import Metric, as_metrics
+from kaspr_delta.engine.batch.counters import Metric, as_metrics
+from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, WRITTEN_AT
 from kaspr_delta.storage.spark.sql_text import literal
@@ -68,7 +68,7 @@ class WarehouseReader:
 
     def _text(self, column: str) -> str:
         is_raw = getattr(self.plan.serializers, column) == "raw"
-        # On one line, which Spark's base64 is not (see engine.base64_text).
+        # On one line, which Spark's base64 is not (see engine.rows.base64_text).
         return f"replace(base64(`{column}`), char(13) || char(10), '')" if is_raw else f"`{column}`"
 
     def _literal(self, key: str) -> str:

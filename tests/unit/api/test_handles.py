@@ -12,8 +12,8 @@ from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
 from kaspr_delta.cli.table import _has_raw_keys, handle_of
 from kaspr_delta.errors import UsageError
-from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.loader import load_text

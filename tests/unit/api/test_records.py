@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
-from kaspr_delta.engine.agent.effect import Effect, to_arrow
-from kaspr_delta.engine.agent.event import moment_of
-from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.streams.effect import Effect, to_arrow
+from kaspr_delta.engine.streams.event import moment_of
+from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import SerializationError, UsageError
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.definition.resources import Serializers
 
 JSON, RAW = Serializers("json", "json"), Serializers("raw", "raw")
 TOPICS = Topics({"t": 4}, 4)

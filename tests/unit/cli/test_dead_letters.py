@@ -14,7 +14,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from tests.folders import delta_rs
 from tests.unit.cli.conftest import Kaspr
-from tests.unit.runtime.test_dead_letters import AT, VALUE, failed
+from tests.unit.control.test_dead_letters import AT, VALUE, failed
 
 BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from kaspr_delta.application import Application
-from kaspr_delta.cli.options import Target
+from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError
 from tests.unit.cli.conftest import Kaspr
 

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, show_report
 from kaspr_delta.cli.run_display import Board, shown
-from kaspr_delta.engine.progress import BatchReport
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.engine.batch.progress import BatchReport
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.report import ResourceReport, RunReport
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Failed, LagSeen, RunEvent, Started
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaspr_delta.engine.foreign_key_join.first_load import USUAL_KEY
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.engine.joins.foreign_key.first_load import USUAL_KEY
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 
 TEXT = TableText(Serializers("json", "json"))

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.log import LogTail, Memo
-from kaspr_delta.engine.query import Query
-from kaspr_delta.engine.resource import Decision
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.log import LogTail, Memo
+from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 
@@ -39,7 +39,7 @@ class Clockwork:
 @pytest.fixture
 def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
     """A query whose log has had seven batches since it was recovered."""
-    monkeypatch.setattr("kaspr_delta.engine.query.folded_batches", lambda delta, spark: {})  # noqa: ARG005
+    monkeypatch.setattr("kaspr_delta.engine.batch.query.folded_batches", lambda delta, spark: {})  # noqa: ARG005
     monkeypatch.setattr(Query, "_finish", lambda query, spark, folded: COMMITTED)  # noqa: ARG005
     return Query(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]  # no stream
 

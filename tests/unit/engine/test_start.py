@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from kaspr_delta.engine.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
-from kaspr_delta.engine.log import Log, Memo
-from kaspr_delta.engine.source_errors import why_the_feed_ends
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.log import Log, Memo
+from kaspr_delta.engine.batch.source_errors import why_the_feed_ends
 
 
 def test_a_start_comes_back_as_it_was_written() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import AgentPlan, ChannelInput, SendPlan, Serializers, TopicInput
-from kaspr_delta.plan.job_schedule import JobSchedule
-from kaspr_delta.plan.join_plans import ForeignKeyJoinPlan, JoinPlan, Spelling
-from kaspr_delta.plan.order import data_flow, groups, stages
+from kaspr_delta.plan.build.order import data_flow, groups, stages
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.job_schedule import JobSchedule
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, JoinPlan, Spelling
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, SendPlan, Serializers, TopicInput
 from kaspr_delta.spec.diagnostics import Location
 
 JSON = Serializers("json", "json")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kaspr_delta.jobs import Deployment, work_of
 from kaspr_delta.jobs.job import JobBuilder
-from kaspr_delta.plan.application_plan import Plan
+from kaspr_delta.plan.definition.application import Plan
 from tests.unit.jobs.deployments import ALL_DEPLOYMENTS, refused_by_a_workspace
 from tests.unit.jobs.plans import agent, join, plan, plans
 

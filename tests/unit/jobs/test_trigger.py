@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.jobs.trigger import quartz_of, trigger_of
-from kaspr_delta.plan.definition import SchedulePlan
+from kaspr_delta.plan.definition.resources import SchedulePlan
 from kaspr_delta.spec.cron import cron_problem, for_cronsim
 from kaspr_delta.spec.quartz import quartz_problem
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from kaspr_delta.api.table import Windowed
-from kaspr_delta.engine.sequence import end_of
+from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission
 from tests.oracle.case import text as text_of

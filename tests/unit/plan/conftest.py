@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.builder import build_plans
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text
 

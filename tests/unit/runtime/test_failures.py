@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kaspr_delta.errors import RebuildNeededError, ResourceFailedError, SetupError
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures, _short, told_plainly
 
 AWAITED = """An error occurred while calling o821.getResult.

@@ -5,8 +5,8 @@ import json
 from rich.console import Console
 
 from kaspr_delta.cli.status import last_batches
-from kaspr_delta.engine.counters import counter, work
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.engine.batch.counters import counter, work
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.report import LastBatch, ResourceStatus, Status
 
 COUNTS = {

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from kaspr_delta.plan.builder import build_plans
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.namespace import LocalNamespace

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import time_machine
 
-from kaspr_delta.plan.definition import ResourceRef, SchedulePlan
+from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan
 from kaspr_delta.runtime.schedule import firings
 from kaspr_delta.runtime.scheduler import tasks_firing
 

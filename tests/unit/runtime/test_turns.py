@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.turns import Turns
 
 REFS = [ResourceRef("agent", name) for name in "abcde"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import SerializerName
+from kaspr_delta.plan.definition.resources import SerializerName
 from kaspr_delta.serde.serializers import decode, encode_key, encode_value
 
 NAMES: tuple[SerializerName, ...] = ("json", "raw", "binary", "pickle")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText, column_type, hashable
 
 JSON = TableText(Serializers("json", "json"))

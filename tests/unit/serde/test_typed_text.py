@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.plan.typed_plans import TypedPlan, changed_columns
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.typed_tables import TypedPlan, changed_columns
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import PairText, TypedText
 from kaspr_delta.spec.ddl import Type, columns_of

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.plan.typed_plans import TypedPlan
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.serde.typed_values import from_columns, key_text, read, written
 from kaspr_delta.spec.ddl import Type, columns_of

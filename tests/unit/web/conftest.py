@@ -16,7 +16,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.loader import load_text
@@ -121,9 +121,9 @@ def eventually(question: Callable[[], Any], seconds: float = 10.0) -> Any:
 
 def plan_of(shop: Shop, table: str) -> TablePlan:
     """The plan of a table that was applied."""
-    from kaspr_delta.plan.builder import build_plans
+    from kaspr_delta.control.registry import loaded
+    from kaspr_delta.plan.build.builder import build_plans
     from kaspr_delta.runtime.applying import registry_of
-    from kaspr_delta.runtime.registry import loaded
 
     (plan,), _ = build_plans(loaded(registry_of(Warehouse(str(shop.folder)), shop.schema).documents()))
     return plan.known_table(table)

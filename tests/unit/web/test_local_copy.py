@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kaspr_delta.engine.agent.table_state import Cell
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
 from kaspr_delta.web import local_copy
 from kaspr_delta.web.local_copy import LocalCopy, State

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from kaspr_delta.control.registry import without
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.runtime.applying import apply_manifests, registry_of
-from kaspr_delta.runtime.registry import without
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import TOPICS
 from kaspr_delta.storage.namespace import Warehouse

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.web import known_tables
 from kaspr_delta.web.local_copy import LocalCopy

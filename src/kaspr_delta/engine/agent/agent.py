@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from kaspr_delta.engine.agent.by_column import is_by_column
-from kaspr_delta.engine.agent.effect import SCHEMA, to_arrow, to_rows
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.extent import LargeBatch, positions_of, rows_of
-from kaspr_delta.engine.agent.input_rows import ONLY_VALUES
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
-from kaspr_delta.engine.agent.source import Source
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.agent.take import ready
-from kaspr_delta.engine.checkpoint import Start
-from kaspr_delta.engine.counters import counter
-from kaspr_delta.engine.direct import DirectAppend
-from kaspr_delta.engine.query import checkpoints_of
-from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import ends_of
-from kaspr_delta.engine.spilled import rows_made
-from kaspr_delta.plan.definition import AgentPlan, sends_of
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.counters import counter
+from kaspr_delta.engine.batch.query import checkpoints_of
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.topic_commit import DirectAppend
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import ends_of
+from kaspr_delta.engine.rows.spill import rows_made
+from kaspr_delta.engine.streams.effect import SCHEMA, to_arrow, to_rows
+from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
+from kaspr_delta.engine.streams.offset_range import LargeBatch, positions_of, rows_of
+from kaspr_delta.engine.streams.source import Source
+from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

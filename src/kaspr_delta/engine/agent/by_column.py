@@ -16,16 +16,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.agent.effect import Effect, EventFailedError, columns_to_arrow, numbered
-from kaspr_delta.engine.agent.event import TopicDecoder
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.input_rows import records_of
+from kaspr_delta.engine.streams.effect import Effect, EventFailedError, columns_to_arrow, numbered
+from kaspr_delta.engine.streams.event import TopicDecoder
+from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import PLAIN, awaited, bind
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
-from kaspr_delta.plan.definition import OperationPlan, SendPlan
+from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan
 from kaspr_delta.serde.serializers import encode_key, encoder
 
 

@@ -5,10 +5,10 @@ So a table can be filled before an agent ever runs, and an agent can write a tab
 
 from __future__ import annotations
 
-from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
+from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.serializers import decode
 from kaspr_delta.serde.typed_text import text_of
 

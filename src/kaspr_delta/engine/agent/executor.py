@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kaspr_delta.engine.agent.clock import Clock
-from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import App, ChannelDecoder, Decoder, Event, InputRecord
-from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.step import Operation, Step
 from kaspr_delta.engine.agent.table import Table, default_class
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
-from kaspr_delta.engine.counters import counter
+from kaspr_delta.engine.batch.counters import counter
+from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.event import App, ChannelDecoder, Decoder, Event, InputRecord
+from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import at_most
-from kaspr_delta.plan.definition import OperationPlan, SendPlan, TakePlan
+from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, TakePlan
 
 # What `init` made, once per process: it may be costly, and what it holds need not be picklable.
 _init_scopes: dict[tuple[str, Snippet | None], dict[str, Any]] = {}
@@ -133,7 +133,7 @@ class Executor:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often functions did what to which table (see ``engine.metrics``)."""
+        """How often functions did what to which table (see ``engine.batch.metrics``)."""
         return {
             counter("table_operations", name, operation): times
             for name, state in self.tables.items()

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.effect import RECORD
-from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.counters import counter
-from kaspr_delta.engine.dead_letters import fold_dead_letters
-from kaspr_delta.engine.live_table import LiveTable, state_of
-from kaspr_delta.engine.query import side_by_side
-from kaspr_delta.engine.resource import Folded
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.topics import append_to_topic, make_topic
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.counters import counter
+from kaspr_delta.engine.batch.dead_letters import fold_dead_letters
+from kaspr_delta.engine.batch.query import side_by_side
+from kaspr_delta.engine.batch.resource import Folded
+from kaspr_delta.engine.batch.topics import append_to_topic, make_topic
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_of
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.engine.windows import PASSED, pass_window
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import ResourceRef
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class EffectFold:
         for row in sorted(rows.collect(), key=lambda row: str(row["kind"])):
             pass_window(self.delta, spark, self.application.known_table(row["target"]), row)
 
-    def _state_of(self, name: str) -> LiveTable:
+    def _state_of(self, name: str) -> KeyedTable:
         return state_of(self.delta, self.application.known_table(name))
 
 

@@ -10,18 +10,18 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import ByColumn
-from kaspr_delta.engine.agent.clock import Clock
-from kaspr_delta.engine.agent.effect import Effect, to_arrow
-from kaspr_delta.engine.agent.event import Decoder, InputRecord, moment_of
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.input_rows import records_of
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
 from kaspr_delta.engine.agent.take import most_of, taken
-from kaspr_delta.engine.live_table import LiveTable, state_of
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_of
+from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.effect import Effect, to_arrow
+from kaspr_delta.engine.streams.event import Decoder, InputRecord, moment_of
+from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.application_plan import Plan
-from kaspr_delta.plan.definition import AgentPlan, TaskPlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Tables
@@ -38,7 +38,7 @@ class SparkTableReader:
     """Reads a table at the version it had when the batch began; one Spark job a call."""
 
     spark: SparkSession
-    table: LiveTable
+    table: KeyedTable
     version: int
 
     def fetch(self, places: Collection[str]) -> dict[str, str]:
@@ -61,7 +61,7 @@ class SparkWindowReader:
     """Reads a table with windows at the version it had when the batch began; one Spark job a call."""
 
     spark: SparkSession
-    table: LiveTable
+    table: KeyedTable
     version: int
 
     def fetch(self, places: Collection[Cell]) -> dict[Cell, str]:

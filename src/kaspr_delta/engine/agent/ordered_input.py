@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.agent.extent import Feed, LargeBatch, size
-from kaspr_delta.engine.sequence import end_of
+from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.engine.streams.offset_range import Feed, LargeBatch, size
 from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:

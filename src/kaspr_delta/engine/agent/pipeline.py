@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from kaspr_delta.engine.agent.clock import Clock
-from kaspr_delta.engine.agent.event import App, Decoder
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.fold import EffectFold
-from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.table_state import AnyState
-from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.planned import Planned
-from kaspr_delta.engine.resource import Folded
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.topics import known_topics
-from kaspr_delta.plan.definition import AgentPlan, TaskPlan, names_topics
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.planned_resource import PlannedResource
+from kaspr_delta.engine.batch.resource import Folded
+from kaspr_delta.engine.batch.topics import known_topics
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.event import App, Decoder
+from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan, names_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PlanT = TypeVar("PlanT", AgentPlan, TaskPlan)
 
 
-class Pipeline(Planned[PlanT]):
+class Pipeline(PlannedResource[PlanT]):
     """A resource whose log holds effects. Changed code goes on from where it is: what was done is done."""
 
     __slots__ = ()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from kaspr_delta.engine.agent.clock import Clock
+from kaspr_delta.engine.streams.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kaspr_delta.engine.agent.by_column import ByColumn, is_by_column
-from kaspr_delta.engine.agent.effect import (
+from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.rows.sequence import first_seq
+from kaspr_delta.engine.streams.effect import (
     RECORD_COLUMNS,
     WORKERS_COLUMNS,
     for_spark,
@@ -20,10 +22,8 @@ from kaspr_delta.engine.agent.effect import (
     records_from_workers,
     to_arrow,
 )
-from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.extent import Extent, Numbering
-from kaspr_delta.engine.agent.input_rows import ONLY_VALUES, for_workers, in_partition_order, records_of
-from kaspr_delta.engine.sequence import first_seq
+from kaspr_delta.engine.streams.input_rows import ONLY_VALUES, for_workers, in_partition_order, records_of
+from kaspr_delta.engine.streams.offset_range import Numbering, OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,7 @@ class RunAgent:
         """The effects of rows of InputRecord, made by Spark's workers."""
         return from_workers(self._in_order(records).mapInArrow(self._effects, WORKERS_COLUMNS))
 
-    def sends(self, records: DataFrame, extents: Collection[Extent]) -> DataFrame:
+    def sends(self, records: DataFrame, extents: Collection[OffsetRange]) -> DataFrame:
         """The same for an agent that sends to one topic: records of it. To compute it fails where an event fails.
 
         ``extents`` are all that the rows consist of.

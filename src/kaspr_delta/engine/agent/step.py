@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kaspr_delta.engine.agent.changelog import table_write
-from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.output import Topics, send
 from kaspr_delta.engine.agent.table_state import AnyState
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.output import Topics, send
 from kaspr_delta.functions.call import GENERATORS, PLAIN, awaited, bind, fan_out
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition import OperationPlan, SendPlan, TablePlan
+from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, TablePlan
 
 
 class Operation:

@@ -8,7 +8,7 @@ from typing import Any
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.functions.call import call
 from kaspr_delta.functions.snippet import in_empty_scope
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.typed_text import text_of
 
 _MISSING = object()

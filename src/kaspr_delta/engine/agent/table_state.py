@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from kaspr_delta.plan.definition import TablePlan
+from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.typed_text import text_of
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kaspr_delta.engine.agent.event import InputRecord
-from kaspr_delta.plan.definition import TakePlan
+from kaspr_delta.engine.streams.event import InputRecord
+from kaspr_delta.plan.definition.resources import TakePlan
 
 
 def most_of(take: TakePlan | None) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, MutableMapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.agent.clock import Clock, length
 from kaspr_delta.engine.agent.table import NOT_WRITABLE
 from kaspr_delta.engine.agent.table_state import Cell, TableState
+from kaspr_delta.engine.streams.clock import Clock, length
 from kaspr_delta.serde.table_text import TableText
 
 if TYPE_CHECKING:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, FoldGroups
-from kaspr_delta.engine.checkpoint import BatchId
-from kaspr_delta.engine.live_table import LiveTable, state_of
-from kaspr_delta.engine.planned import Planned
-from kaspr_delta.engine.query import side_by_side
-from kaspr_delta.engine.resource import Folded
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.selector import Selector
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.planned_resource import PlannedResource
+from kaspr_delta.engine.batch.query import side_by_side
+from kaspr_delta.engine.batch.resource import Folded
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_of
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.windows import PASSED, pass_window
-from kaspr_delta.plan.aggregation_plans import AggregationPlan
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.serde.table_text import TableText
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _CHANGE = [column.split()[0] for column in CHANGES.split(", ")]
 
 
-class Aggregation(Planned[AggregationPlan]):
+class Aggregation(PlannedResource[AggregationPlan]):
     """A table as a resource."""
 
     __slots__ = ()
 
     @property
-    def table(self) -> LiveTable:
+    def table(self) -> KeyedTable:
         """The table with all its groups: of windows that do not show before they close, another one."""
         return state_of(self.delta, self.application.known_table(self.plan.name))
 
@@ -80,7 +80,7 @@ class Aggregation(Planned[AggregationPlan]):
         return Folded(counts.get(("write",), 0), letters)
 
     def held_rows(self, spark: SparkSession, groups: DataFrame | None) -> DataFrame:
-        """The rows of the table, of these groups or of all (see ``LiveTable.live_rows``)."""
+        """The rows of the table, of these groups or of all (see ``KeyedTable.live_rows``)."""
         return self.table.live_rows(spark, None, groups)
 
     def _held(self, changes: DataFrame, *, few: bool) -> DataFrame:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kaspr_delta.engine.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.positional import call_with
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
-from kaspr_delta.plan.aggregation_plans import AggregationPlan
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.clock import Clock
-from kaspr_delta.engine.agent.effect import to_rows
 from kaspr_delta.engine.agent.ordered import passed_windows
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
-from kaspr_delta.engine.checkpoint import Start
-from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import ends_of
-from kaspr_delta.engine.stream_side import StreamSide, reached
-from kaspr_delta.engine.table_versions import place_in
-from kaspr_delta.plan.join_plans import StreamPlan
-from kaspr_delta.plan.window import WindowPlan
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import ends_of
+from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.effect import to_rows
+from kaspr_delta.engine.streams.stream_side import StreamSide, reached
+from kaspr_delta.engine.streams.table_versions import place_in
+from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.window import WindowPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -15,14 +15,14 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
-from kaspr_delta.engine.checkpoint import Start
-from kaspr_delta.engine.dead_letters import Renewed
-from kaspr_delta.engine.foreign_key_join.touched import checked, touched_keys
-from kaspr_delta.engine.live_table import LiveTable
-from kaspr_delta.engine.resource import Decision
-from kaspr_delta.engine.rows import Rows, union_of
-from kaspr_delta.engine.selector import Selected, Selector, duplicates, problem, with_selected
-from kaspr_delta.engine.table_join import identity, refused
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.dead_letters import Renewed
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.joins.table_join import identity, refused
+from kaspr_delta.engine.joins.touched import checked, touched_keys
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.streams.selector import Selected, Selector, duplicates, problem, with_selected
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
@@ -70,9 +70,9 @@ class TableAggregation(Aggregation):
     __slots__ = ()
 
     @property
-    def origin(self) -> LiveTable:
+    def origin(self) -> KeyedTable:
         """The table it is made from."""
-        return LiveTable(self.delta, self.application.rows_of(str(self.plan.origin)))
+        return KeyedTable(self.delta, self.application.rows_of(str(self.plan.origin)))
 
     @property
     def definition(self) -> Mapping[str, str]:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.source import Source
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start
+from kaspr_delta.engine.batch.planned_resource import PlannedResource
+from kaspr_delta.engine.batch.resource import Decision, Folded
 from kaspr_delta.engine.binding.place import place_of
-from kaspr_delta.engine.checkpoint import BatchId, Start
-from kaspr_delta.engine.planned import Planned
-from kaspr_delta.engine.resource import Decision, Folded
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import ends_of
-from kaspr_delta.plan.binding_plans import KafkaPlan
-from kaspr_delta.plan.definition import TopicInput, TopicPlan
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import ends_of
+from kaspr_delta.engine.streams.source import Source
+from kaspr_delta.plan.definition.bindings import KafkaPlan
+from kaspr_delta.plan.definition.resources import TopicInput, TopicPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BATCH = "64m"
 
 
-class Export(Planned[TopicPlan]):
+class Export(PlannedResource[TopicPlan]):
     """Decides which records are due; that they are written comes after the commit, and again where a kill came between.
 
     A batch is all records after one offset, up to and with another: of an append-only topic that is always the same.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.source import partition_of
+from kaspr_delta.engine.batch.dead_letters import problem
 from kaspr_delta.engine.binding.connectors import need
-from kaspr_delta.engine.dead_letters import problem
-from kaspr_delta.engine.json_columns import is_json
-from kaspr_delta.plan.binding_plans import FilesPlan
+from kaspr_delta.engine.rows.json_columns import is_json
+from kaspr_delta.engine.streams.source import partition_of
+from kaspr_delta.plan.definition.bindings import FilesPlan
 from kaspr_delta.spec.ddl import columns_of
 
 if TYPE_CHECKING:

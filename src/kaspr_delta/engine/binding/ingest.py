@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kaspr_delta.engine.agent.fold import EffectFold
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start
+from kaspr_delta.engine.batch.planned_resource import PlannedResource
+from kaspr_delta.engine.batch.resource import Decision, Folded
 from kaspr_delta.engine.binding.place import Place, place_of
-from kaspr_delta.engine.checkpoint import BatchId, Start
-from kaspr_delta.engine.planned import Planned
-from kaspr_delta.engine.resource import Decision, Folded
-from kaspr_delta.engine.rows import Rows
-from kaspr_delta.engine.sequence import seq_of_rows
-from kaspr_delta.plan.definition import TopicPlan
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.plan.definition.resources import TopicPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _COLUMNS = ["kind", "target", "key", "value", "headers", "timestamp", "partition", "problem", "source", "source_offset"]
 
 
-class Ingest(Planned[TopicPlan]):
+class Ingest(PlannedResource[TopicPlan]):
     """Reads a place until what was there at the start of a run is on the topic, or for ever.
 
     How far it has read is in the checkpoint of Spark's stream, which hands out the same records again after a kill.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.binding.connectors import need
-from kaspr_delta.plan.binding_plans import KafkaPlan, LoginPlan
+from kaspr_delta.plan.definition.bindings import KafkaPlan, LoginPlan
 from kaspr_delta.secrets import password_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TIMESTAMP_HEADER = "kaspr-timestamp"
 # A backlog is taken in pieces, so that a kill costs one of them.
 _MOST_RECORDS = 1_000_000
-# A commit is numbered by up to so many tasks (``engine.sequence``), and Kafka's partitions are tasks.
+# A commit is numbered by up to so many tasks (``engine.rows.sequence``), and Kafka's partitions are tasks.
 _MOST_TASKS = 1_024
 _MODULES = {"PLAIN": "plain.PlainLoginModule"}
 _SCRAM = "scram.ScramLoginModule"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kaspr_delta.engine.binding.files import Files
 from kaspr_delta.engine.binding.kafka import Kafka
-from kaspr_delta.plan.binding_plans import KafkaPlan
-from kaspr_delta.plan.definition import TopicPlan
+from kaspr_delta.plan.definition.bindings import KafkaPlan
+from kaspr_delta.plan.definition.resources import TopicPlan
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:

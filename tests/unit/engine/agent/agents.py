@@ -12,15 +12,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from kaspr_delta.engine.agent.effect import SCHEMA, Effect
-from kaspr_delta.engine.agent.event import App, InputRecord, TopicDecoder, microseconds
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import LikelyKeys, run_in_order
-from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.table_state import TableState
+from kaspr_delta.engine.streams.effect import SCHEMA, Effect
+from kaspr_delta.engine.streams.event import App, InputRecord, TopicDecoder, microseconds
+from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.functions.entrypoint import resolve, resolve_statements
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition import (
+from kaspr_delta.plan.definition.resources import (
     AgentPlan,
     OperationPlan,
     SendPlan,
@@ -31,7 +31,7 @@ from kaspr_delta.plan.definition import (
     TakePlan,
     TopicInput,
 )
-from kaspr_delta.plan.window import WindowPlan
+from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Location
 
 JSON = Serializers("json", "json")

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.agent.by_column import ByColumn
-from kaspr_delta.engine.agent.effect import SCHEMA, EventFailedError, to_arrow
-from kaspr_delta.engine.agent.event import InputRecord
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.output import Topics
 from kaspr_delta.engine.agent.table_state import TableState
+from kaspr_delta.engine.streams.effect import SCHEMA, EventFailedError, to_arrow
+from kaspr_delta.engine.streams.event import InputRecord
+from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.functions.time_limit import EventTimeoutError
-from kaspr_delta.plan.definition import OperationPlan, TakePlan
+from kaspr_delta.plan.definition.resources import OperationPlan, TakePlan
 from tests.unit.engine.agent.agents import (
     NOON,
     FakeReader,

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kaspr_delta.engine.agent.changelog import table_write
-from kaspr_delta.engine.agent.effect import Effect
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.output import Topics
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import Serializers
-from kaspr_delta.plan.window import WindowPlan
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.window import WindowPlan
 from tests.unit.engine.agent.agents import (
     NOON,
     executor,

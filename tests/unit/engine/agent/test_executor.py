@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.effect import to_arrow
-from kaspr_delta.engine.agent.event import ChannelDecoder
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.table_state import Written
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.engine.streams.effect import to_arrow
+from kaspr_delta.engine.streams.event import ChannelDecoder
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import (

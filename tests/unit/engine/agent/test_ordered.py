@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from kaspr_delta.engine.agent.by_column import ByColumn
-from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import InputRecord, TopicDecoder
 from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.table_state import TableState
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.event import InputRecord, TopicDecoder
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import (
     JSON,

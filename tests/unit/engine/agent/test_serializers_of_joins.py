@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.event import TopicDecoder
 from kaspr_delta.engine.agent.table_state import TableState
-from kaspr_delta.engine.foreign_key_join.send import Extract
-from kaspr_delta.engine.selector import Selector
-from kaspr_delta.plan.definition import SerializerName, Serializers
+from kaspr_delta.engine.joins.foreign_key.send import Extract
+from kaspr_delta.engine.streams.event import TopicDecoder
+from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.plan.definition.resources import SerializerName, Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import FakeReader, code, executor, mapped, record, table_plan
 

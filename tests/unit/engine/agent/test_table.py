@@ -7,7 +7,7 @@ import pytest
 from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import TableState, Written
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import hashable
 from tests.unit.engine.agent.agents import NOON, FakeReader, table_plan, table_state
 

@@ -11,7 +11,7 @@ from kaspr_delta.engine.agent import ordered
 from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.take import ready, taken
-from kaspr_delta.plan.definition import TakePlan
+from kaspr_delta.plan.definition.resources import TakePlan
 from tests.unit.engine.agent.agents import executor, in_order, mapped, record, sent, table_state
 
 TWO = TakePlan(2, 5_000)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.clock import Clock, instant
-from kaspr_delta.engine.agent.effect import Effect
-from kaspr_delta.engine.agent.event import InputRecord, TopicDecoder
 from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.table_state import Cell, TableState
-from kaspr_delta.plan.window import WindowPlan
+from kaspr_delta.engine.streams.clock import Clock, instant
+from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.event import InputRecord, TopicDecoder
+from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, code, executor, in_order, mapped, problem_of, record, sent, table_plan
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.agent.event import EPOCH
 from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, Change, Folded, FoldGroups
-from kaspr_delta.plan.aggregation_plans import AggregationKind, AggregationPlan
-from kaspr_delta.plan.definition import Serializers, TopicInput
-from kaspr_delta.plan.join_plans import StreamPlan
+from kaspr_delta.engine.streams.event import EPOCH
+from kaspr_delta.plan.definition.aggregations import AggregationKind, AggregationPlan
+from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.resources import Serializers, TopicInput
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import AGGREGATION, PROBLEM
 from tests.unit.engine.agent.agents import HERE, JSON, code

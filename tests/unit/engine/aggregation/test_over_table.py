@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.aggregation.over_table import GroupRows
-from kaspr_delta.engine.selector import Selector
-from kaspr_delta.plan.definition import Serializers
+from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 from tests.unit.engine.agent.agents import JSON, code
 

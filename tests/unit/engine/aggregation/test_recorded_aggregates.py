@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kaspr_delta.engine.agent.event import EPOCH
 from kaspr_delta.engine.aggregation.fold_groups import Change, Folded, FoldGroups
+from kaspr_delta.engine.streams.event import EPOCH
 from tests.oracle.case import Case, Emission, Event, load, text
 from tests.oracle.compare import Outcome, at_the_end, event_by_event
 from tests.oracle.families import family_of

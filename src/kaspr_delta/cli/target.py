@@ -1,0 +1,29 @@
+"""The warehouse and the application that a command is for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import typer
+
+from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What ``--warehouse`` and ``--app`` say: behind the command's name, or else before it."""
+
+    warehouse: str | None = None
+    app: str | None = None
+
+    @classmethod
+    def of(cls, context: typer.Context, warehouse: str | None, app: str | None) -> Target:
+        """The target of a command that was given these options behind its name."""
+        before = context.obj if isinstance(context.obj, Target) else Target()
+        return cls(warehouse or before.warehouse, app or before.app)
+
+    @property
+    def place(self) -> str:
+        """The warehouse: named, or that of the environment, or the default."""
+        return self.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE

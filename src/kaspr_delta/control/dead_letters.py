@@ -1,0 +1,175 @@
+"""Dead letters without Spark: which there are, where their records came from, and who else reads them there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from kaspr_delta.control.letter_records import Origin
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import StreamPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, TopicInput
+from kaspr_delta.plan.names import topic_table
+from kaspr_delta.storage.layout import DEAD_LETTERS
+from kaspr_delta.storage.table_reads import TableReads
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A row of the dead letters. ``copies``: so many rows are equal in everything."""
+
+    resource: str
+    source: str | None
+    key: str | None
+    value: str | None
+    reason: str | None
+    detail: str | None
+    timestamp: datetime | None
+    batch: int
+    at: datetime
+    copies: int = 1
+
+    @property
+    def id(self) -> str:
+        """What tells it from other letters."""
+        told = (self.resource, self.source, self.key, self.value, self.reason, self.detail, self.timestamp, self.batch)
+        text = json.dumps([*told, self.at], default=lambda moment: moment.isoformat())
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def ref(self) -> ResourceRef:
+        """What could not process it."""
+        return ResourceRef.of(self.resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What became of letters: how many records were put where again, and the letters whose records are not there."""
+
+    records: Mapping[Origin, int]
+    lost: tuple[Letter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The dead letters of an application, as they are by now. Nothing is retried from here, see LocalDeadLetters."""
+
+    tables: TableReads
+    plan: Plan
+
+    def newest(self, most: int, resource: str | None = None, letter: str | None = None) -> list[Letter]:
+        """The newest letters, of one resource or of all; with a ``letter``, an id, at most that one."""
+        where = {} if resource is None else {"resource": resource}
+        rows = self.tables.newest(DEAD_LETTERS, ("at",), most if letter is None else None, where)
+        counted: dict[Letter, int] = {}
+        for one in (Letter(**row) for row in rows):
+            counted[one] = counted.get(one, 0) + 1
+        found = (replace(one, copies=copies) for one, copies in counted.items())
+        return [one for one in found if letter in {None, one.id}]
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many there are, by resource (``kind/name``) and source."""
+        grouped = self.tables.grouped(DEAD_LETTERS, ("resource", "source"))
+        return {(resource or "", source or ""): letters for (resource, source), letters in grouped.items()}
+
+    def can_retry(self, letter: Letter) -> bool:  # noqa: ARG002
+        """Whether the letter's record can be put on its topic or channel again from here."""
+        return False
+
+    def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:  # noqa: ARG002
+        """Put the records of letters on their topics and channels again. Raises PermissionError where nobody can."""
+        msg = "Nothing is retried in a catalog: put records on their topics with kaspr-delta produce."
+        raise PermissionError(msg)
+
+    def origin_of(self, letter: Letter) -> Origin | None:
+        """Where the letter's record came from, if that is a topic or a channel; else ``why_not`` tells more."""
+        name = letter.source or ""
+        for read in _inputs(self.plan, letter.ref):
+            join = self.plan.channel(name)
+            if _reads_channel(read, name) and join is not None:
+                return Origin("channel", name, join.log, isinstance(join, TableTableJoinPlan))
+            if _reads_topic(read, name) and self.plan.changelog(name) is None:
+                return Origin("topic", name, topic_table(name))
+        return None
+
+    def why_not(self, letter: Letter) -> str:
+        """Why a letter cannot be retried by itself, or not from here, and what to do instead."""
+        ref, origin = letter.ref, self.origin_of(letter)
+        if origin is not None and origin.kind == "topic":
+            return f"Nothing is retried in a catalog: put its record on topic {origin.name} with kaspr-delta produce."
+        if origin is not None:
+            return "Nothing is retried in a catalog: its record comes again when the rows that are joined change."
+        if ref.kind == "task":
+            return "A task runs again when it is due."
+        if ref.kind == "topic":
+            return "It never became a record: put it right where it came from."
+        again = "" if ref.kind == "agent" else f", and so are all rows by kaspr-delta rebuild {ref}"
+        return f"It is a row of a table: it is tried again when it changes{again}."
+
+    def seen_twice(self, letters: Iterable[Letter]) -> list[str]:
+        """Which other readers would get records of letters a second time, in sentences without their full stop."""
+        sentences = []
+        for origin, mine in self.by_origin(letters).items():
+            for ref, count in by_resource(mine).items():
+                others = self.other_readers(next(letter for letter in mine if letter.ref == ref))
+                records = "1 record" if count == 1 else f"{count:,} records"
+                if others:
+                    again = f"which would get {records} of {ref} a second time"
+                    sentences.append(f"{origin.kind} {origin.name} is also read by {', '.join(others)}, {again}")
+        return sentences
+
+    def by_origin(self, letters: Iterable[Letter]) -> dict[Origin, list[Letter]]:
+        """The letters whose records came from a topic or channel, by that."""
+        by_origin: dict[Origin, list[Letter]] = {}
+        for letter in letters:
+            origin = self.origin_of(letter)
+            if origin is not None:
+                by_origin.setdefault(origin, []).append(letter)
+        return by_origin
+
+    def other_readers(self, letter: Letter) -> list[str]:
+        """Which other resources, and which export, read the topic or channel of a letter."""
+        origin = self.origin_of(letter)
+        if origin is None:
+            return []
+        reads = _reads_channel if origin.kind == "channel" else _reads_topic
+        refs = (ref for ref in self.plan.runs if any(reads(read, origin.name) for read in _inputs(self.plan, ref)))
+        topic = self.plan.topic(origin.name) if origin.kind == "topic" else None
+        written = topic.binding if topic is not None else None
+        exports = [f"the export {written.text}"] if written is not None and written.direction == "output" else []
+        return [*sorted({*map(str, refs)} - {letter.resource}), *exports]
+
+
+def _inputs(plan: Plan, ref: ResourceRef) -> Iterator[TopicInput | ChannelInput]:
+    """The topics and channels that a resource reads record by record."""
+    agent = plan.agent(ref.name) if ref.kind == "agent" else None
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    made = plan.aggregation(ref.name) if ref.kind == "table" else None
+    if agent is not None:
+        yield agent.input
+    sides = (join.left, join.right) if join is not None else ()
+    for side in (*sides, *(() if made is None else (made.origin,))):
+        if isinstance(side, StreamPlan):
+            yield side.input
+
+
+def _reads_channel(read: TopicInput | ChannelInput, name: str) -> bool:
+    return isinstance(read, ChannelInput) and read.channel == name
+
+
+def _reads_topic(read: TopicInput | ChannelInput, name: str) -> bool:
+    if not isinstance(read, TopicInput):
+        return False
+    return name in read.topics if read.pattern is None else re.fullmatch(read.pattern, name) is not None
+
+
+def by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
+    """How many letters there are of each resource."""
+    counts: dict[ResourceRef, int] = {}
+    for letter in letters:
+        counts[letter.ref] = counts.get(letter.ref, 0) + letter.copies
+    return counts

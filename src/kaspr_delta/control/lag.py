@@ -1,0 +1,118 @@
+"""How far a resource is behind what it reads, as Spark's checkpoints and Delta's logs tell without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.rows.sequence import version_of
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.stream_checkpoint import positions_in
+
+
+class _Read(NamedTuple):
+    """A Delta table that a resource reads: record by record from its beginning, or from where its checkpoint began.
+
+    ``name`` is what the checkpoint calls it. An ``is_stream`` has offsets as positions, rows have versions.
+    """
+
+    table: str
+    from_the_start: bool
+    name: str
+    is_stream: bool
+
+    def first_unread(self, began: Mapping[str, int]) -> int:
+        """The first version of which nothing is read when a checkpoint begins at these positions."""
+        position = began.get(self.name, -1)
+        return (version_of(position) if self.is_stream and position >= 0 else position) + 1
+
+
+def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
+    """The number of rows and records that a resource has yet to read, as the commits tell: of a channel about so many.
+
+    What it has read and holds back, until others come, is not counted.
+    """
+    return sum(lags_of(delta, plan, ref).values())
+
+
+def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
+    """The same by what it reads: ``topic/x``, ``table/x`` or ``join/x``."""
+    # Of a table of others that is not on this machine nothing is known here.
+    sources = {label: source for label, source in _read_by(plan, ref) if delta.has_folder(source.table)}
+    newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
+    positions = () if newest is None else positions_in(newest)
+    if positions:
+        unread = {position.table_id: position.unread for position in positions if position is not None}
+        first = {label: unread.get(delta.table_id(source.table) or "") for label, source in sources.items()}
+        return {
+            label: 0 if version is None else delta.rows_changed(sources[label].table, version)
+            for label, version in first.items()
+        }
+    # No batch has ended yet: a resource is where its checkpoint began.
+    began = _began_at(delta, _log_of(plan, ref))
+    return {
+        label: delta.count(source.table)
+        if source.from_the_start or began is None
+        else delta.rows_changed(source.table, source.first_unread(began))
+        for label, source in sources.items()
+    }
+
+
+def _began_at(delta: DeltaRs, log: str) -> Mapping[str, int] | None:
+    """The positions at which the newest checkpoint of a log began; None where none has begun."""
+    newest = "SELECT start FROM t WHERE start IS NOT NULL ORDER BY checkpoint DESC LIMIT 1"
+    return next((Start.from_json(row["start"]).positions for row in delta.rows(log, newest)), None)
+
+
+def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
+    """The Delta tables that a resource may read, by what they hold."""
+    agent = plan.agent(ref.name) if ref.kind == "agent" else None
+    from_the_start = agent is None or agent.input.start == "earliest"
+    sides = _sides(plan, ref)
+    for edge in plan.edges:
+        kind, _, name = edge.source.partition("/")
+        if edge.target != str(ref):
+            continue
+        topic, table, join = plan.topic(name), plan.table(name), plan.join(name)
+        if kind == "topic" and topic is not None:
+            yield edge.source, _Read(topic.delta_name, from_the_start, name, is_stream=True)
+        elif kind == "table" and table is not None:
+            yield edge.source, _Read(table.delta_name, from_the_start=False, name=sides.get(name, ""), is_stream=False)
+        elif kind == "join" and join is not None:
+            # Whoever reads a join's result as rows reads another table than who reads its channel.
+            if isinstance(join, TableTableJoinPlan) and agent is None:
+                yield edge.source, _Read(join.result, from_the_start=False, name=sides.get(name, ""), is_stream=False)
+            else:
+                yield edge.source, _Read(join.log, from_the_start, join.channel, is_stream=True)
+
+
+def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
+    """By table, or join that stands for one, what the checkpoint of the resource that reads its rows calls it."""
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    if isinstance(join, TableTableJoinPlan):
+        return {join.left: "left", join.right: "right"}
+    if isinstance(join, StreamTableJoinPlan | RightForeignKeyJoinPlan):
+        return {join.right: "table"}
+    made = plan.aggregation(ref.name) if ref.kind == "table" else None
+    return {made.origin: "table"} if made is not None and isinstance(made.origin, str) else {}
+
+
+def _log_of(plan: Plan, ref: ResourceRef) -> str:
+    found = {
+        "agent": plan.agent(ref.name),
+        "join": plan.join(ref.name),
+        "task": plan.task(ref.name),
+        "table": plan.aggregation(ref.name),
+    }[ref.kind]
+    return "" if found is None else found.log
+
+
+def _newest_checkpoint(folder: Path) -> Path | None:
+    """The checkpoint in use; their names sort by age. None where no batch was ever finished."""
+    used = [checkpoint for checkpoint in folder.glob("*") if any((checkpoint / "commits").glob("[0-9]*"))]
+    return max(used, default=None, key=lambda checkpoint: checkpoint.name)

@@ -1,0 +1,115 @@
+"""The records that dead letters tell of, as they are on their topics and channels."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde import json_text
+from kaspr_delta.storage.layout import RETRY_FOR, kind_for
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.sql_text import literal, moment_literal
+
+if TYPE_CHECKING:
+    from kaspr_delta.control.dead_letters import Letter
+
+_RECORD = ("key", "value", "headers", "timestamp", "partition")
+# Put on a channel anew, these belong to no batch of the join: its state does not know them.
+_EMISSION = ("key", "kind", "left", "right", "timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A topic or channel that a letter's record came from; ``table`` holds its records.
+
+    Of a channel ``is_state`` tells that its join keeps a result, of which each record is the newest state of its key.
+    """
+
+    kind: Literal["topic", "channel"]
+    name: str
+    table: str
+    is_state: bool = False
+
+
+def records_of(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
+    """The record of a letter, once for each copy, as columns of its origin's table; none where it is not there."""
+    return (_on_channel if origin.kind == "channel" else _on_topic)(delta, origin, letter)
+
+
+def handed_to(reader: str, origin: Origin, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of an origin as all its readers but one skip it."""
+    if origin.kind == "channel":
+        return {**record, "kind": kind_for(record["kind"], reader)}
+    return {**record, "headers": [*(record["headers"] or ()), {"key": RETRY_FOR, "value": reader.encode()}]}
+
+
+def _on_topic(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
+    """The record of a letter as it is on its topic, once for each copy; none where it is gone.
+
+    A letter holds text for people; the topic has the bytes, the headers and the partition. An earlier retry may have
+    put it there for one reader; that mark is not of the record.
+    """
+    at = "timestamp IS NULL" if letter.timestamp is None else f"timestamp = {moment_literal(letter.timestamp)}"
+    columns = ", ".join(f'"{name}"' for name in _RECORD)
+    rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {at}")  # noqa: S608
+    for row in rows:
+        if letter.key in _spellings(row["key"]) and letter.value in _spellings(row["value"]):
+            headers = [header for header in row["headers"] or () if header["key"] != RETRY_FOR]
+            return [{**row, "headers": headers or None}] * letter.copies
+    return []
+
+
+def _on_channel(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
+    """The record of a letter as it is on its channel, once for each copy.
+
+    None where a newer one of its key came since and the channel tells states: the older would come last.
+    """
+    columns = ", ".join(f'"{name}"' for name in _EMISSION)
+    where = f"key = {literal(letter.key or '')} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
+    order = "checkpoint DESC, batch DESC, seq DESC"
+    rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {where} ORDER BY {order}")  # noqa: S608
+    for row in rows[:1] if origin.is_state else rows:
+        if _is_told(row, letter.value) and row["timestamp"] == letter.timestamp:
+            return [row] * letter.copies
+    return []
+
+
+def _spellings(data: bytes | None) -> Iterator[str | None]:
+    """How a letter may show bytes: as they are, as canonical JSON text, or, raw ones of joins, as base64."""
+    if data is None:
+        yield None
+        return
+    yield data.decode("utf-8", "replace")
+    yield base64.b64encode(data).decode()
+    try:
+        parsed = json_text.parse(data)
+        yield json_text.value_text(parsed)
+        yield json_text.canonical_key(parsed)
+    except (SerializationError, UnicodeDecodeError):
+        return
+
+
+def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
+    """Whether a letter's value is this record. One of typed tables is told by its time and kind alone."""
+    if value is None or row["kind"] != "value":
+        return value is None and row["kind"] == "tombstone"
+    if any(isinstance(row[side], dict) for side in ("left", "right")):
+        return True
+    told = _parsed(value)
+    return isinstance(told, dict) and all(_is_side(row[side], told.get(side)) for side in ("left", "right"))
+
+
+def _is_side(text: str | None, told: Any) -> bool:
+    """Whether a letter tells this side of a pair: as JSON, or as text (bytes, and all sides in older letters)."""
+    return bool(told == text) or (text is not None and bool(told == _parsed(text)))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,190 @@
+"""The manifests applied to a warehouse: kept in the application's schema, so that later commands know them."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import astuple, dataclass, replace
+from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kaspr_delta.control.events import Event, Resources, by_name, events_of_change
+from kaspr_delta.errors import NotFoundError, SetupError
+from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text
+from kaspr_delta.spec.manifest import Manifest
+from kaspr_delta.storage.layout import EVENTS, RESOURCES
+from kaspr_delta.storage.system_tables import SystemTables
+
+# The layout of an application's tables. A change that an older or newer version would misread takes the next number.
+WAREHOUSE_FORMAT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An applied manifest. ``origin`` is the file it came from, ``file`` how that was called when it was applied.
+
+    ``created`` is when it was first applied, ``generation`` counts its specs from 1.
+    """
+
+    kind: str
+    name: str
+    origin: str
+    file: str
+    line: int
+    text: str
+    created: datetime
+    generation: int = 1
+
+    @classmethod
+    def of(cls, manifest: LoadedManifest, created: datetime | None = None) -> Document:
+        """The document of a manifest that was loaded from a file."""
+        file, line = manifest.location.file, manifest.location.line
+        name = manifest.manifest.metadata.name
+        created = created or datetime.now(timezone.utc)
+        return cls(manifest.manifest.kind, name, str(Path(file).absolute()), file, line, manifest.text, created)
+
+    def load(self) -> LoadedManifests:
+        """The manifest, with its place in the file it came from."""
+        return _loaded_once(self.text, self.file, self.line)
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Kind and name, of which there is one."""
+        return self.kind, self.name
+
+    def after(self, before: Document | None) -> Document:
+        """The document as the successor of another one: as old, and another generation if its spec is another."""
+        if before is None:
+            return self
+        same = spec_hash(_manifest(self)) == spec_hash(_manifest(before))
+        generation = before.generation if same else before.generation + 1
+        return replace(self, created=before.created, generation=generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The applied documents of one application, and what happened to the resources."""
+
+    tables: SystemTables
+
+    def documents(self) -> list[Document]:
+        """All documents, in the order in which they were applied.
+
+        Raises SetupError for an application that another version of this package keeps in another format.
+        """
+        rows = self.tables.rows(RESOURCES)
+        if rows and rows[0].get("format") != WAREHOUSE_FORMAT:
+            raise _another_format(rows[0].get("format") or 0)
+        rows.sort(key=lambda row: row["position"])
+        return [Document(**{name: row[name] for name in Document.__dataclass_fields__}) for row in rows]
+
+    def change(self, update: Callable[[list[Document]], list[Document]]) -> tuple[list[Document], list[Document]]:
+        """Change the documents, with what that means for resources as events; those before and those after.
+
+        Nobody else changes them meanwhile. Where ``update`` raises nothing is changed.
+        """
+        with self.tables.alone(RESOURCES):
+            before = self.documents()
+            after = update(list(before))
+            if after != before:
+                rows = [(WAREHOUSE_FORMAT, position, *astuple(document)) for position, document in enumerate(after)]
+                self.tables.replace(RESOURCES, rows)
+                events = events_of_change(manifests(before), manifests(after), datetime.now(timezone.utc))
+                if events:
+                    self.tables.append(EVENTS, [astuple(event) for event in events])
+        return before, after
+
+    def events(self) -> list[Event]:
+        """What happened, in its order."""
+        return sorted(Event(**row) for row in self.tables.rows(EVENTS))
+
+    @property
+    def version(self) -> int | None:
+        """Another one after each change."""
+        return self.tables.version(RESOURCES)
+
+    def changed(self, every: float) -> Callable[[], bool]:
+        """What tells whether there was a change from now on; it looks at most once in so many seconds."""
+        known, looked = self.version, time.monotonic()
+
+        def look() -> bool:
+            nonlocal looked
+            if time.monotonic() - looked < every:
+                return False
+            looked = time.monotonic()
+            return self.version != known
+
+        return look
+
+
+def documents_of(loaded: LoadedManifests, application: str) -> list[Document]:
+    """The documents of one application. What belongs to none is among them, for that is told of whenever it is read."""
+    owners = {application, None}
+    return [
+        Document.of(found)
+        for found in loaded.manifests
+        if (found.manifest.metadata.name if found.manifest.kind == "KasprApp" else found.manifest.metadata.application)
+        in owners
+    ]
+
+
+def applied(before: Iterable[Document], new: Iterable[Document], path: Path | None = None) -> list[Document]:
+    """What holds after some manifests were applied: they are added, or take the place of those of their names.
+
+    With the ``path`` of a file or folder they stand for all that was applied from it before: what is no longer in it is
+    gone. A resource that came from another file stays, unless the new ones hold it too.
+    """
+    old = {document.id: document for document in before}
+    fresh = {document.id: document.after(old.get(document.id)) for document in new}
+    root = None if path is None else path.absolute()
+    if root is not None:
+        gone = [id_ for id_, document in old.items() if Path(document.origin).is_relative_to(root) and id_ not in fresh]
+        old = {id_: document for id_, document in old.items() if id_ not in gone}
+    return list((old | fresh).values())
+
+
+def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
+    """What is left when a resource is deleted. Raises NotFoundError."""
+    documents = list(before)
+    left = [document for document in documents if document.id != (kind, name)]
+    if len(left) == len(documents):
+        raise NotFoundError.among(short_kind(kind), name, [other.name for other in documents if other.kind == kind])
+    return left
+
+
+def spec_hash(manifest: Manifest) -> str:
+    """What tells one spec of a resource from another: 16 hexadecimal digits."""
+    written: dict[str, Any] = {"name": manifest.metadata.name, "labels": dict(sorted(manifest.metadata.labels.items()))}
+    text = f"{manifest.kind} {written} {manifest.spec.model_dump_json(by_alias=True)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def loaded(documents: Iterable[Document]) -> LoadedManifests:
+    """Documents as manifests."""
+    return sum((document.load() for document in documents), LoadedManifests((), ()))
+
+
+def manifests(documents: Iterable[Document]) -> Resources:
+    """What documents declare, by kind and name."""
+    return by_name(map(_manifest, documents))
+
+
+def _manifest(document: Document) -> Manifest:
+    (manifest,) = document.load().manifests
+    return manifest.manifest
+
+
+# A registry is read again whenever it may have changed, and most of its documents have not.
+_loaded_once = lru_cache(maxsize=4096)(load_text)
+
+
+def _another_format(found: int) -> SetupError:
+    msg = (
+        f"this application is kept in format {found}, and this version of kaspr-delta reads format {WAREHOUSE_FORMAT}:"
+        " use the version that wrote it, or a new warehouse"
+    )
+    return SetupError(msg)

@@ -1,0 +1,203 @@
+"""How applied resources stand: what they refer to, whether they can run, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from kaspr_delta.control.events import Event, Reference, references
+from kaspr_delta.control.registry import Document, loaded, manifests, spec_hash
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.spec.document import read_document
+from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.spec.manifest import Manifest
+from kaspr_delta.version import VERSION
+
+
+class Facts(Protocol):
+    """What is known of an application's tables and runs. None: nobody counted."""
+
+    def rows(self, table: str) -> int | None:
+        """How many rows a Delta table has."""
+        ...
+
+    def lag(self, ref: ResourceRef) -> int | None:
+        """How many rows and records a resource has yet to take up."""
+        ...
+
+    @property
+    def done(self) -> Mapping[str, Mapping[str, Any]]:
+        """By ``kind/name`` what its batches did: rows_in, rows_out, failures, last_batch; and its dead_letters now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStanding:
+    """One resource. ``waits`` is why it cannot run; ``keeps`` the Delta table in which its rows are.
+
+    Of an application ``linked`` are the resources that belong to it, by kind, each with its hash.
+    """
+
+    document: Document
+    manifest: Manifest
+    references: tuple[Reference, ...]
+    waits: str = ""
+    keeps: str | None = None
+    rows: int | None = None
+    lag: int | None = None
+    done: Mapping[str, Any] = field(default_factory=dict)
+    linked: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource as people write it."""
+        return ResourceRef(short_kind(self.document.kind), self.document.name)
+
+    @property
+    def application(self) -> str:
+        """The application it belongs to."""
+        return self.manifest.metadata.application or self.document.name
+
+    @property
+    def ready(self) -> bool:
+        """Whether all it needs is there."""
+        return not self.waits
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status as Kaspr has it, and what there is to count here."""
+        named = {one.role: {"name": one.name, "status": one.status} for one in self.references}
+        counted = {"rows": self.rows, "lag": self.lag}
+        counted |= {_CAMEL[name]: value for name, value in self.done.items()}
+        told: dict[str, Any] = {
+            **named,
+            "configMap": self._config_map,
+            "hash": spec_hash(self.manifest),
+            "observedGeneration": self.document.generation,
+            "conditions": [self._condition],
+            **{name: value for name, value in counted.items() if value is not None},
+        }
+        if self.keeps is not None:
+            told["deltaName"] = self.keeps
+        if self.document.kind == "KasprApp":
+            del told["configMap"]
+            told |= {"kasprVersion": VERSION, "linkedResources": self.linked}
+        return told
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """The manifest as it was written, with what Kubernetes would add, and the status."""
+        written = dict(read_document(self.document.text, self.document.file, self.document.line).data)
+        metadata = {
+            **written["metadata"],
+            "namespace": self.manifest.metadata.namespace or "default",
+            "creationTimestamp": _moment(self.document.created),
+            "generation": self.document.generation,
+        }
+        return {**written, "metadata": metadata, "status": _plain(self.status)}
+
+    @property
+    def _config_map(self) -> str:
+        """The name that Kaspr's guide shows for joins, and Kaspr's rule for the others."""
+        name = self.document.name
+        return name if self.ref.kind == "join" else f"{name}-{self.ref.kind}"
+
+    @property
+    def _condition(self) -> dict[str, str]:
+        if self.ready:
+            return {"type": "Ready", "status": "True", "reason": "Healthy"}
+        return {"type": "Ready", "status": "False", "reason": "NotReady", "message": self.waits}
+
+
+def plan_of(documents: list[Document], schema: str) -> Plan | None:
+    """The plan of an application whose documents these are; None where all were deleted."""
+    plans, _ = build_plans(loaded(documents))
+    return plan_in(plans, schema)
+
+
+def plan_in(plans: Sequence[Plan], schema: str) -> Plan | None:
+    """Of some plans that of a schema. One of Unity Catalog may have another name than its one application."""
+    return next((plan for plan in plans if len(plans) == 1 or plan.schema == schema), None)
+
+
+def standings(
+    documents: list[Document], plan: Plan | None, facts: Facts, only: ResourceRef | None = None
+) -> Iterator[ResourceStanding]:
+    """How each of the resources stands, or only one, in the order in which they were applied."""
+    everything = manifests(documents)
+    waiting = {} if plan is None else dict(plan.waiting)
+    for document in documents:
+        manifest = everything[document.id]
+        ref = ResourceRef(short_kind(document.kind), document.name)
+        if only not in {None, ref}:
+            continue
+        waits = waiting.get(ref, "")
+        if ref.kind == "app" and waiting:
+            waits = f"{', '.join(map(str, waiting))} wait"
+        keeps = None if plan is None else kept_in(plan, ref)
+        done = facts.done.get(str(ref), {})
+        runs = plan is not None and ref in plan.runs
+        rows = facts.rows(keeps) if keeps is not None else done.get("rows_in", 0) if runs else None
+        yield ResourceStanding(
+            document,
+            manifest,
+            tuple(references(manifest, everything)),
+            waits,
+            keeps,
+            rows,
+            facts.lag(ref) if runs and not waits and ref.kind != "task" else None,
+            done,
+            _linked(everything) if ref.kind == "app" else {},
+        )
+
+
+def events_of(events: list[Event], document: Document) -> list[Event]:
+    """What happened to a resource since it was created."""
+    return [event for event in events if (event.kind, event.name) == document.id and event.at >= document.created]
+
+
+def _linked(everything: Mapping[tuple[str, str], Manifest]) -> dict[str, list[dict[str, str]]]:
+    linked: dict[str, list[dict[str, str]]] = {}
+    for (kind, name), manifest in everything.items():
+        if kind != "KasprApp":
+            linked.setdefault(f"{short_kind(kind)}s", []).append({"name": name, "hash": spec_hash(manifest)})
+    return linked
+
+
+def kept_in(plan: Plan, ref: ResourceRef) -> str | None:
+    """The Delta table in which the rows of a resource are; None where it keeps none."""
+    table = plan.table(ref.name) if ref.kind == "table" else None
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    if table is not None:
+        return table.delta_name
+    if join is not None:
+        return join.result if isinstance(join, TableTableJoinPlan) else join.log
+    return None
+
+
+_CAMEL = {
+    "rows_in": "rowsIn",
+    "rows_out": "rowsOut",
+    "dead_letters": "deadLetters",
+    "failures": "failures",
+    "last_batch": "lastBatch",
+}
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _plain(value: Any) -> Any:
+    """Moments as text, as Kubernetes has them."""
+    match value:
+        case Mapping():
+            return {name: _plain(item) for name, item in value.items()}
+        case datetime():
+            return _moment(value)
+    return value

@@ -1,0 +1,101 @@
+"""Dead letters of this machine's warehouses tried again: their records go onto their topics and channels once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from kaspr_delta.control.dead_letters import DeadLetters, Letter, Retried, by_resource
+from kaspr_delta.control.events import NORMAL, Event
+from kaspr_delta.control.letter_records import Origin, handed_to, records_of
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.spec.kinds import kind_called
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.reads import NativeReads
+from kaspr_delta.storage.native.sql_text import literal, moment_literal
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDeadLetters(DeadLetters):
+    """The dead letters of an application on this machine's disk."""
+
+    delta: DeltaRs
+
+    @classmethod
+    def of(cls, delta: DeltaRs, plan: Plan) -> LocalDeadLetters:
+        """Those in the tables of a namespace."""
+        return cls(NativeReads(delta), plan, delta)
+
+    def can_retry(self, letter: Letter) -> bool:
+        """Whether the letter came from a topic or a channel."""
+        return self.origin_of(letter) is not None
+
+    def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:
+        """Put the records of letters on their topics and channels again, as they were, and remove the letters.
+
+        With ``only_failed`` each record is for the resource that failed on it, and all other readers skip it. A
+        letter's record is put there once, however often and by how many this is asked: the append carries the letter's
+        id as its transaction. Who dies before the letter is removed can ask again.
+        """
+        sent: dict[Origin, int] = {}
+        lost: list[Letter] = []
+        for origin, mine in self.by_origin(letters).items():
+            found, sent[origin] = self._send(origin, mine, only_failed=only_failed)
+            lost.extend(letter for letter in mine if letter not in found)
+            if found:
+                self._note(found, _told(origin, asked_by, only_failed=only_failed))
+        return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
+
+    def _send(self, origin: Origin, letters: Iterable[Letter], *, only_failed: bool) -> tuple[list[Letter], int]:
+        """Append the records of letters; the letters that had one, and how many records were new."""
+        records: dict[Letter, list[dict[str, Any]]] = {}
+
+        def rows() -> dict[str, list[dict[str, Any]]]:
+            records.update((letter, rows) for letter in letters if (rows := records_of(self.delta, origin, letter)))
+            return {
+                f"retry:{letter.id}": [
+                    {**(handed_to(letter.resource, origin, row) if only_failed else row), "seq": seq}
+                    for seq, row in enumerate(found)
+                ]
+                for letter, found in records.items()
+            }
+
+        sent = self.delta.append_once(origin.table, rows)
+        return list(records), sent
+
+    def _note(self, letters: Iterable[Letter], told: str) -> None:
+        """Remove letters whose records were sent, and tell of it by events."""
+        self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
+        now = datetime.now(timezone.utc)
+        events = [
+            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, f"{_counted(count)} {told}")
+            for ref, count in by_resource(letters).items()
+        ]
+        system = NativeSystemTables(self.delta)
+        system.append(EVENTS, [(e.at, e.type, e.reason, e.kind, e.name, e.message) for e in events])
+
+
+def _is(letter: Letter) -> str:
+    """What holds for a letter's rows alone."""
+    texts = {name: getattr(letter, name) for name in ("resource", "source", "key", "value", "reason", "detail")}
+    tests = [f"{name} IS NULL" if text is None else f"{name} = {literal(text)}" for name, text in texts.items()]
+    moments = {"timestamp": letter.timestamp, "at": letter.at}
+    tests.extend(
+        f'"{name}" IS NULL' if moment is None else f'"{name}" = {moment_literal(moment)}'
+        for name, moment in moments.items()
+    )
+    return " AND ".join([*tests, f"batch = {letter.batch}"])
+
+
+def _counted(count: int) -> str:
+    return f"{count} dead letter{'s' if count > 1 else ''}"
+
+
+def _told(origin: Origin, asked_by: str | None, *, only_failed: bool) -> str:
+    reader = " for this reader alone" if only_failed else ""
+    who = f", as {asked_by} asked" if asked_by else ""
+    return f"put on {origin.kind} `{origin.name}` again{reader}{who}"

@@ -1,0 +1,168 @@
+"""The log of a resource: one append per batch is the batch's only commit point."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
+from kaspr_delta.engine.batch.topic_commit import CommitIntent, appended
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.storage.spark.frames import frame_of
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# With each run a stream may begin. Of other checkpoints starts may be found too, which are older.
+_NEWEST_START = (
+    "start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"
+    " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """What a batch leaves beside its effects.
+
+    ``stream`` is the last batch of the streaming query that is in the log, -1 before the first; ``rows_in`` and
+    ``counts`` tell what the batch did; ``state`` is what the resource's next batch has to know. With ``direct`` the
+    batch is only announced here: the append to a topic commits it.
+    """
+
+    stream: int = -1
+    rows_in: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    direct: CommitIntent | None = None
+
+    def to_json(self) -> str:
+        """As it stands in the log."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Memo:
+        """What the log tells; of a format to come only what this version knows of."""
+        fields = json.loads(text)
+        memo = cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
+        return memo if memo.direct is None else replace(memo, direct=CommitIntent(*memo.direct))
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """What a log says to who starts: how the newest stream began, what the last batch left, what is not folded yet.
+
+    ``last`` is the last number that was taken, ``begun`` the batch that holds the start. Of a new log there is no
+    start. ``newest`` is the newest checkpoint that the log or the progress names: a log that was deleted leaves
+    progress behind.
+    """
+
+    last: BatchId = field(default=BatchId(""))
+    memo: Memo = Memo()
+    start: Start | None = None
+    begun: BatchId = field(default=BatchId(""))
+    unfolded: tuple[tuple[BatchId, Memo], ...] = ()
+    newest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """An append-only Delta table with what the batches of one resource decided.
+
+    Every batch has one row with its memo beside those of its effects. Where a stream begins it holds the start too: in
+    the first batch of a checkpoint, and in batches without effects.
+    """
+
+    delta: Tables
+    table: str
+
+    def begin(self, effects: Rows, batch: BatchId, memo: Memo, start: Start) -> Rows:
+        """Commit a batch together with the start of a stream, and return its rows as the log has them."""
+        return self._commit(effects, batch, {"memo": memo.to_json(), "start": start.to_json()})
+
+    def append(self, effects: Rows, batch: BatchId, memo: Memo) -> Rows:
+        """Commit a batch, and return its rows as the log has them. A second append of a batch is skipped by Delta."""
+        return self._commit(effects, batch, {"memo": memo.to_json()})
+
+    def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
+        spark = effects.spark
+        memo = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
+        if effects.table is None:  # many rows: not computed a second time, but read back
+            rows = effects.df.unionByName(frame_of(spark, memo), allowMissingColumns=True)
+            self.delta.append(spark, _marked(rows, batch), self.table, batch.transaction("log"))
+            return self.batch(spark, batch)
+        mine = _marked_here(effects.table, batch)
+        told = _marked_here(memo, batch)
+        everything = told if effects.empty else pa.concat_tables([_optional(mine), told], promote_options="default")
+        self.delta.append(spark, everything, self.table, batch.transaction("log"))
+        if effects.empty:  # its columns may be others: nothing was computed
+            return Rows(lambda: self.batch(spark, batch).df, mine, session=spark)
+        return Rows(_marked(effects.df, batch), mine)
+
+    def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
+        """The effects of one batch."""
+        return self.between(spark, batch.before, batch)
+
+    def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
+        """The effects of the batches of a checkpoint that come after one, up to and with another."""
+        scan = self.delta.scan(
+            spark,
+            self.table,
+            "checkpoint = {checkpoint} AND batch BETWEEN {first} AND {last} AND memo IS NULL",
+            checkpoint=upto.checkpoint,
+            first=after.number + 1,
+            last=upto.number,
+        )
+        return Rows(scan.df, scan=scan)
+
+    def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
+        """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint.
+
+        A batch that was announced and has not been committed is none.
+        """
+        late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
+        recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
+        memos_of = f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
+        rows = self.delta.query(spark, self.table, memos_of)
+        found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
+        if not found:
+            return LogTail(newest=max(folded, default=""))
+        memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}
+        starts = {batch for batch, row in found.items() if row["start"] is not None}
+        unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
+        # A stream that begins with nothing has nothing to fold.
+        unfolded = [batch for batch in unfolded if batch not in starts or memos[batch].rows_in]
+        never = {batch for batch in unfolded if self._never_came(spark, batch, memos[batch])}
+        begun = max(starts)
+        mine = [batch for batch in found if batch.checkpoint == begun.checkpoint]
+        memo = memos[max(batch for batch in mine if batch not in never)]
+        start = Start.from_json(found[begun]["start"])
+        left = tuple((batch, memos[batch]) for batch in unfolded if batch not in never)
+        return LogTail(max(mine), memo, start, begun, left, max([begun.checkpoint, *folded]))
+
+    def _never_came(self, spark: SparkSession, batch: BatchId, memo: Memo) -> bool:
+        return memo.direct is not None and appended(self.delta, spark, memo.direct, batch) is None
+
+
+def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:
+    return batch.number <= folded.get(batch.checkpoint, FIRST - 1)
+
+
+def _optional(rows: pa.Table) -> pa.Table:
+    """The rows with columns that may be null, as they are in a memo's row."""
+    return rows.cast(pa.schema([field.with_nullable(nullable=True) for field in rows.schema]))
+
+
+def _marked_here(rows: pa.Table, batch: BatchId) -> pa.Table:
+    rows = rows.append_column("checkpoint", pa.repeat(batch.checkpoint, rows.num_rows))
+    return rows.append_column("batch", pa.repeat(pa.scalar(batch.number, pa.int64()), rows.num_rows))
+
+
+def _marked(rows: DataFrame, batch: BatchId) -> DataFrame:
+    return rows.withColumns({"checkpoint": F.lit(batch.checkpoint), "batch": F.lit(batch.number).cast("bigint")})

@@ -1,0 +1,20 @@
+"""Counters that outlive the process: each batch writes what it added into its progress row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.storage.layout import PROGRESS
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def summed_counters(delta: Tables, spark: SparkSession) -> dict[str, int]:
+    """All counters of an application by their names (see ``engine.batch.counters``)."""
+    counts = F.explode(F.from_json("counts", "MAP<STRING, BIGINT>")).alias("counter", "times")
+    summed = delta.read(spark, PROGRESS).select(counts).groupBy("counter").agg(F.sum("times").alias("times"))
+    return {row["counter"]: row["times"] for row in summed.collect()}

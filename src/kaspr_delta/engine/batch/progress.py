@@ -1,0 +1,98 @@
+"""How far each resource's log is folded, and what each batch did: one appended row per batch."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, RETENTION
+from kaspr_delta.storage.system_tables import arrow_rows
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# Old batches are summed up when so many have gathered.
+_MANY_OLD = 100
+_SUMS = ("rows_in", "rows_out", "dead_letters", "stale", "conflicts", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What a batch did.
+
+    ``rows_out`` are records and table writes; ``stale`` are left rows that had changed since they subscribed, and were
+    computed anew; ``conflicts`` are commits that somebody else's commit forced to be repeated; ``seconds`` is
+    wall-clock time; ``counts`` are JSON, see ``engine.batch.metrics``.
+    """
+
+    rows_in: int
+    rows_out: int
+    dead_letters: int
+    stale: int
+    conflicts: int
+    seconds: float
+    counts: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of one resource, or of its state (``storage.layout.state_ref``)."""
+
+    delta: Tables
+    resource: str
+
+    def record(self, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
+        """Write down that a batch is folded, and what it did."""
+        row = (self.resource, batch.checkpoint, batch.number, *astuple(report), datetime.now(timezone.utc))
+        self.delta.append(spark, arrow_rows(PROGRESS, [row]), PROGRESS)
+
+
+def folded_batches(delta: Tables, spark: SparkSession) -> dict[str, dict[str, int]]:
+    """By resource and checkpoint, the last batch that is folded; batches are folded in order."""
+    last = "SELECT resource, checkpoint, max(batch) AS batch FROM t GROUP BY resource, checkpoint"
+    folded: dict[str, dict[str, int]] = {}
+    for row in delta.query(spark, PROGRESS, last):
+        folded.setdefault(row["resource"], {})[row["checkpoint"]] = row["batch"]
+    return folded
+
+
+def forget_old(delta: Tables, spark: SparkSession) -> None:
+    """Delete what the system tables need to keep no longer (``storage.layout.RETENTION``).
+
+    Old batches of a checkpoint are summed up in one row, which says how far the log is folded and keeps the counters.
+    """
+    for table in (PROGRESS, DEAD_LETTERS, EVENTS):
+        before = _days_ago(RETENTION[table])
+        (old,) = delta.query(spark, table, f"SELECT count(*) AS rows_ FROM t WHERE {before}")  # noqa: S608
+        if table == PROGRESS and old["rows_"] >= _MANY_OLD:
+            delta.replace(spark, _summed(delta.read(spark, table).where(before)), table, before)
+        elif table != PROGRESS and old["rows_"]:
+            delta.delete(spark, table, before)
+
+
+def _summed(batches: DataFrame) -> DataFrame:
+    """One row for all batches of a checkpoint."""
+    none = "CAST(map() AS MAP<STRING, BIGINT>)"
+    both = "map_zip_with(sum, one, (name, a, b) -> coalesce(a, 0L) + coalesce(b, 0L))"
+    counts = f"to_json(aggregate(collect_list(from_json(counts, 'MAP<STRING, BIGINT>')), {none}, (sum, one) -> {both}))"
+    last = {name: F.max(name) for name in ("batch", "at")}
+    return (
+        batches.groupBy("resource", "checkpoint")
+        .agg(
+            *(column.alias(name) for name, column in last.items()),
+            *(F.sum(name).alias(name) for name in _SUMS),
+            F.expr(counts).alias("counts"),
+        )
+        .select(*batches.columns)
+    )
+
+
+def _days_ago(days: int) -> str:
+    moment = datetime.now(timezone.utc) - timedelta(days=days)
+    return f"at < TIMESTAMP'{moment:%Y-%m-%d %H:%M:%S}Z'"

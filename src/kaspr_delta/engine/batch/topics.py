@@ -1,0 +1,36 @@
+"""Topics that only a function named. They are written down, for a Delta name does not tell the topic's name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kaspr_delta.plan.names import topic_table
+from kaspr_delta.storage.layout import TOPIC, TOPICS
+from kaspr_delta.storage.system_tables import arrow_rows
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kaspr_delta.engine.batch.checkpoint import BatchId
+    from kaspr_delta.engine.rows.rows import Rows
+
+
+def known_topics(delta: Tables, spark: SparkSession) -> set[str]:
+    """The topics that were made because a function named them."""
+    return {row["name"] for row in delta.read(spark, TOPICS).collect()}
+
+
+def make_topic(delta: Tables, spark: SparkSession, name: str) -> None:
+    """Make a topic, unless it is there."""
+    table = topic_table(name)
+    if not delta.exists(spark, table):
+        # Written down first: a kill in between must not leave a topic that nobody knows by name.
+        delta.append(spark, arrow_rows(TOPICS, [(name,)]), TOPICS)
+    delta.create(spark, table, TOPIC)
+
+
+def append_to_topic(delta: Tables, records: Rows, topic: str, batch: BatchId, *, note: str | None = None) -> None:
+    """Append what a batch sends to a topic, once, however often it is tried. The note stands in the table's history."""
+    table, transaction = topic_table(topic), batch.transaction(f"topic:{topic}")
+    delta.append(records.spark, records.frame, table, transaction, note=note)

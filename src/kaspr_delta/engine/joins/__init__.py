@@ -1,0 +1,1 @@
+"""Joins: what all shapes share, and one room a shape."""

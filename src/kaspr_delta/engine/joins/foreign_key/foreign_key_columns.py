@@ -1,0 +1,89 @@
+"""Foreign keys that Spark computes, because they are columns of a typed left table or text made of some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.dead_letters import problem
+from kaspr_delta.engine.rows.typed_columns import key_text
+from kaspr_delta.engine.streams.selector import DUPLICATES, Selector
+from kaspr_delta.functions.column_paths import Path, Picked, Text
+from kaspr_delta.spec.ddl import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from kaspr_delta.engine.rows.keyed_table import KeyedTable
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyColumns:
+    """Adds what ``Extract`` would, without Python. ``types`` are those of the parts of the key."""
+
+    picked: Picked
+    types: Sequence[Type]
+    left: KeyedTable
+    extractor: Selector
+
+    def added_to(self, known: DataFrame) -> DataFrame:
+        """What is known of left keys with ``fk``, ``problem`` and ``stale``."""
+        columns = [_text(part) if isinstance(part, Text) else _column(part) for part in self.picked.parts]
+        row = self.left.as_text(F.col("left"))
+        doubled = F.when(F.col("copies") > 1, problem("duplicate key", F.concat("copies", F.lit(DUPLICATES)), row))
+        unchanged = F.col("woken") & F.col("old_hash").eqNullSafe(F.col("left_hash"))
+        failed = [
+            F.when(
+                F.col("left").isNotNull() & ~unchanged & nulls,
+                problem(told["reason"] or "", F.lit(told["detail"]), row),
+            )
+            for nulls, told in self._failures()
+        ]
+        return known.withColumns(
+            {
+                "fk": key_text(columns, self.types),
+                "problem": F.coalesce(*failed, doubled),
+                "stale": F.col("woken") & ~unchanged,
+            }
+        )
+
+    def _failures(self) -> Iterator[tuple[Column, Mapping[str, str | None]]]:
+        """Where columns are null that the function adds to text, and what is wrong then, which it is asked itself."""
+        for nulls in product([True, False], repeat=len(self.picked.strict)):
+            if any(nulls):
+                given = dict(zip(self.picked.strict, nulls, strict=True))
+                _, told = self.extractor(self._row(given), None, None)
+                if told is not None:
+                    yield reduce(_both, [_column(path).isNull() == F.lit(null) for path, null in given.items()]), told
+
+    def _row(self, nulls: Mapping[Path, bool]) -> dict[str, Any]:
+        """A row in which only these columns have something, those that are not null a text."""
+        names = [column.name for column in self.left.plan.row_type.fields] if self.left.plan.row_type else []
+        return {name: "" if nulls.get((name,)) is False else None for name in names}
+
+
+def _both(one: Column, other: Column) -> Column:
+    return one & other
+
+
+def _column(path: Path) -> Column:
+    return reduce(lambda column, name: column[name], path, F.col("left"))
+
+
+def _text(text: Text) -> Column:
+    """NULL where a column is NULL that has to be text; any other one is called as Python calls it."""
+    pieces = [
+        F.lit(piece)
+        if isinstance(piece, str)
+        else _column(piece.path)
+        if piece.strict
+        else F.coalesce(_column(piece.path).cast("string"), F.lit("None"))
+        for piece in text.pieces
+    ]
+    # A row that is not there has no key either.
+    return F.when(F.col("left").isNotNull(), F.concat(*pieces))

@@ -1,0 +1,51 @@
+"""What the left side tells the right side about a subscription: KIP-213's instructions.
+
+| old key | new key | instruction |
+|---|---|---|
+| none | none | none: there is nothing to tell |
+| some | none (row deleted, or no foreign key any more) | DELETE_KEY_AND_PROPAGATE |
+| none | some | inner: PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE, left: PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE |
+| some | the same | as above: nothing to wipe out but what the answer itself replaces |
+| some | another | PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE to the new one, DELETE_KEY_NO_PROPAGATE to the old one |
+
+The state keeps one subscription per left key, so writing the new one is what DELETE_KEY_NO_PROPAGATE asks for: the log
+holds the instruction that is answered.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.plan.definition.joins import JoinType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+class Instruction(str, Enum):
+    """An instruction that the right side answers."""
+
+    # Forget the subscription and answer with null, so that the result goes away.
+    DELETE_KEY_AND_PROPAGATE = "DELETE_KEY_AND_PROPAGATE"
+    # Subscribe; answer in any case: without a right row the former result is wrong now, or a left join shows the row.
+    PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = "PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE"
+    # Subscribe; answer only with a right row: there was no result before that a null would have to wipe out.
+    PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = "PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE"
+
+
+def instruction(join_type: JoinType, old: Column, new: Column) -> Column:
+    """The instruction for a subscription that goes from one foreign key (or NULL) to another (or NULL)."""
+    propagate = (
+        Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
+        if join_type == "inner"
+        else Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
+    )
+    return (
+        F.when(new.isNull() & old.isNotNull(), Instruction.DELETE_KEY_AND_PROPAGATE.value)
+        .when(new.isNull(), F.lit(None).cast("string"))
+        .when(old.isNotNull() & (old != new), Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE.value)
+        .otherwise(F.lit(propagate.value))
+    )

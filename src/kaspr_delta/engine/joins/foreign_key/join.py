@@ -1,0 +1,203 @@
+"""The foreign-key join as a resource: its batch, hop by hop, and its folds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.counters import work
+from kaspr_delta.engine.batch.query import side_by_side
+from kaspr_delta.engine.batch.resource import Decision, Folded
+from kaspr_delta.engine.joins.foreign_key.emit import as_effects, emit
+from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
+from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
+from kaspr_delta.engine.joins.foreign_key.known import known_of, left_rows
+from kaspr_delta.engine.joins.foreign_key.receive import receive
+from kaspr_delta.engine.joins.foreign_key.response import respond
+from kaspr_delta.engine.joins.foreign_key.send import Extract, send
+from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
+from kaspr_delta.engine.joins.join import RECORDS, Fold, cost_of
+from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, refused, stored_in_log
+from kaspr_delta.engine.joins.touched import Touched, checked, touched_keys
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
+from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
+from kaspr_delta.plan.definition.typed_joins import foreign_key_types
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Commit, Merged, Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+# So many changed subscriptions of a batch are held while it waits to be folded, at so many bytes each. To read back
+# more of them takes longer than what it spares.
+_MOST_HELD = 200_000
+_BYTES_HELD = 300
+_NO_STATE = pa.table({name: pa.array([], pa.string()) for name in COLUMNS} | {"live": pa.array([], pa.bool_())})
+
+
+class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
+    """KIP-213 over two change feeds."""
+
+    __slots__ = ()
+
+    counted = ("kind", "failed", "stale")
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {
+            "type": self.plan.type,
+            "extractor": self.plan.extractor.fingerprint,
+            "left table": identity(self.left.plan),
+            "right table": identity(self.right.plan),
+            **self.selection,
+        }
+
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        left, right = (
+            {name} if table.has_raw_keys else set() for name, table in (("key", self.left), ("fk", self.right))
+        )
+        columns = {self.plan.subscriptions: left | right, self.plan.result: left}
+        return {table: sorted(names) for table, names in columns.items() if names}
+
+    def begin(
+        self,
+        spark: SparkSession,
+        state: Mapping[str, Any],
+        *,
+        log_is_new: bool,
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """Touched is every key of both tables, and every key that has a subscription or a result, however old."""
+        pinned = self.pinned(spark)
+        left, right = pinned
+        positions = {"left": left.version, "right": right.version}
+        if log_is_new and self.delta.newest(spark, self.plan.subscriptions).version == 0:
+            first = self._first_load(spark, pinned)
+            if first is not None:
+                return first, positions
+        stored = self.delta.read(spark, self.plan.subscriptions)
+        if log_is_new:
+            # A new channel knows nothing of what another one was told: all that holds is emitted on it.
+            stored = stored.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
+        subscribed = stored.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
+        keys = self.left.keys(spark, "left", left).unionByName(subscribed)
+        touched = touched_keys(keys.unionByName(self.right.keys(spark, "right", right)))
+        return self._recompute(touched, Subscriptions(stored), pinned), positions
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
+        spark = batch.sparkSession
+        touched = self.touched(batch)
+        subscriptions = Subscriptions.over(self.delta, spark, self.plan.subscriptions, tail)
+        return self._recompute(touched, subscriptions, self.pinned(spark))
+
+    def state_of(self, rows: Rows) -> pa.Table | None:
+        """The subscriptions that a batch changed (``Subscriptions.tail``)."""
+        if rows.empty:
+            return _NO_STATE
+        if rows.table is not None:
+            states = rows.table.filter(pc.is_valid(rows.table["live"]))
+            return states.select(_NO_STATE.column_names).cast(_NO_STATE.schema)
+        read_back = self._read_back(rows)
+        fits = read_back.num_rows <= _MOST_HELD and read_back.nbytes <= _MOST_HELD * _BYTES_HELD
+        return read_back.cast(_NO_STATE.schema) if fits else None
+
+    @staticmethod
+    def _read_back(rows: Rows) -> pa.Table:
+        """The subscriptions that many rows of a batch changed, but for those that are too many."""
+        columns, most = _NO_STATE.column_names, _MOST_HELD + 1
+        if rows.scan is not None:
+            return rows.scan.where("live IS NOT NULL").rows(columns, most)
+        return collected(rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most))
+
+    def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
+        """Touched keys and the subscriptions as they are, to rows of the log."""
+        if touched.keys.empty:
+            return Decision(touched.keys, 0)
+        keys = checked(touched.keys, self.left.text, self.right.text)
+        # Step 2: pinned. Steps 3 and 4: recompute, difference.
+        known = known_of(subscriptions, keys, touched.sides, self.left, pinned.left)
+        effects = as_effects(self._emitted(known, pinned.right), refused(keys), known)
+        read = self.delta.statistics.files_looked_up.take() + known.files + effects.files
+        counts = self._files(read, pinned) if known.few else {}
+        return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
+
+    def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
+        """How many files the look-ups of a batch read, and how many more the tables have; each is looked up once."""
+        tables = (self.left.plan.delta_name, self.right.plan.delta_name, self.plan.subscriptions)
+        there = list(map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None)))
+        known = [files for files in there if files is not None]
+        if not read or len(known) < len(there):
+            return {}
+        return {work("files_read"): read, work("files_pruned"): sum(known) - read}
+
+    def _first_load(self, spark: SparkSession, pinned: Pinned) -> Decision | None:
+        """All rows of both tables; None where they are few or a key is unusual: then the common way is taken."""
+        if not is_large(self.left, spark, pinned.left):
+            return None
+        left, right = side_by_side(
+            [
+                partial(usual_keys, self.left, spark, pinned.left),
+                partial(usual_keys, self.right, spark, pinned.right, sized=True),
+            ]
+        )
+        if left is None or right is None:
+            return None
+        rows = Rows(left_rows(self.left, spark, pinned.left, each_once=True).drop("copies"))
+        of_all = never_seen(pinned.left)
+        emitted = self._emitted(rows, pinned.right, of_all=of_all, each_once=True, small=right.small)
+        # No row was there before another one: any order will do, also that of the files.
+        numbered = emitted.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
+        return Decision(self.with_selected(Rows(numbered)), left.rows + right.rows)
+
+    def _emitted(
+        self,
+        known: Rows,
+        right: Commit,
+        *,
+        of_all: Mapping[str, Column] | None = None,
+        each_once: bool = False,
+        small: bool = False,
+    ) -> DataFrame:
+        """Hops 1, 2, 4 and 5: what is known of left keys to rows of the log."""
+        extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
+        extract = Extract(extractor, self.left.text, self.left.plan.row_type)
+        sent = send(known, self.plan.type, extract, self._columns(extractor), of_all=of_all)
+        answered = receive(sent, self.right, right.version, each_once=each_once, small=small)
+        return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
+
+    def _columns(self, extractor: Selector) -> ForeignKeyColumns | None:
+        """The columns that are the foreign key, or make it; None where a function has to give it."""
+        types = foreign_key_types(self.application, self.plan)
+        picked = self.plan.picked
+        return ForeignKeyColumns(picked, types, self.left, extractor) if picked is not None and types else None
+
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
+        return self._folds(rows, kinds, several=False, states=True)
+
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
+        return self.folded(batches, partial(self._folds, several=len(batches) > 1, states=states), here=True)
+
+    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
+        return cost_of([self._fold_subscriptions(rows, several=several)])
+
+    def _folds(self, rows: Rows, kinds: frozenset[str], *, several: bool, states: bool) -> Sequence[Fold]:
+        folds: list[Fold] = [partial(self._fold_subscriptions, rows, several=several)] if states else []
+        if kinds.intersection(RECORDS):
+            folds.append(partial(self.fold_result, rows, several=several))
+        return folds
+
+    def _fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
+        upsert = Upsert(compare=("fk", "left_hash", "emitted"), keep="live", sole_writer=True)
+        states = newest_by_key(rows.df.where(F.col("live").isNotNull()), several=several)
+        frame = rows.frame_of(states.select(*upsert.columns, upsert.keep))
+        copied_from = stored_in_log(rows, "live", several=several)
+        return self.delta.merge(rows.spark, frame, self.plan.subscriptions, upsert, copied_from)

@@ -1,0 +1,96 @@
+"""What a result table shows of a pair of rows: columns of them, or what a function makes of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.rows.typed_columns import row_of
+from kaspr_delta.engine.streams.selector import Problem, problem
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.column_paths import Path
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.positional import call_with
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
+from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.serde.json_text import value_text
+from kaspr_delta.serde.typed_text import text_of
+from kaspr_delta.serde.typed_values import from_columns, written
+from kaspr_delta.spec.ddl import Column as DdlColumn
+from kaspr_delta.spec.ddl import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+SELECTED = "selected"
+"""The column of a log with what the function made, as JSON text; NULL where there is no result row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectRow:
+    """Adds ``selected`` to rows of a log; a function that fails, or returns what does not fit, is their problem.
+
+    The pair itself goes on to the channel; the result has no such row.
+    """
+
+    function: Snippet
+    row: Type
+    sides: tuple[TablePlan, TablePlan]
+    timeout: float
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            names = ("kind", "left", "right", "problem")
+            columns = [batch.column(name).to_pylist() for name in names]
+            made = [self._selected(*row) for row in zip(*columns, strict=True)]
+            problems = [trouble for _, trouble in made]
+            replaced = {
+                "problem": pa.array(problems, ARROW_PROBLEM),
+                "failed": pa.array([trouble is not None for trouble in problems]),
+            }
+            kept = [replaced.get(name, batch.column(name)) for name in batch.schema.names]
+            selected = pa.array([text for text, _ in made], pa.string())
+            yield pa.RecordBatch.from_arrays([*kept, selected], [*batch.schema.names, SELECTED])
+
+    def _selected(self, kind: str, left: Any, right: Any, before: Problem | None) -> tuple[str | None, Problem | None]:
+        if kind != "value":
+            return None, before
+        try:
+            with at_most(self.timeout):
+                row = call_with(in_empty_scope(self.function), *map(_value, self.sides, (left, right)))
+            return value_text(written(self.row, row, "the row")), before
+        except SerializationError as error:
+            return None, problem("selected row cannot be used", str(error), None)
+        except AUTHORS_CODE_FAILED:
+            return None, problem("select failed", account_of_failure(frames=3), None)
+
+
+def selected_columns(columns: tuple[DdlColumn, ...]) -> dict[str, Column]:
+    """What the function made, column by column."""
+    row = row_of(F.col(SELECTED), Type("STRUCT", fields=columns))
+    return {column.name: row[column.name] for column in columns}
+
+
+def picked_column(side: TablePlan, path: Path, column: DdlColumn) -> Column:
+    """A column of one side of a pair, by its path from ``left`` or ``right`` on: a field of a STRUCT, or in JSON."""
+    name, *fields = path
+    row = F.col(name)
+    if side.row_type is None:
+        kind = column.type
+        for field in reversed(fields):
+            kind = Type("STRUCT", fields=(DdlColumn(field, kind),))
+        row = row_of(row, kind)
+    return reduce(lambda value, field: value[field], fields, row).cast(str(column.type))
+
+
+def _value(side: TablePlan, value: Any) -> Any:
+    if value is None:
+        return None
+    return text_of(side).value_object(value) if side.row_type is None else from_columns(side.row_type, value)

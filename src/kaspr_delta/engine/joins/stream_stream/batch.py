@@ -1,0 +1,143 @@
+"""One batch of a stream-stream join: the records of all partitions through their joins, on the driver."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
+from kaspr_delta.engine.joins.stream_stream.window_join import Joined, StreamRecord, Times, WindowJoin
+from kaspr_delta.plan.definition.joins import JoinType
+
+SIDES: tuple[Side, Side] = ("left", "right")
+
+# Times are milliseconds here, and microseconds in Delta.
+_MOMENT = pa.timestamp("ms", "UTC")
+# Rows of the log, but for those that tell of a problem.
+_LOGGED = pa.schema(
+    [
+        ("key", pa.string()),
+        ("kind", pa.string()),
+        ("left", pa.string()),
+        ("right", pa.string()),
+        ("timestamp", _MOMENT),
+        ("seq", pa.int64()),
+        ("partition", pa.int32()),
+        ("id", pa.string()),
+        ("side", pa.string()),
+        ("until", _MOMENT),
+        ("pending", pa.bool_()),
+        ("arrived", pa.int64()),
+        ("live", pa.bool_()),
+        ("failed", pa.bool_()),
+    ]
+)
+LOGGED = pa.schema([of.with_type(pa.timestamp("us", "UTC")) if of.type == _MOMENT else of for of in _LOGGED])
+
+
+class Arrived(NamedTuple):
+    """A record as it is read: ``offset`` orders those of one side and partition."""
+
+    partition: int
+    offset: int
+    record: StreamRecord
+
+
+@dataclass
+class StreamStreamBatch:
+    """The joins of all partitions during a batch.
+
+    ``times`` are those of the joins by partition; ``cleaned`` is up to where their expired rows have been deleted, by
+    partition and side.
+    """
+
+    type: JoinType
+    window: JoinWindow
+    times: dict[int, Times]
+    cleaned: dict[int, dict[Side, int]]
+    _rows: list[dict[str, Any]] = field(default_factory=list, init=False)
+
+    def newest(self, arrived: Sequence[Arrived]) -> dict[int, int]:
+        """The stream time that each partition comes to with these records."""
+        reached: dict[int, int] = {}
+        for partition, _, record in arrived:
+            before = self.times.get(partition, Times()).stream
+            known = reached.get(partition, record.timestamp if before is None else before)
+            reached[partition] = max(known, record.timestamp)
+        return reached
+
+    def run(
+        self,
+        arrived: Sequence[Arrived],
+        buffer: Mapping[int, Sequence[Buffered]],
+        unread: Mapping[int, Mapping[Side, Sequence[int]]],
+    ) -> pa.Table:
+        """Take the records, each partition's in their order, and return rows of the log."""
+        by_partition: defaultdict[int, list[Arrived]] = defaultdict(list)
+        for one in arrived:
+            by_partition[one.partition].append(one)
+        for partition in sorted(by_partition):
+            join = WindowJoin(
+                self.type,
+                self.window,
+                self.times.get(partition, Times()),
+                buffer.get(partition, ()),
+                unread.get(partition),
+            )
+            for one in merged(by_partition[partition]):
+                self._rows.extend(map(_emitted, join.process(one.record)))
+            self._keep(partition, join)
+        columns = [{"seq": seq, "failed": False, **row} for seq, row in enumerate(self._rows)]
+        return pa.Table.from_pylist(columns, _LOGGED).cast(LOGGED)
+
+    def _keep(self, partition: int, join: WindowJoin) -> None:
+        """What became of the buffer. Rows that match nothing any more leave now and then, many at once."""
+        added, changed, removed = join.changes()
+        self._rows.extend(_state(partition, row) for row in (*added, *changed))
+        self._rows.extend({"kind": "state", "partition": partition, "id": left, "live": False} for left in removed)
+        self.times[partition] = join.times
+        cleaned = self.cleaned.setdefault(partition, {})
+        for side in SIDES:
+            bound = join.expired(side)
+            if bound is not None and bound >= cleaned.get(side, bound - _span(self.window)) + _span(self.window):
+                cleaned[side] = bound
+                self._rows.append({"kind": "expire", "partition": partition, "side": side, "until": bound})
+
+
+def merged(arrived: Iterable[Arrived]) -> Iterator[Arrived]:
+    """The records of one partition, both sides by the times of their heads, each in the order of its arrival."""
+    placed: list[tuple[int, Side, int, Arrived]] = []
+    heads: dict[Side, int] = {}
+    for one in sorted(arrived, key=lambda one: one.offset):
+        side, timestamp = one.record.side, one.record.timestamp
+        heads[side] = max(timestamp, heads.get(side, timestamp))
+        placed.append((heads[side], side, one.offset, one))
+    for _, _, _, one in sorted(placed, key=lambda place: place[:3]):
+        yield one
+
+
+def _emitted(joined: Joined) -> dict[str, Any]:
+    return {"kind": "value", **joined._asdict()}
+
+
+def _state(partition: int, row: Buffered) -> dict[str, Any]:
+    return {
+        "kind": "state",
+        "partition": partition,
+        "id": row.id,
+        "side": row.side,
+        "key": row.key,
+        "left": row.value,
+        "timestamp": row.timestamp,
+        "pending": row.pending,
+        "arrived": row.arrived,
+        "live": True,
+    }
+
+
+def _span(window: JoinWindow) -> int:
+    return max(window.before + window.after + window.grace, 1)

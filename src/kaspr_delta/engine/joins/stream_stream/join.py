@@ -1,0 +1,209 @@
+"""The windowed join of two streams as a resource: its batch, and its buffer.
+
+Records of both streams are joined where they have the same key and partition, and their times are near each other. The
+counterpart of Kafka Streams' ``KStream-KStream`` joins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.joins.join import Join
+from kaspr_delta.engine.joins.stream_stream.batch import SIDES, Arrived, StreamStreamBatch
+from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
+from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
+from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.sequence import ends_of
+from kaspr_delta.engine.streams.event import microseconds
+from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
+from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_STATE = ("side", "partition", "key", "timestamp", "arrived")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStreamState:
+    """What a batch leaves for the next: the last offsets by side, and the joins' times by partition."""
+
+    read: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    times: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    cleaned: Mapping[str, Mapping[Side, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> StreamStreamState:
+        """The state that ``plain`` stands for."""
+        return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
+
+
+class StreamStreamJoin(Join[StreamStreamJoinPlan]):
+    """Inner, left and outer."""
+
+    __slots__ = ()
+
+    @property
+    def sides(self) -> Mapping[Side, StreamSide]:
+        """Both streams."""
+        plans = zip(SIDES, (self.plan.left, self.plan.right), strict=True)
+        return {side: StreamSide(self.delta, plan, self.application, str(self.ref)) for side, plan in plans}
+
+    @property
+    def window(self) -> JoinWindow:
+        """Which times are near each other."""
+        return JoinWindow(self.plan.before, self.plan.after, self.plan.grace)
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        window = f"{self.plan.before}, {self.plan.after}, {self.plan.grace} ms"
+        return {"type": self.plan.type, "window": window, **{side: of.plan.name for side, of in self.sides.items()}}
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return SIDES
+
+    def table_of(self, source: str) -> str:
+        return self.sides["left" if source == "left" else "right"].table
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        """Records of the sides in one query, so that one checkpoint covers both.
+
+        A backlog is one batch: pieces cut by size would take one side far ahead of the other, and with it the time.
+        """
+        sides = {side: of for side, of in self.sides.items() if side in start.positions}
+        return union_of(
+            of.stream(spark, {of.plan.name: start.positions[side]}).withColumn("side", F.lit(side))
+            for side, of in sides.items()
+        )
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return ends_of(versions)
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        read = StreamStreamState.of(state).read
+        return {side: position for side in SIDES for position in read.get(side, {}).values()}
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """Nothing is decided: both streams are read from where the checkpoint before had come to."""
+        read = StreamStreamState.of(state).read
+        positions: dict[str, int] = {}
+        reached: dict[str, dict[str, int]] = {}
+        for side, of in self.sides.items():
+            positions[side] = of.first_position(spark, read.get(side, {}))
+            reached[side] = {of.plan.name: positions[side]}
+        return Decision(Rows.none(spark), 0, {**state, "read": reached}), positions
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        spark, before = batch.sparkSession, StreamStreamState.of(state)
+        # Step 1: touched.
+        rows = collected(batch)
+        if rows.num_rows == 0:
+            return Decision(Rows.none(spark), 0, state)
+        read, arrived, failed = self._read(rows)
+        # Step 2: pinned. Step 3: recompute.
+        joins = StreamStreamBatch(
+            self.plan.type,
+            self.window,
+            {int(partition): Times(*times) for partition, times in before.times.items()},
+            {int(partition): dict(sides) for partition, sides in before.cleaned.items()},
+        )
+        buffer, unread = self._buffered(spark, arrived, joins.newest(arrived))
+        # Step 4: every record is a change.
+        logged = pa.concat_tables([joins.run(arrived, buffer, unread), *failed], promote_options="default")
+        after = {
+            "read": {side: {**before.read.get(side, {}), **read.get(side, {})} for side in SIDES},
+            "times": joins.times,
+            "cleaned": joins.cleaned,
+        }
+        return Decision(Rows.held(spark, logged), rows.num_rows, _as_json(after))
+
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
+        return [partial(self._fold_buffer, rows, expire="expire" in kinds)] if kinds - {"value"} else []
+
+    def _read(self, rows: pa.Table) -> tuple[dict[str, dict[str, int]], list[Arrived], list[pa.Table]]:
+        """The last offsets by side, the records, and what cannot be read as rows of the log."""
+        read: dict[str, dict[str, int]] = {}
+        arrived: list[Arrived] = []
+        failed: list[pa.Table] = []
+        for side, of in self.sides.items():
+            mine = rows.filter(pc.equal(rows["side"], side))
+            if mine.num_rows == 0:
+                continue
+            records = pa.Table.from_batches(of.reading()(mine.to_batches()), SCHEMA)
+            read[side] = {of.plan.name: pc.max(mine["offset"]).as_py()}
+            arrived += [_arrived(side, row) for row in records.filter(pc.invert(records["unreadable"])).to_pylist()]
+            failed.append(_letters(records.filter(records["unreadable"])))
+        return read, arrived, failed
+
+    def _buffered(
+        self, spark: SparkSession, arrived: Sequence[Arrived], newest: Mapping[int, int]
+    ) -> tuple[dict[int, list[Buffered]], dict[int, dict[Side, list[int]]]]:
+        """What the batch needs of the buffer: rows by partition, and the times of pending rows that stay."""
+        if not arrived:
+            return {}, {}
+        keys = {(partition, record.key) for partition, _, record in arrived if record.key is not None}
+        wanted = spark.createDataFrame(sorted(keys), "partition INT, key STRING").withColumn("met", F.lit(True))
+        partitions = sorted(newest)
+        stored = self.delta.read(spark, self.plan.buffer).where(F.col("partition").isin(partitions))
+        found = stored.join(F.broadcast(wanted), ["partition", "key"], "left").where("met OR pending").collect()
+        rows: defaultdict[int, list[Buffered]] = defaultdict(list)
+        unread: defaultdict[int, dict[Side, list[int]]] = defaultdict(lambda: {"left": [], "right": []})
+        for row in found:
+            side: Side = row["side"]
+            timestamp = microseconds(row["timestamp"]) // 1_000
+            if row["met"] or timestamp < self.window.closed(side, newest[row["partition"]]):
+                kept = Buffered(side, row["id"], row["key"], row["value"], timestamp, row["pending"], row["arrived"])
+                rows[row["partition"]].append(kept)
+            else:
+                unread[row["partition"]][side].append(timestamp)
+        for sides in unread.values():
+            for times in sides.values():
+                times.sort()
+        return rows, unread
+
+    def _fold_buffer(self, rows: Rows, *, expire: bool) -> None:
+        states = rows.df.where("kind = 'state' AND id IS NOT NULL")
+        states = states.select("id", *_STATE, F.col("left").alias("value"), "pending", "live")
+        upsert = Upsert(on=("id",), compare=("pending",), also=("value", *_STATE), keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.buffer, upsert)
+        if not expire:
+            return
+        for row in rows.df.where("kind = 'expire'").collect():
+            condition = f"partition = {row['partition']} AND side = {{side}} AND NOT pending AND timestamp < {{until}}"
+            self.delta.delete(rows.spark, self.plan.buffer, condition, side=row["side"], until=row["until"])
+
+
+def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
+    """A row of RECORD as the join takes it."""
+    place = f"{side}:{row['source']}/{row['offset']}"
+    record = StreamRecord(side, place, row["key"], row["value"], microseconds(row["timestamp"]) // 1_000)
+    return Arrived(row["partition"], row["offset"], record)
+
+
+def _letters(unreadable: pa.Table) -> pa.Table:
+    """Records that cannot be read, as rows of the log."""
+    count = unreadable.num_rows
+    letters = unreadable.select(["key", "timestamp", "source", "partition", "problem"])
+    letters = letters.append_column("kind", pa.array(["state"] * count, pa.string()))
+    return letters.append_column("failed", pa.array([True] * count, pa.bool_()))
+
+
+def _as_json(state: Mapping[str, Any]) -> dict[str, Any]:
+    """State as it comes back from the log."""
+    plain: dict[str, Any] = json.loads(json.dumps(state))
+    return plain

@@ -1,0 +1,178 @@
+"""A windowed stream-stream join, one partition, record by record. Pure: nothing is read or written here.
+
+Its semantics are those of KStreamKStreamJoin in Kafka Streams 4.1, as recorded in ``tests/oracle``. What a batch must
+be given of the buffer as it was before:
+
+* ``rows``: all that its records can match (other side, same key, timestamp from ``window.reach``), and all pending rows
+  that can come out by the greatest stream time of the batch (timestamp less than ``window.closed``). More do no harm.
+* ``unread``: the timestamps of all other pending rows. Where a scan ends decides when Kafka Streams scans next, so rows
+  that stay count as well. Of a left join the greatest will do. Of an outer join, where both sides have some: all up to
+  the second one, by timestamp and right before left, that is not before the later of the two sides' first ones.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import InitVar, dataclass, field, replace
+from typing import NamedTuple
+
+from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, Changes, JoinWindow, Side, time_of
+from kaspr_delta.engine.joins.stream_stream.outer_store import OuterStore
+from kaspr_delta.plan.definition.joins import JoinType
+
+
+class StreamRecord(NamedTuple):
+    """A record that arrives. ``id`` is its own for ever; keys are text that sorts as their bytes do."""
+
+    side: Side
+    id: str
+    key: str | None
+    value: str | None
+    timestamp: int
+
+
+class Joined(NamedTuple):
+    """A result. It is unmatched where a side is None."""
+
+    key: str | None
+    left: str | None
+    right: str | None
+    timestamp: int
+
+
+class Times(NamedTuple):
+    """What a join remembers besides its buffer: plain numbers, times in milliseconds.
+
+    ``stream`` is the greatest timestamp of all records, ``left`` and ``right`` of those with key and value. ``scan`` is
+    where the last scan for unmatched rows ended, or a pending row that came since and is older (None: no row is
+    pending). ``arrived`` counts rows.
+    """
+
+    stream: int | None = None
+    left: int | None = None
+    right: int | None = None
+    scan: int | None = None
+    arrived: int = 0
+
+
+@dataclass
+class WindowJoin:
+    """The join during a batch. ``rows`` and ``unread`` as the module says, ``unread`` ascending."""
+
+    type: JoinType
+    window: JoinWindow
+    times: Times = field(default_factory=Times)
+    rows: InitVar[Iterable[Buffered]] = ()
+    unread: InitVar[Mapping[Side, Sequence[int]] | None] = None
+    _before: dict[str, Buffered] = field(init=False)
+    _taken: dict[str, Buffered] = field(default_factory=dict, init=False)
+    # By timestamp, then by arrival: what Kafka Streams fetches from a side's window store.
+    _stored: dict[tuple[Side, str], list[Buffered]] = field(default_factory=dict, init=False)
+    _pending: OuterStore = field(init=False)
+
+    def __post_init__(self, rows: Iterable[Buffered], unread: Mapping[Side, Sequence[int]] | None) -> None:
+        self._pending = OuterStore(self.window, unread or {})
+        self._before = {row.id: row for row in rows}
+        for row in self._before.values():
+            self._take(row)
+
+    def process(self, record: StreamRecord) -> list[Joined]:
+        """The results that a record sets off, in their order."""
+        side, key, value, timestamp = record.side, record.key, record.value, record.timestamp
+        now = _latest(self.times.stream, timestamp)
+        self.times = self.times._replace(stream=now)
+        if key is None and value is not None and self._may_be_unmatched(side):
+            return [_joined(side, key, value, None, timestamp)]
+        if key is None or value is None:
+            return []
+        # Only a record in order looks for unmatched ones, before it is joined itself.
+        results = self._unmatched(side, now) if timestamp == now else []
+        matches = self._matches(side, key, timestamp)
+        for match in matches:
+            self._pending.discard(match)
+            results.append(_joined(side, key, value, match.value, max(timestamp, match.timestamp)))
+        pending = not matches and self._may_be_unmatched(side)
+        if pending and timestamp + self.window.reach(side)[1] < now:
+            # Its window is over already; Kafka Streams does not wait for the grace period here.
+            results.append(_joined(side, key, value, None, timestamp))
+            pending = False
+        self._arrive(Buffered(side, record.id, key, value, timestamp, pending, self.times.arrived))
+        return results
+
+    def expired(self, side: Side) -> int | None:
+        """Rows of this side that are not pending and have a smaller timestamp leave, read or not; None: none do.
+
+        They match nothing, so it does not matter how late they are deleted.
+        """
+        time = self.times.left if side == "left" else self.times.right
+        return None if time is None else self.window.forgotten(time)
+
+    def changes(self) -> Changes:
+        """What became of the rows that were given, and which came."""
+        pending = self._pending.ids()
+        rows = [
+            replace(row, pending=False) if row.pending and row.id not in pending else row
+            for row in self._taken.values()
+        ]
+        stay = {row.id: row for row in rows if row.pending or self._is_stored(row)}
+        return Changes(
+            [row for row in stay.values() if row.id not in self._before],
+            [row for row in stay.values() if row != self._before.get(row.id, row)],
+            [row_id for row_id in self._before if row_id not in stay],
+        )
+
+    def _may_be_unmatched(self, side: Side) -> bool:
+        return self.type == "outer" or (self.type == "left" and side == "left")
+
+    def _unmatched(self, side: Side, now: int) -> list[Joined]:
+        """Pending rows whose time is over. The bound of the side that looks decides whether it looks at all."""
+        if self.times.scan is None or self.times.scan >= self.window.closed(side, now):
+            return []
+        over, end = self._pending.scan(now)
+        self.times = self.times._replace(scan=end)
+        return [_joined(row.side, row.key, row.value, None, row.timestamp) for row in over]
+
+    def _matches(self, side: Side, key: str, timestamp: int) -> list[Buffered]:
+        other: Side = "right" if side == "left" else "left"
+        before, after = self.window.reach(side)
+        since = _latest(self.expired(other), timestamp - before)
+        rows = self._stored.get((other, key), [])
+        return rows[bisect_left(rows, since, key=time_of) : bisect_right(rows, timestamp + after, key=time_of)]
+
+    def _arrive(self, row: Buffered) -> None:
+        """A record takes its place after it was joined."""
+        times = self.times._replace(arrived=row.arrived + 1)
+        if row.side == "left":
+            times = times._replace(left=_latest(times.left, row.timestamp))
+        else:
+            times = times._replace(right=_latest(times.right, row.timestamp))
+        if row.pending:
+            times = times._replace(scan=row.timestamp if times.scan is None else min(times.scan, row.timestamp))
+        self.times = times
+        self._take(row)
+
+    def _take(self, row: Buffered) -> None:
+        self._taken[row.id] = row
+        if row.pending:
+            self._pending.put(row)
+        # A late row may be pending although nothing can match it.
+        if self._is_stored(row):
+            insort(self._stored.setdefault((row.side, row.key), []), row, key=_place)
+
+    def _is_stored(self, row: Buffered) -> bool:
+        since = self.expired(row.side)
+        return since is None or row.timestamp >= since
+
+
+def _latest(time: int | None, other: int) -> int:
+    return other if time is None else max(time, other)
+
+
+def _joined(side: Side, key: str | None, value: str, other: str | None, timestamp: int) -> Joined:
+    left, right = (value, other) if side == "left" else (other, value)
+    return Joined(key, left, right, timestamp)
+
+
+def _place(row: Buffered) -> tuple[int, int]:
+    return row.timestamp, row.arrived

@@ -1,0 +1,1 @@
+"""Joins of a stream with a table."""

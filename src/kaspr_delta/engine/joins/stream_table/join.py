@@ -1,0 +1,209 @@
+"""The join of a stream with a table: each record meets the row of its key, or of the key a function makes of it.
+
+The counterpart of Kafka Streams' ``KStream-KTable`` and ``KStream-GlobalKTable`` joins. Beyond these, records without a
+row may wait for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState, readable, unreadable
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.engine.streams.table_versions import by_key, newest_rows, place_in, seen
+from kaspr_delta.plan.definition.joins import StreamTableJoinPlan
+from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# The state of a record that waits, beside its ``id``.
+_WAITING = ("key", "look_up", "source", "timestamp", "until")
+
+
+class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
+    """Inner and left; the table may be global."""
+
+    __slots__ = ()
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {"stream": self.plan.left.name, "table": self.right.plan.delta_name}
+
+    @property
+    def timed(self) -> bool:
+        return self.plan.pending is not None
+
+    @property
+    def follows_table(self) -> bool:
+        return self.follows_changes or self.plan.pending is not None
+
+    @property
+    def follows_changes(self) -> bool:
+        return not self.plan.is_global
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """Nothing is decided: the stream is read from where the checkpoint before had come to."""
+        began, positions = self.start(spark, state)
+        began = replace(began, until=StreamTableState.of(state).until)
+        return Decision(Rows.none(spark), 0, began.plain), positions
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        spark, before = batch.sparkSession, StreamTableState.of(state)
+        # Step 1: touched.
+        arrived = Rows.of(batch.where(F.col("source").isNotNull()))
+        records = self.left.read(arrived, self._selector)
+        # Step 2: pinned.
+        version = self.right.newest(spark).version
+        after = self.after(spark, before, arrived, version)
+        parts = []
+        if self.plan.pending is not None and before.until is not None:
+            parts.append(self._no_longer_waiting(spark, version))
+        # Step 3: recompute. Step 4: every record is a change.
+        if not records.empty:
+            after = replace(after, fresh=False)
+            keys = records.df.select(F.col("look_up").alias("key")).distinct() if records.few else None
+            parts.append(self._joined(records.df, self.rows_seen(spark, before, version, keys)))
+        rows_in = arrived.count()
+        return self._decision(spark, parts, rows_in, after, few=records.few)
+
+    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
+        before = StreamTableState.of(state)
+        if before.until is None or before.until > _now():
+            return None
+        waiting = [self._no_longer_waiting(spark, self.right.newest(spark).version)]
+        decision = self._decision(spark, waiting, 0, before, few=True)
+        # Those that wait no longer are what this batch was given.
+        table = decision.effects.table
+        return replace(decision, rows_in=1 if table is None else table.num_rows)
+
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
+        return [] if self.plan.pending is None else [partial(self._fold_waiting, rows)]
+
+    @property
+    def _selector(self) -> Selector | None:
+        if self.plan.mapper is None:
+            return None
+        return Selector(self.plan.mapper, self.right.text, "extractor", "key", self.event_timeout)
+
+    def _decision(
+        self, spark: SparkSession, parts: list[DataFrame], rows_in: int, after: StreamTableState, *, few: bool
+    ) -> Decision:
+        if not parts:
+            return Decision(Rows.none(spark), rows_in, after.plain)
+        rows = reduce(lambda one, other: one.unionByName(other), parts)
+        effects = Rows.of(in_order(rows.coalesce(1))) if few else Rows(in_order(rows.repartition("partition")))
+        if self.plan.pending is not None:
+            after = replace(after, until=self._first_to_give_up(spark, effects))
+        return Decision(effects, rows_in, after.plain)
+
+    def _joined(self, records: DataFrame, versions: DataFrame) -> DataFrame:
+        """Rows of RECORD with the rows they meet, as rows of the log."""
+        placed = records.withColumn("place", place_in(("source", "partition"), "offset"))
+        rows = by_key(versions).withColumnRenamed("key", "look_up")
+        stored = seen(F.col("versions"))["value"]
+        if self.plan.pending is not None:  # the row that a record would wait for may have come in the same batch
+            newest = F.try_element_at("versions", F.lit(-1))["value"]
+            stored = F.coalesce(stored, F.when(readable(self.right, newest), newest))
+        met = placed.join(rows, "look_up", "left").withColumn("stored", stored)
+        met = met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())
+        fits = readable(self.right, F.col("stored"))
+        right = F.when(fits, F.col("stored"))
+        problem = F.coalesce("problem", F.when(~fits, unreadable(F.col("stored"))))
+        waits = F.lit(self.plan.pending is not None) & F.col("look_up").isNotNull() & F.col("stored").isNull()
+        shown = ~F.col("unreadable") & ~waits & (F.lit(self.plan.type == "left") | right.isNotNull())
+        kind = F.when(shown, F.lit("value")).when(waits | problem.isNotNull(), F.lit("state"))
+        # An unreadable record shows its own key in its dead letter.
+        key = (
+            F.col("key")
+            if self.plan.is_global
+            else F.when(F.col("unreadable"), F.col("key")).otherwise(F.col("look_up"))
+        )
+        return met.where(kind.isNotNull()).select(
+            key.alias("key"),
+            kind.alias("kind"),
+            F.when(~F.col("unreadable"), F.col("value")).alias("left"),
+            right.alias("right"),
+            "timestamp",
+            "source",
+            "partition",
+            "offset",
+            F.lit(False).alias("waited"),
+            "look_up",
+            F.when(waits, F.concat_ws("/", "source", F.lpad(F.col("offset").cast("string"), 19, "0"))).alias("id"),
+            F.when(waits, _instant(_now() + (self.plan.pending or 0))).alias("until"),
+            F.when(waits, F.lit(True)).alias("live"),
+            problem.alias("problem"),
+            problem.isNotNull().alias("failed"),
+        )
+
+    def _no_longer_waiting(self, spark: SparkSession, version: int) -> DataFrame:
+        """Records that waited: those whose row is there by now, and those whose time is over. As rows of the log."""
+        waiting = self.delta.read(spark, self.plan.waiting)
+        found = newest_rows(self.right, spark, version, waiting.select(F.col("look_up").alias("key")).distinct())
+        found = found.where(readable(self.right, F.col("value")))
+        found = found.select(F.col("key").alias("look_up"), F.col("value").alias("right"))
+        shown = F.col("right").isNotNull() | F.lit(self.plan.type == "left")
+        rows = waiting.join(found, "look_up", "left")
+        return rows.where(F.col("right").isNotNull() | (F.col("until") <= _instant(_now()))).select(
+            "key",
+            F.when(shown, "value").otherwise("state").alias("kind"),
+            "left",
+            "right",
+            "timestamp",
+            "source",
+            F.lit(0).alias("partition"),
+            F.lit(0).cast("bigint").alias("offset"),
+            F.lit(True).alias("waited"),
+            "look_up",
+            "id",
+            "until",
+            F.lit(False).alias("live"),
+            F.lit(None).cast(PROBLEM).alias("problem"),
+            F.lit(False).alias("failed"),
+        )
+
+    def _first_to_give_up(self, spark: SparkSession, effects: Rows) -> int | None:
+        """When the first of those that wait after this batch gives up."""
+        waiting = self.delta.read(spark, self.plan.waiting).select("id", "until")
+        if effects.few:
+            leaving = effects.df.where(~F.col("live")).select("id")
+            coming = effects.df.where("live").select("id", "until")
+            waiting = waiting.join(leaving, "id", "left_anti").unionByName(coming)
+        first = waiting.agg(F.min(F.unix_millis("until")).alias("first")).collect()[0]["first"]
+        if effects.few or self.plan.pending is None:
+            return None if first is None else int(first)
+        # Of many, it is not asked whether any has to wait: the first tick after their time tells.
+        return min(_now() + self.plan.pending, first if first is not None else _now() + self.plan.pending)
+
+    def _fold_waiting(self, rows: Rows) -> None:
+        """What begins to wait is kept, what waits no longer goes."""
+        states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
+        upsert = Upsert(on=("id",), compare=("left",), also=_WAITING, keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.waiting, upsert)
+
+
+def in_order(rows: DataFrame) -> DataFrame:
+    """Rows of the log with ``seq``: what waited before what has just arrived, that in the order of its arrival."""
+    ordered = rows.sortWithinPartitions(F.col("waited").desc(), "id", "offset")
+    return ordered.withColumn("seq", seq_of_rows()).drop("waited", "offset")
+
+
+def _instant(milliseconds: int) -> Column:
+    return F.timestamp_millis(F.lit(milliseconds))
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,229 @@
+"""The join of a stream with all rows of a table that refer to the record's key (KIP-955), always left.
+
+The counterpart of KIP-213's subscriptions is an index of the table's foreign keys, which its change feed maintains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.dead_letters import Renewed
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
+from kaspr_delta.engine.joins.touched import NOT_CANONICAL, NULL_KEY
+from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.engine.streams.selector import Selected, Selector, problem, with_selected
+from kaspr_delta.engine.streams.table_versions import (
+    by_key,
+    changed_rows,
+    in_their_own_time,
+    newest_rows,
+    place_in,
+    seen,
+)
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_KEYS = 'write keys as canonical JSON text: text in quotes ("P100"), objects sorted'
+_COLUMNS = ("key", "order", "since", "committed", "value", "timestamp")
+_REFERRING = (
+    "key STRING, `order` BIGINT, since TIMESTAMP, committed TIMESTAMP, value STRING, timestamp TIMESTAMP,"
+    f" fk STRING, problem {PROBLEM}"
+)
+# What results have and rows of the index have not, and the other way round: a batch may hold only one of the two.
+_OF_EITHER = (
+    "left STRING, right STRING, partition INT, `offset` BIGINT, `row` STRING, id STRING, look_up STRING, live BOOLEAN"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReferTo:
+    """Adds to rows of a table what they refer to: ``fk``, as the stream spells its keys, and ``problem``."""
+
+    extractor: Selector
+    table: TableText
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+            found = [self._refers_to(key, value) for key, value in zip(keys, values, strict=True)]
+            yield with_selected(batch, "fk", found)
+
+    def _refers_to(self, key: str | None, value: str | None) -> Selected:
+        if value is None:
+            return Selected(None)
+        if key is None or not self.table.is_key(key):
+            return Selected(None, problem(NULL_KEY if key is None else NOT_CANONICAL, _KEYS, value))
+        try:
+            row, row_key = self.table.value_object(value), self.table.event_key(key)
+        except SerializationError as error:
+            return Selected(None, problem("value cannot be read", str(error), value))
+        return self.extractor(row, row_key, value)
+
+
+class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
+    """One result per record and row that refers to it; one without a right side where none does."""
+
+    __slots__ = ()
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {
+            "stream": self.plan.left.name,
+            "table": self.right.plan.delta_name,
+            "rightExtractor": self.plan.extractor.fingerprint,
+        }
+
+    @property
+    def renewed(self) -> Renewed:
+        """Those of rows: a new checkpoint makes the index anew."""
+        return Renewed((self.plan.right,))
+
+    @property
+    def base64_columns(self) -> Mapping[str, Collection[str]]:
+        return {self.plan.index: ["id"]} if self.right.has_raw_keys else {}
+
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        """What each row of the table refers to, and what is in the index and refers to nothing any more."""
+        began, positions = self.start(spark, state)
+        stored = newest_rows(self.right, spark, began.table, None)
+        rows = self._referring(stored)
+        indexed = self.delta.read(spark, self.plan.index)
+        gone = indexed.join(rows.df.select(F.col("key").alias("id")), "id", "left_anti")
+        gone = gone.select(F.col("id").alias("key"), *_no_problem(), F.lit(None).cast("string").alias("fk"))
+        effects = self._indexed(rows.df.select("key", "value", "fk", "problem").unionByName(gone), indexed)
+        effects = effects.withColumn("seq", seq_of_rows())
+        logged = Rows.of(effects.coalesce(1)) if rows.few else Rows(effects)
+        count = rows.table.num_rows if rows.table is not None else stored.count()
+        # A first batch that was given nothing would never be folded again.
+        return Decision(logged, count or int(not logged.empty), began.plain), positions
+
+    def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        spark, before = batch.sparkSession, StreamTableState.of(state)
+        # Step 1: touched.
+        arrived = Rows.of(batch.where(F.col("source").isNotNull()))
+        records = self.left.read(arrived)
+        # Step 2: pinned.
+        version = self.right.newest(spark).version
+        after = self.after(spark, before, arrived, version)
+        # Step 3: recompute. Step 4: every record is a change; of the index, what differs.
+        index = self.delta.read(spark, self.plan.index)
+        changed = self._changed(spark, before, version)
+        parts = []
+        if not changed.empty:
+            newest = F.max_by(F.struct("value", "fk", "problem"), "order").alias("newest")
+            parts.append(self._indexed(changed.df.groupBy("key").agg(newest).select("key", "newest.*"), index))
+        if not records.empty:
+            after = replace(after, fresh=False)
+            parts.append(self._joined(records, self._rows_met(records, changed, index, before, version)))
+        rows_in = arrived.count()
+        if not parts:
+            return Decision(Rows.none(spark), rows_in, after.plain)
+        blank = spark.createDataFrame([], _OF_EITHER)
+        rows = union_of([blank, *parts])
+        few = records.few and changed.few
+        rows = rows.coalesce(1) if few else rows.repartition("partition")
+        rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")
+        return Decision(Rows.of(rows) if few else Rows(rows), rows_in, after.plain)
+
+    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
+        return [partial(self._fold_index, rows)] if "state" in kinds else []
+
+    def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:
+        """The versions of rows that changed since the batch before, with what they refer to."""
+        if version <= before.table:
+            return Rows.none(spark, _REFERRING)
+        return self._referring(changed_rows(self.right, spark, before.table, version))
+
+    def _referring(self, versions: DataFrame) -> Rows:
+        extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)
+        return Rows.of(versions.select(*_COLUMNS)).map_arrow(ReferTo(extractor, self.right.text), _REFERRING)
+
+    def _rows_met(
+        self, records: Rows, changed: Rows, index: DataFrame, before: StreamTableState, version: int
+    ) -> DataFrame:
+        """Per foreign key the versions of all rows that have, or had, it: columns look_up, rows."""
+        unchanged = index.join(changed.df.select(F.col("key").alias("id")), "id", "left_anti")
+        if records.few:
+            unchanged = unchanged.join(records.df.select("look_up"), "look_up", "left_semi")
+        indexed = unchanged.select(F.col("id").alias("key"), F.col("look_up").alias("fk"))
+        stored = newest_rows(self.right, index.sparkSession, version, indexed if records.few else None)
+        versions = stored.join(indexed, "key").unionByName(changed.df.drop("problem"))
+        if before.fresh:
+            versions = in_their_own_time(versions)
+        rows = by_key(versions, "fk")
+        referred = rows.withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
+        row = F.struct("key", "versions")
+        return referred.groupBy("look_up").agg(F.sort_array(F.collect_list(row)).alias("rows"))
+
+    def _joined(self, records: Rows, rows: DataFrame) -> DataFrame:
+        """Rows of RECORD with the rows that refer to them, as rows of the log."""
+        placed = records.df.withColumn("place", place_in(("source", "partition"), "offset"))
+        met = placed.join(rows, "look_up", "left")
+        met_rows = F.transform(
+            "rows",
+            lambda row: F.struct(row["key"].alias("key"), seen(row["versions"]).alias("seen")),
+        )
+        holding = F.filter(met_rows, lambda row: row["seen"]["fk"] == F.col("look_up"))
+        shown = ~F.col("unreadable")
+        return (
+            met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())
+            .withColumn("row", F.explode_outer(holding))
+            .select(
+                "key",
+                F.when(shown, "value").otherwise("state").alias("kind"),
+                F.when(shown, F.col("value")).alias("left"),
+                F.col("row.seen.value").alias("right"),
+                "timestamp",
+                "source",
+                "partition",
+                "offset",
+                F.col("row.key").alias("row"),
+                "problem",
+                F.col("problem").isNotNull().alias("failed"),
+            )
+        )
+
+    def _indexed(self, rows: DataFrame, index: DataFrame) -> DataFrame:
+        """Rows with what they refer to, as rows of the log where the index has something else, or something failed."""
+        known = index.select(F.col("id").alias("key"), F.col("look_up").alias("old"))
+        differs = ~F.col("fk").eqNullSafe(F.col("old")) | F.col("problem").isNotNull()
+        return (
+            rows.join(known, "key", "left")
+            .where(differs)
+            .select(
+                "key",
+                F.lit("state").alias("kind"),
+                F.current_timestamp().alias("timestamp"),
+                F.lit(self.plan.right).alias("source"),
+                F.col("key").alias("id"),
+                F.col("fk").alias("look_up"),
+                F.col("fk").isNotNull().alias("live"),
+                "problem",
+                F.col("problem").isNotNull().alias("failed"),
+            )
+        )
+
+    def _fold_index(self, rows: Rows) -> None:
+        states = rows.df.where(F.col("id").isNotNull()).select("id", "look_up", "live")
+        upsert = Upsert(on=("id",), compare=("look_up",), keep="live")
+        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.index, upsert)
+
+
+def _no_problem() -> tuple[Column, Column]:
+    return F.lit(None).cast("string").alias("value"), F.lit(None).cast(PROBLEM).alias("problem")

@@ -1,0 +1,161 @@
+"""What joins of a stream with a table have in common.
+
+Only records of the stream emit. The table's change feed is in the query nevertheless: a change that has arrived by the
+time of a record is one that the record sees, however old the record says it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.dead_letters import problem
+from kaspr_delta.engine.joins.join import Join
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.sequence import end_of, version_of
+from kaspr_delta.engine.streams.source import INPUT
+from kaspr_delta.engine.streams.stream_side import StreamSide, reached
+from kaspr_delta.engine.streams.table_versions import newest_rows, rows_by_their_time, versions
+from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+StreamTablePlanT = TypeVar("StreamTablePlanT", StreamTableJoinPlan, RightForeignKeyJoinPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTableState:
+    """What a batch leaves for the next.
+
+    ``read`` is the last offset by topic or channel; ``table`` the version that was seen, ``fresh`` where none of its
+    changes were: its rows count from their own times then. ``until`` is when the first waiting record gives up, in
+    milliseconds since 1970.
+    """
+
+    read: Mapping[str, int] = field(default_factory=dict)
+    table: int = 0
+    fresh: bool = False
+    until: int | None = None
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> StreamTableState:
+        """The state that ``plain`` stands for."""
+        return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As it stands in the log."""
+        return asdict(self)
+
+
+class StreamTable(Join[StreamTablePlanT]):
+    """A join of a stream with a table."""
+
+    __slots__ = ()
+
+    @property
+    def left(self) -> StreamSide:
+        """The stream."""
+        return StreamSide(self.delta, self.plan.left, self.application, str(self.ref))
+
+    @property
+    def right(self) -> KeyedTable:
+        """The table."""
+        return KeyedTable(self.delta, self.application.rows_of(self.plan.right))
+
+    @property
+    def follows_table(self) -> bool:
+        """Whether changes of the table alone make a batch."""
+        return True
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return ("stream", "table") if self.follows_table else ("stream",)
+
+    def table_of(self, source: str) -> str:
+        return self.left.table if source == "stream" else self.right.plan.delta_name
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        """Records of the stream, and rows without a source for changes of the table."""
+        parts = []
+        if "stream" in start.positions:
+            parts.append(self.left.stream(spark, {self.plan.left.name: start.positions["stream"]}))
+        if "table" in start.positions:
+            feed = self.delta.stream_after(spark, self.right.plan.delta_name, start.positions["table"])
+            parts.append(feed.select(*(F.lit(None).cast(kind).alias(name) for name, kind in INPUT.items())))
+        return union_of(parts)
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return {one: end_of(version) if one == "stream" else version for one, version in versions.items()}
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        before = StreamTableState.of(state)
+        return {"stream": before.read[self.plan.left.name], "table": before.table}
+
+    def start(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[StreamTableState, Mapping[str, int]]:
+        """Where a new checkpoint begins.
+
+        Of a stream that has records already, the first batch holds both sides: rows of the table count from their own
+        times. Otherwise the table was there before the stream.
+        """
+        before = StreamTableState.of(state)
+        position = self.left.first_position(spark, before.read)
+        fresh = before.fresh or (not state and self.left.waits(spark, position))
+        version = self.right.newest(spark).version
+        began = StreamTableState({self.plan.left.name: position}, version, fresh)
+        positions = {"stream": position, "table": version}
+        return began, {source: positions[source] for source in self.sources(spark)}
+
+    def rows_seen(
+        self, spark: SparkSession, before: StreamTableState, version: int, keys: DataFrame | None
+    ) -> DataFrame:
+        """The versions of rows that records of this batch may meet (see ``table_versions.versions``)."""
+        if not self.follows_changes:
+            return newest_rows(self.right, spark, version, keys)
+        if before.fresh:
+            return rows_by_their_time(self.right, spark, version, keys)
+        return versions(self.right, spark, before.table, version, keys)
+
+    def after(self, spark: SparkSession, before: StreamTableState, arrived: Rows, version: int) -> StreamTableState:
+        """The state after a batch of these rows of InputRecord that saw the table at a version.
+
+        A batch may end before records that have arrived, as one does that is made again after a crash. They are merged
+        with the changes that came after them by the next batch: its table begins before the first of these changes.
+        """
+        read = {**before.read, **reached(arrived)}
+        if not self.follows_changes or version <= before.table:
+            return replace(before, read=read, table=version)
+        position = read[self.plan.left.name]
+        newest = self.left.newest(spark)
+        if newest <= version_of(position) and arrived.few:  # Delta divides a commit of many files alone
+            return replace(before, read=read, table=version)
+        waiting = self.left.between(spark, position, newest)
+        changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
+        later = (
+            changes.select("_commit_version", "_commit_timestamp")
+            .crossJoin(waiting.agg(F.min("arrived").alias("first")))
+            .where(F.col("_commit_timestamp") > F.col("first"))
+        )
+        (first,) = later.agg(F.min("_commit_version")).collect()[0]
+        return replace(before, read=read, table=version if first is None else first - 1)
+
+    @property
+    def follows_changes(self) -> bool:
+        """Whether records meet the table as it was at their time; a global table is met as it is."""
+        return True
+
+
+def readable(table: KeyedTable, value: Column) -> Column:
+    """Whether a value of a table can be read: SQL may have written what is no JSON text."""
+    return value.isNull() | table.is_readable(value)
+
+
+def unreadable(value: Column) -> Column:
+    """What is wrong with a value of a table that cannot be read."""
+    detail = F.lit("the row of the table is not JSON text: repair or delete it")
+    return problem("right value cannot be read", detail, value)

@@ -1,0 +1,1 @@
+"""Joins of two tables by their keys."""

@@ -1,0 +1,182 @@
+"""What joins of two tables have in common: both change feeds in one query, both tables pinned for a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.dead_letters import Renewed, problem
+from kaspr_delta.engine.batch.query import side_by_side
+from kaspr_delta.engine.joins.join import RECORDS, Join
+from kaspr_delta.engine.joins.select import SELECTED, SelectRow, picked_column, selected_columns
+from kaspr_delta.engine.joins.touched import Touched, touched_keys
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.planning import plan_for
+from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan
+from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.selects import SelectPlan
+from kaspr_delta.spec.ddl import Type
+from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
+from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SqlColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+
+TableJoinPlanT = TypeVar("TableJoinPlanT", ForeignKeyJoinPlan, SameKeyJoinPlan)
+
+
+class Pinned(NamedTuple):
+    """The versions of both tables that count for a batch."""
+
+    left: Commit
+    right: Commit
+
+
+class TableJoin(Join[TableJoinPlanT]):
+    """A join over two change feeds, with a result table."""
+
+    __slots__ = ()
+
+    @property
+    def left(self) -> KeyedTable:
+        """The table whose rows drive the join."""
+        return KeyedTable(self.delta, self.application.sides_of(self.plan)[0])
+
+    @property
+    def right(self) -> KeyedTable:
+        """The table that they are joined with."""
+        return KeyedTable(self.delta, self.application.sides_of(self.plan)[1])
+
+    @property
+    def sides(self) -> Mapping[str, KeyedTable]:
+        """Both tables. Their order is part of the checkpoint."""
+        return {"left": self.left, "right": self.right}
+
+    def source(self, spark: SparkSession, start: Start) -> DataFrame:
+        """The change feeds in one query, so that one checkpoint covers both."""
+        sides = {side: table for side, table in self.sides.items() if side in start.positions}
+        return union_of([table.feed(spark, side, start.positions[side]) for side, table in sides.items()])
+
+    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return versions
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}
+
+    def table_of(self, source: str) -> str:
+        return self.sides[source].plan.delta_name
+
+    def sources(self, spark: SparkSession) -> Collection[str]:
+        return tuple(self.sides)
+
+    @staticmethod
+    def touched(batch: DataFrame) -> Touched:
+        """Step 1: the keys that a batch of the stream touches."""
+        plan_for(batch.sparkSession, few=True)
+        touched = touched_keys(batch)
+        plan_for(batch.sparkSession, few=touched.keys.some)
+        return touched
+
+    def pinned(self, spark: SparkSession) -> Pinned:
+        """The newest versions, which a batch is to see from now on."""
+        return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
+
+    @property
+    def select(self) -> SelectPlan | None:
+        """What the result shows, where that is not the pair."""
+        return self.plan.select
+
+    @property
+    def selection(self) -> Mapping[str, str]:
+        """The part of the definition that a selection is."""
+        return {"select": self.select.fingerprint} if self.select else {}
+
+    def with_selected(self, effects: Rows) -> Rows:
+        """Rows of the log with what a function selects, if one does."""
+        if self.select is None or self.select.function is None or effects.empty:
+            return effects
+        row = Type("STRUCT", fields=self.select.declared)
+        how = SelectRow(self.select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
+        return effects.with_columns(how, f"{SELECTED} STRING")
+
+    def fold_result(self, rows: Rows, *, several: bool = False) -> Merged:
+        """Bring the result table up to the records among the rows of a batch, or of ``several``."""
+        records = newest_by_key(rows.df.where(F.col("kind").isin(*RECORDS)), several=several)
+        keep = F.col("kind") == "value"
+        if self.select is None:
+            records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
+            upsert = Upsert(compare=("left", "right"), also=("timestamp",), keep="keep", sole_writer=True)
+            values = stored_in_log(rows, "kind = 'value'", several=several)
+            return self.delta.merge(rows.spark, rows.frame_of(records), self.plan.result, upsert, values)
+        if self.select.function is not None:
+            keep &= F.col(SELECTED).isNotNull()
+        shown: dict[str, SqlColumn] = self._selected_columns(self.select)
+        own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), keep.alias("keep"))
+        records = records.select("key", *(column.alias(name) for name, column in shown.items()), *own)
+        upsert = Upsert(compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep", sole_writer=True)
+        return self.delta.merge(rows.spark, rows.frame_of(records), self.plan.result, upsert)
+
+    def _selected_columns(self, select: SelectPlan) -> dict[str, SqlColumn]:
+        columns = select.columns(*self.application.column_types(self.plan))
+        if select.function is not None:
+            return selected_columns(columns)
+        paths, sides = dict(select.paths), {"left": self.left.plan, "right": self.right.plan}
+        return {one.name: picked_column(sides[paths[one.name][0]], paths[one.name], one) for one in columns}
+
+    @property
+    def renewed(self) -> Renewed:
+        """All: a new checkpoint reads all rows of both tables."""
+        return Renewed(every=True)
+
+    def letters(self, rows: DataFrame) -> DataFrame:
+        return super().letters(rows.withColumn("source", F.lit(f"{self.plan.left},{self.plan.right}")))
+
+
+def newest_by_key(rows: DataFrame, *, several: bool) -> DataFrame:
+    """Rows of the log, of ``several`` batches the last of each key."""
+    if not several:
+        return rows
+    newest = F.max_by(F.struct("*"), F.struct("checkpoint", "batch")).alias("newest")
+    return rows.groupBy("key").agg(newest).select("newest.*")
+
+
+def stored_in_log(rows: Rows, condition: str, *, several: bool) -> Scan | None:
+    """The rows of one batch that hold, if they are read back from the log: a new table may be filled by a copy."""
+    return None if rows.scan is None or several else rows.scan.where(condition)
+
+
+def identity(table: TablePlan) -> str:
+    """What a join's state depends on of a table: which one it is, and how it spells keys and values.
+
+    Columns of a typed table are not part of it: one that is added changes no row.
+    """
+    spelled = ", ".join(table.typed.key) if table.typed else f"{table.serializers.key}, {table.serializers.value}"
+    return f"{table.delta_name} ({spelled})"
+
+
+def refused(touched: Rows) -> DataFrame | None:
+    """Touched keys that cannot be joined, as rows of the log that change nothing and carry the problem.
+
+    None where it is known that there are none.
+    """
+    if touched.table is not None and touched.table["reason"].null_count == touched.table.num_rows:
+        return None
+    hint = F.when(
+        F.col("reason") == "null key", F.lit("a row without a key belongs to nothing: give it a key or delete it")
+    ).otherwise(
+        F.concat(F.lit('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), "side")
+    )
+    return touched.df.where(F.col("reason").isNotNull()).select(
+        "key",
+        F.lit("state").alias("kind"),
+        F.col("changed_at").alias("timestamp"),
+        problem(F.col("reason"), hint, F.lit(None).cast("string")).alias("problem"),
+        F.lit(True).alias("failed"),
+    )

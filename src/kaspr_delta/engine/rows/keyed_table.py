@@ -1,0 +1,315 @@
+"""A KasprTable as the engine reads and writes it: live rows as text, or as they are where they have columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.rows.base64_text import base64_of, bytes_of, in_lines, on_one_line
+from kaspr_delta.engine.rows.json_columns import is_json
+from kaspr_delta.engine.rows.rows import Keys, Rows, among, stored_rows
+from kaspr_delta.engine.rows.typed_columns import (
+    by_name,
+    in_order,
+    key_columns,
+    key_text,
+    row_hash,
+    row_of,
+    row_text,
+)
+from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_text import text_of
+from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
+from kaspr_delta.storage.layout import WRITTEN_AT
+from kaspr_delta.storage.spark.frames import collected
+from kaspr_delta.storage.tables import Commit, Scan, Tables, Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+# What of a backlog is one batch: files of so many bytes. A single commit may be more.
+_BACKLOG = "1g"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable:
+    """One table of the application."""
+
+    delta: Tables
+    plan: TablePlan
+
+    @property
+    def text(self) -> TableText:
+        """How this table spells its keys and values."""
+        return text_of(self.plan)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The columns that tell one row from another."""
+        return ("key", "window_start") if self.plan.window else ("key",)
+
+    @property
+    def key(self) -> Column:
+        """The key column as text."""
+        if self.plan.joined:
+            # The result of a join that did not run since an older version wrote it.
+            return on_one_line(F.col("key")).alias("key") if self.has_raw_keys else F.col("key")
+        if self.plan.typed:
+            return key_text([F.col(quoted(name)) for name in self.plan.typed.key], self.plan.typed.key_types).alias(
+                "key"
+            )
+        return _as_text("key", self.plan.serializers.key)
+
+    @property
+    def has_raw_keys(self) -> bool:
+        """Whether keys are bytes, which are base64 text here."""
+        return self.plan.serializers.key == "raw"
+
+    def as_bytes(self, key: Column) -> Column:
+        """A key as ``key`` gives it as bytes, as it is on a topic."""
+        return bytes_of(key) if self.has_raw_keys else key.cast("binary")
+
+    def _known(self, keys: Keys) -> Collection[str] | None:
+        """Known keys that the table has as they are."""
+        as_text = self.plan.typed is None and not self.has_raw_keys
+        return keys if as_text and isinstance(keys, Collection) else None
+
+    @property
+    def value(self) -> Column:
+        """The value column as text. A join's result has two, which are one JSON object here."""
+        if self.plan.row_type is not None:
+            return row_text(self.row).alias("value")
+        if self.plan.joined is None:
+            return _as_text("value", self.plan.serializers.value)
+        left, right = map(_as_json, ("left", "right"), self.plan.joined)
+        return F.concat(F.lit('{"left":'), left, F.lit(',"right":'), right, F.lit("}")).alias("value")
+
+    @property
+    def row(self) -> Column:
+        """The value as it is: a STRUCT where rows have a type, else text."""
+        if self.plan.row_type is None:
+            return self.value
+        return F.struct(*(F.col(quoted(column.name)) for column in self.plan.row_type.fields)).alias("value")
+
+    def _row_in(self, stored: DataFrame) -> Column:
+        """The value of stored rows as it is, a STRUCT in the order in which the join that reads it stores it."""
+        row_type = self.plan.row_type
+        if row_type is None:
+            return self.value
+        row = stored.select(*(quoted(one.name) for one in row_type.fields))
+        has = Type("STRUCT", fields=columns_of_json(row.schema.jsonValue()["fields"]))
+        return by_name(F.struct(*(F.col(quoted(one.name)) for one in row_type.fields)), has, row_type).alias("value")
+
+    @property
+    def timestamp(self) -> Column:
+        """When a row was written; NULL where only its commit tells."""
+        if self.plan.typed is None:
+            return F.col("timestamp")
+        return (F.lit(None).cast("timestamp") if self.plan.is_foreign else F.col(WRITTEN_AT)).alias("timestamp")
+
+    @property
+    def has_json_text(self) -> bool:
+        """Whether values are JSON text in one column, which anybody may have written."""
+        return self.plan.row_type is None and self.plan.serializers.value == "json"
+
+    def as_text(self, row: Column) -> Column:
+        """A value as ``live_rows`` gives it as text."""
+        return row if self.plan.row_type is None else row_text(row)
+
+    def fingerprint(self, row: Column) -> Column:
+        """What tells values apart, as ``live_rows`` gives them."""
+        if self.plan.row_type is not None:
+            return row_hash(row)
+        return F.md5(in_lines(row) if self.plan.serializers.value == "raw" else row)
+
+    def is_readable(self, row: Column) -> Column:
+        """Whether a value, as ``live_rows`` gives it, is what its serializer writes."""
+        return is_json(row) if self.has_json_text else F.lit(True)
+
+    def scan(self, spark: SparkSession, commit: Commit) -> Scan | None:
+        """The stored rows at a version; None of a table that does not store keys and values as text.
+
+        Null values and several rows of a key are among them.
+        """
+        plain = self.plan.typed is None and self.plan.joined is None and self.plan.serializers.key != "raw"
+        return self.delta.scan_version(spark, self.plan.delta_name, commit.version) if plain else None
+
+    def newest(self, spark: SparkSession) -> Commit:
+        """The version to pin for a batch."""
+        return self.delta.newest(spark, self.plan.delta_name)
+
+    def feed(self, spark: SparkSession, side: str, after: int) -> DataFrame:
+        """The table's change feed after a version, as a stream: which keys were touched, and when.
+
+        Columns side, key, changed_at.
+        """
+        changes = self.delta.stream_after(spark, self.plan.delta_name, after, _BACKLOG)
+        return changes.select(F.lit(side).alias("side"), self.key, F.col("_commit_timestamp").alias("changed_at"))
+
+    def keys(self, spark: SparkSession, side: str, commit: Commit) -> DataFrame:
+        """All keys at a version, as if that commit had touched them. Columns side, key, changed_at."""
+        rows = self.delta.read(spark, self.plan.delta_name, commit.version)
+        return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
+
+    def live_rows(
+        self,
+        spark: SparkSession,
+        version: int | None = None,
+        keys: Keys = None,
+        *,
+        typed: bool = False,
+        each_once: bool = False,
+    ) -> DataFrame:
+        """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.
+
+        In a table with windows one per key and window: also window_start and window_end. ``keys`` restricts them to
+        those in its column ``key`` (and ``window_start``), or to known texts. Delta has no unique keys: of several rows
+        of one key the newest by timestamp counts, then the greatest value, the same choice every time; ``copies`` tells
+        how many there were. A NULL value is no row. Where rows have a type, ``typed`` gives values as they are.
+        ``each_once``: it is known that no key has several rows.
+        """
+        stored = self.stored(spark, version, keys)
+        return self.live(stored.df, keys, typed=typed, each_once=each_once)
+
+    def stored(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
+        """Rows as the table has them: of these keys if they are known and it keeps them so, else of all."""
+        return stored_rows(self.delta, spark, self.plan.delta_name, self._known(keys), version)
+
+    def live(self, stored: DataFrame, keys: Keys = None, *, typed: bool = False, each_once: bool = False) -> DataFrame:
+        """What of stored rows is live (see ``live_rows``); ``stored`` has chosen among known keys if it could."""
+        windows = ("window_start", "window_end") if self.plan.window else ()
+        rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
+        rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
+        if self.has_json_text:
+            rows = rows.where(F.col("value") != "null")
+        rows = among(rows, keys, self.place) if self._known(keys) is None else rows
+        if each_once:
+            value = F.col("value") if typed else self.as_text(F.col("value"))
+            return rows.select(
+                *self.place, value.alias("value"), "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies")
+            )
+        newest = self.greatest(F.lit(True), *windows[1:])
+        value = F.col("row.value") if typed else self.as_text(F.col("row.value"))
+        return (
+            rows.groupBy(*self.place)
+            .agg(newest.alias("row"), F.count("*").alias("copies"))
+            .select(
+                *self.place,
+                value.alias("value"),
+                *(F.col(f"row.{name}").alias(name) for name in ("timestamp", *windows[1:])),
+                "copies",
+            )
+        )
+
+    def greatest(self, among: Column, *also: str) -> Column:
+        """Of rows of one key the one that counts: a struct of timestamp, value as ``row`` has it, and other columns.
+
+        It is the latest of those that are ``among`` them, then the greatest.
+        """
+        row = F.when(among, F.struct("timestamp", "value", *also))
+        if self.plan.row_type is None:
+            return F.max(row)
+        return F.max_by(row, F.when(among, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))
+
+    def write(self, rows: DataFrame, *, timely: bool = False, here: bool = False) -> None:
+        """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
+
+        For a table with windows also window_start and stream, one row per key and window. A row that already has the
+        value is left alone; where rows are ``timely``, one that has the timestamp as well. ``here``: they are made of
+        what is on the driver.
+        """
+        compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
+        windows = ("window_end", "stream") if self.plan.window else ()
+        if self.plan.typed is not None:
+            self._write_typed(rows, self.plan.typed, timely=timely, here=here)
+            return
+        if self.plan.window is not None:
+            rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
+        stored = rows.select(
+            _stored("key", self.plan.serializers.key),
+            _stored("value", self.plan.serializers.value),
+            "timestamp",
+            *self.place[1:],
+            *windows,
+            F.col("value").isNotNull().alias("keep"),
+        )
+        upsert = Upsert(on=self.place, compare=compare, also=(*also, *windows), keep="keep")
+        self._merge(stored, upsert, here=here)
+
+    def _write_typed(self, rows: DataFrame, typed: TypedPlan, *, timely: bool, here: bool) -> None:
+        """As ``write``. What a value says of the columns of the key does not count: they are those of the key."""
+        keys = zip(typed.key, key_columns(F.col("key"), typed.key_types), strict=True)
+        columns = {name: column.alias(name) for name, column in keys}
+        columns |= {one.name: F.col("row")[one.name].alias(one.name) for one in typed.rest}
+        rows = rows.withColumn("row", row_of(F.col("value"), typed.row))
+        stored = rows.select(
+            *columns.values(), F.col("timestamp").alias(WRITTEN_AT), F.col("value").isNotNull().alias("keep")
+        )
+        rest = tuple(column.name for column in typed.rest)
+        compare, also = ((*rest, WRITTEN_AT), ()) if timely else (rest, (WRITTEN_AT,))
+        self._merge(stored, Upsert(on=typed.key, compare=compare, also=also, keep="keep"), here=here)
+
+    def put_rows(self, rows: DataFrame) -> None:
+        """Write rows of a typed table that stand in columns: some of its own, those of the key among them, each once.
+
+        What they do not have becomes null. Raises LookupError for a table without columns.
+        """
+        if self.plan.typed is None:
+            msg = f"table {self.plan.name!r} has no columns"
+            raise LookupError(msg)
+        missing = [one for one in self.plan.typed.columns if one.name not in rows.columns]
+        rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
+        # No event has it: no whole millisecond (see ``engine.streams.table_versions``).
+        now = F.timestamp_micros(F.unix_millis(F.current_timestamp()) * 1_000 + 1)
+        stored = rows.withColumns({WRITTEN_AT: now, "keep": F.expr("true")})
+        rest = tuple(column.name for column in self.plan.typed.rest)
+        self._merge(stored, Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"))
+
+    def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
+        """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""
+        columns = "key STRING, value STRING, timestamp TIMESTAMP"
+        self.write(spark.createDataFrame(list(rows), columns).coalesce(1), here=True)
+
+    def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
+        """Take over from another Delta table the rows of a stream whose windows end in a span of time."""
+        rows = self.delta.read(spark, source).where((F.col("stream") == stream) & (F.col("window_end") <= upto))
+        rows = rows if after is None else rows.where(F.col("window_end") > after)
+        rows = rows.withColumn("keep", F.expr("true"))
+        also = ("timestamp", "window_end", "stream")
+        self._merge(rows, Upsert(on=self.place, compare=("value",), also=also, keep="keep"))
+
+    def _merge(self, rows: DataFrame, upsert: Upsert, *, here: bool = False) -> None:
+        frame = collected(rows) if here else rows
+        self.delta.merge(rows.sparkSession, frame, self.plan.delta_name, upsert)
+
+
+def state_of(delta: Tables, plan: TablePlan) -> KeyedTable:
+    """The table that functions read and write: of windows that do not show before they close, another one."""
+    return KeyedTable(delta, replace(plan, delta_name=plan.state))
+
+
+def _later(column: str, milliseconds: int) -> Column:
+    return F.timestamp_millis(F.unix_millis(column) + milliseconds)
+
+
+def _as_text(column: str, serializer: SerializerName) -> Column:
+    return (base64_of(F.col(column)) if serializer == "raw" else F.col(column)).alias(column)
+
+
+def _as_json(column: str, side: TablePlan) -> Column:
+    """What a column of a join's result holds, as a piece of JSON: bytes are in base64 there."""
+    json = F.col(column) if side.row_type is None else row_text(F.col(column))
+    if side.serializers.value == "raw":
+        json = F.concat(F.lit('"'), on_one_line(json), F.lit('"'))
+    return F.coalesce(json, F.lit("null"))
+
+
+def _stored(column: str, serializer: SerializerName) -> Column:
+    return (bytes_of(F.col(column)) if serializer == "raw" else F.col(column)).alias(column)

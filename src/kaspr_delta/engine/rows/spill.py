@@ -1,0 +1,59 @@
+"""Rows that were made on the driver and are too many to be held there: Spark gets them by way of a file."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+import weakref
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow.parquet import ParquetWriter
+
+from kaspr_delta.engine.rows.rows import SOME_BYTES, Rows
+from kaspr_delta.storage.arrow_types import spark_schema_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def rows_made(spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path) -> Rows:
+    """The rows, held while they are no more than ``SOME_BYTES``; others stand in the folder while they are in use.
+
+    The folder is the caller's alone, one such batch at a time; Spark's workers have to see it.
+    """
+    groups = _groups(batches, schema)
+    first = next(groups, schema.empty_table())
+    more = next(groups, None)
+    if more is None and first.nbytes <= SOME_BYTES:
+        return Rows.held(spark, first)
+    return Rows(_spilled(spark, chain([first] if more is None else [first, more], groups), schema, folder))
+
+
+def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:
+    shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+    place = folder / uuid.uuid4().hex
+    place.mkdir(parents=True)
+    with ParquetWriter(place / "rows.parquet", schema) as file:
+        for group in groups:
+            file.write_table(group)
+    rows = spark.read.schema(spark_schema_of(schema)).parquet(str(place))
+    weakref.finalize(rows, shutil.rmtree, place, ignore_errors=True)
+    return rows
+
+
+def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Batches by as many as are no more than ``SOME_BYTES``, or by one."""
+    group: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if group and size + batch.nbytes > SOME_BYTES:
+            yield pa.Table.from_batches(group, schema)
+            group, size = [], 0
+        group.append(batch)
+        size += batch.nbytes
+    if group:
+        yield pa.Table.from_batches(group, schema)

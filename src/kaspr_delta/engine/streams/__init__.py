@@ -1,0 +1,1 @@
+"""Records of topics and channels: sources, events, effects and stream time."""

@@ -1,0 +1,143 @@
+"""Stream time: how far a stream of events has come, and with it which windows have closed.
+
+It is the greatest time seen in one partition of the input, Kafka Streams' own scope: a partition that is behind loses
+nothing because another one is ahead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from kaspr_delta.engine.streams.event import InputRecord
+from kaspr_delta.functions.call import call
+from kaspr_delta.functions.snippet import in_empty_scope
+from kaspr_delta.plan.definition.window import WindowPlan
+from kaspr_delta.spec.durations import milliseconds
+
+# The stream of tables whose windows go by the clock.
+NOW = "now"
+_SECONDS_LATEST = 253_402_300_800  # the year 10000
+
+
+class Passed(NamedTuple):
+    """Ends of windows that a stream has passed: those after ``after`` (None: all before too) up to ``upto``."""
+
+    stream: str
+    after: int | None
+    upto: int
+
+
+@dataclass
+class Clock:
+    """The times of one table's streams during a batch, in milliseconds.
+
+    ``times`` are as of the last event that succeeded; ``before`` as of the beginning of the batch.
+    """
+
+    window: WindowPlan
+    agent: str
+    before: Mapping[str, int]
+    now: Callable[[], float] = time.time
+    times: dict[str, int] = field(init=False)
+    stream: str = field(default=NOW, init=False)
+    at: int = field(default=0, init=False)
+    event: int = field(default=0, init=False)
+    _pending: dict[str, int] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.times = dict(self.before)
+        self._tick()
+
+    def arrive(self, events: Sequence[tuple[InputRecord, Any]]) -> None:
+        """An event begins, records with their values; the newest counts. Raises what the author's selector raises."""
+        self._tick()
+        self.at = self.event = self.current()
+        newest: int | None = None
+        for record, value in events:
+            moment = self._moment(record)
+            at = self.time_of(record, value)
+            stream = NOW if self.window.relative_to == "now" else f"{self.agent}:{record.source}/{record.partition}"
+            self._pending[stream] = max(at, self._pending.get(stream, self.times.get(stream, at)))
+            if newest is None or at >= newest:
+                newest, self.at, self.event, self.stream = at, at, moment, stream
+
+    def time_of(self, record: InputRecord, value: Any) -> int:
+        """The time that places an event in windows. Raises what the author's selector raises."""
+        if self.window.relative_to == "now":
+            return self.times[NOW]  # a clock that is set back makes no event late
+        if self.window.selector is None:
+            return self._moment(record)
+        return instant(call(in_empty_scope(self.window.selector), value, {}))
+
+    def is_open(self, start: int) -> bool:
+        """Whether a window still takes the current event."""
+        return self.window.is_open(start, self._pending.get(self.stream, self.at))
+
+    def keep(self) -> None:
+        """The current event succeeded: its time counts."""
+        self.times.update(self._pending)
+        self._pending.clear()
+
+    def drop(self) -> None:
+        """The current event failed: it never was."""
+        self._pending.clear()
+
+    def current(self) -> int:
+        """The time of the clock on the wall."""
+        return _milliseconds(self.now())
+
+    def closed(self) -> Iterator[Passed]:
+        """Windows that have closed since the batch began."""
+        return self._passed(self.window.closed)
+
+    def expired(self) -> Iterator[Passed]:
+        """Windows whose rows have left since the batch began."""
+        return self._passed(self.window.expired)
+
+    def _passed(self, end: Callable[[int], int | None]) -> Iterator[Passed]:
+        for stream, now in self.times.items():
+            after = end(self.before[stream]) if stream in self.before else None
+            upto = end(now)
+            if upto is not None and after != upto:
+                yield Passed(stream, after, upto)
+
+    def _tick(self) -> None:
+        if self.window.relative_to == "now":
+            self.times[NOW] = max(self.current(), self.times.get(NOW, 0))
+
+    def _moment(self, record: InputRecord) -> int:
+        """The record's own time; one without has the time at which it is processed."""
+        return self.current() if record.timestamp is None else record.timestamp // 1_000
+
+
+def instant(selected: Any) -> int:
+    """What a relativeToSelector returned, in milliseconds: Unix seconds, a datetime, or ISO text. Raises ValueError.
+
+    >>> instant(1.5), instant("1970-01-01T00:00:02Z")
+    (1500, 2000)
+    """
+    match selected:
+        case str():
+            moment = datetime.fromisoformat(selected.replace("Z", "+00:00"))
+            return _milliseconds(moment.timestamp())
+        case datetime():
+            return _milliseconds(selected.timestamp())
+        case int() | float() if not isinstance(selected, bool) and abs(selected) < _SECONDS_LATEST:
+            return _milliseconds(selected)
+    msg = f"relativeToSelector must return a time (seconds since 1970, a datetime or ISO text), not {selected!r}"
+    raise ValueError(msg)
+
+
+def length(duration: float | timedelta | str) -> int:
+    """A length of time in milliseconds: seconds, a timedelta, or text such as ``"5m"``."""
+    if isinstance(duration, str):
+        return milliseconds(duration)
+    return _milliseconds(duration.total_seconds() if isinstance(duration, timedelta) else duration)
+
+
+def _milliseconds(seconds: float) -> int:
+    return int(seconds * 1_000)

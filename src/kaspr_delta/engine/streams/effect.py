@@ -1,0 +1,141 @@
+"""What an agent does to the world: sends, table writes, dead letters. Rows of its log."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.storage.layout import HEADERS, PROBLEM
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("target", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _HEADERS),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("partition", pa.int32()),
+        ("seq", pa.int64()),
+        ("problem", ARROW_PROBLEM),
+        ("window_start", pa.timestamp("us", "UTC")),
+        ("stream", pa.string()),
+    ]
+)
+
+# Sends, all of them of one topic, on the way out of Python workers (see ``records_for_spark``).
+RECORD_COLUMNS = "key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"
+
+# All effects on that way (see ``for_spark``).
+WORKERS_COLUMNS = f"kind STRING, target STRING, {RECORD_COLUMNS}"
+
+# The columns that make a send a record of its topic.
+RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
+
+
+class EventFailedError(Exception):
+    """An event failed where nothing but records can be handed on."""
+
+
+class Effect(NamedTuple):
+    """One effect, in the order of the log's columns but for ``seq``, which is its place. Times are in microseconds."""
+
+    kind: str
+    target: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[dict[str, Any]] | None = None
+    timestamp: int | None = None
+    partition: int | None = None
+    problem: dict[str, str | None] | None = None
+    window_start: int | None = None
+    stream: str | None = None
+
+
+def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
+    """Effects as rows on the driver."""
+    return Rows.held(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
+
+
+def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:
+    """Effects as rows of SCHEMA, numbered from ``first_seq``."""
+    rows = list(effects)
+    return numbered(rows, range(first_seq, first_seq + len(rows)))
+
+
+def numbered(effects: Sequence[Effect], seq: Sequence[int]) -> pa.RecordBatch:
+    """Effects with these numbers as rows of SCHEMA."""
+    columns = dict(zip(Effect._fields, zip(*effects, strict=True), strict=True)) if effects else {}
+    return columns_to_arrow(columns, seq)
+
+
+def columns_to_arrow(columns: Mapping[str, Any], seq: Sequence[int] | pa.Array) -> pa.RecordBatch:
+    """Effects with these numbers as rows of SCHEMA, column by column; those that are not given are empty."""
+    given = {**columns, "seq": seq}
+
+    def column(of: pa.Field) -> pa.Array:
+        values = given.get(of.name)
+        if values is None:
+            return pa.nulls(len(seq), of.type)
+        return values.cast(of.type) if isinstance(values, pa.Array) else pa.array(values, of.type)
+
+    return pa.RecordBatch.from_arrays([column(of) for of in SCHEMA], schema=SCHEMA)
+
+
+def for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
+    """Effects on their way out of Python workers, as WORKERS_COLUMNS: every column costs, and nested ones most.
+
+    Headers, which only sends have, and problems, which only dead letters have, share a column: JSON text, bytes in it
+    as base64. Agents that run in workers have no windows.
+    """
+    nested = [effects.column(name) for name in ("headers", "problem")]
+    if all(column.null_count == len(column) for column in nested):
+        about = pa.nulls(effects.num_rows, pa.string())
+    else:
+        pairs = zip(*(column.to_pylist() for column in nested), strict=True)
+        texts = (headers if problem is None else problem for headers, problem in pairs)
+        about = pa.array([None if value is None else _text(value) for value in texts], pa.string())
+    plain = effects.select(["kind", "target", "key", "value", "timestamp", "partition", "seq"])
+    return plain.append_column("about", about)
+
+
+def records_for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
+    """Sends of one topic on their way out of Python workers, as RECORD_COLUMNS. Raises EventFailedError."""
+    if pc.any(pc.not_equal(effects.column("kind"), "send")).as_py():
+        raise EventFailedError
+    return for_spark(effects).drop_columns(["kind", "target"])
+
+
+def records_from_workers(rows: DataFrame) -> DataFrame:
+    """Records as they are in a topic, from what ``records_for_spark`` made of them."""
+    from pyspark.sql import functions as F
+
+    return rows.withColumn("headers", F.from_json("about", HEADERS)).select(*RECORD)
+
+
+def from_workers(rows: DataFrame) -> DataFrame:
+    """Effects as they are in the log, from what ``for_spark`` made of them."""
+    from pyspark.sql import functions as F
+
+    sent = F.col("kind") == "send"
+    nested = {
+        "headers": F.when(sent, F.from_json("about", HEADERS)),
+        "problem": F.when(~sent, F.from_json("about", PROBLEM)),
+    }
+    return rows.withColumns(nested).drop("about")
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, default=lambda data: base64.b64encode(data).decode())

@@ -1,0 +1,159 @@
+"""What a function sees of a record: the event, its message, and the application around it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.serde.joined_text import JoinedText
+from kaspr_delta.serde.serializers import decode, decoder, key_decoder
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+"""What times are counted from."""
+
+
+def microseconds(moment: datetime) -> int:
+    """A time as records have it; one without a time zone, as Spark collects them, is this machine's."""
+    aware = moment if moment.tzinfo is not None else moment.astimezone(timezone.utc)
+    return (aware - EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(microseconds: int) -> datetime:
+    """A time of a record as Spark takes it."""
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+class InputRecord(NamedTuple):
+    """A record as it is read: of a topic, or of a join's channel (whose value is ``{"left": …, "right": …}``).
+
+    ``timestamp`` is in microseconds since 1970, as Delta has it.
+    """
+
+    source: str
+    key: bytes | None
+    value: bytes | None
+    headers: list[dict[str, Any]] | None
+    timestamp: int | None
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The record behind an event: ``key`` and ``value`` are bytes, ``timestamp`` is Unix seconds."""
+
+    key: bytes | None
+    value: bytes | None
+    topic: str
+    partition: int
+    offset: int
+    timestamp: float | None
+    headers: dict[str, bytes]
+
+
+class Event:
+    """``context["event"]``: key and value decoded, headers by name. What few functions ask for is made when asked."""
+
+    __slots__ = ("_headers", "_record", "key", "value")
+
+    def __init__(self, record: InputRecord, key: Any, value: Any) -> None:
+        self.key = key
+        self.value = value
+        self._record = record
+        self._headers: dict[str, bytes] | None = None
+
+    @property
+    def headers(self) -> dict[str, bytes]:
+        """The record's headers by name."""
+        if self._headers is None:
+            self._headers = {header["key"]: header["value"] for header in self._record.headers or ()}
+        return self._headers
+
+    @property
+    def message(self) -> Message:
+        """The record as it is on its topic."""
+        source, key, value, _, moment, partition, offset = self._record
+        timestamp = None if moment is None else moment / 1_000_000
+        return Message(key, value, source, partition, offset, timestamp, self.headers)
+
+
+class JoinedValue(dict[str, Any]):
+    """What a channel delivers: ``value["left"]`` and ``value.left`` both work, ``right`` is None without a match."""
+
+    @property
+    def left(self) -> Any:
+        """The full value of the left row."""
+        return self["left"]
+
+    @property
+    def right(self) -> Any:
+        """The value of the matching right row, or None."""
+        return self["right"]
+
+
+@dataclass(frozen=True, slots=True)
+class AppConfiguration:
+    """``context["app"].conf``."""
+
+    name: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """``context["app"]``: what functions may ask of their application."""
+
+    conf: AppConfiguration
+    log: logging.Logger = field(repr=False)
+    should_stop: bool = False
+
+    @classmethod
+    def of(cls, name: str, application_id: str) -> App:
+        """The application of that name."""
+        return cls(AppConfiguration(name, application_id), logging.getLogger(f"kaspr_delta.app.{name}"))
+
+    def is_leader(self) -> bool:
+        """Whether this instance leads: always, for one query is the only reader of its input."""
+        return True
+
+
+Decoder = Callable[[InputRecord], tuple[Any, Any]]
+"""A record to its key and value, as functions see them. Raises SerializationError."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDecoder:
+    """Decodes records of a topic."""
+
+    serializers: Serializers
+    key: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
+    value: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", key_decoder(self.serializers.key))
+        object.__setattr__(self, "value", decoder(self.serializers.value))
+
+    def __call__(self, record: InputRecord) -> tuple[Any, Any]:
+        """The key and value of a record."""
+        key, value = record[1], record[2]
+        return None if key is None else self.key(key), None if value is None else self.value(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelDecoder:
+    """Decodes records of a join's channel; values are JoinedValues."""
+
+    texts: JoinedText
+
+    def __call__(self, record: InputRecord) -> tuple[Any, Any]:
+        """The key and value of a record."""
+        key = None if record.key is None else self.texts.keys.event_key(record.key.decode())
+        return key, None if record.value is None else JoinedValue(self.texts.value(decode("json", record.value)))
+
+    def shown(self, value: bytes) -> bytes:
+        """The value of a record as people see it on the channel."""
+        return self.texts.shown(decode("json", value)).encode()

@@ -1,0 +1,72 @@
+"""Input records as rows: as Spark hands them on, and one by one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.streams.event import InputRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+ONLY_VALUES = ("source", "key", "value", "timestamp")
+"""What is in every Arrow batch of input records; the rest may be left out where no function can ask for it."""
+
+
+def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
+    """Rows with the columns of InputRecord, one by one; headers may be text or left out (see ``for_workers``)."""
+    columns = [_column(rows, name) for name in InputRecord._fields]
+    return map(InputRecord._make, zip(*columns, strict=True))
+
+
+def for_workers(records: DataFrame, *, only_values: bool) -> DataFrame:
+    """Records on their way to Python workers: headers as JSON text, their values as base64.
+
+    Arrays of structs cost more on that way than all other columns together, also where they are empty; and every column
+    costs. With ``only_values`` those are left out that nobody will ask for.
+    """
+    if only_values:
+        return records.select(*ONLY_VALUES)
+    return records.drop("arrived").withColumn("headers", F.to_json("headers", {"ignoreNullFields": "false"}))
+
+
+def _column(rows: pa.RecordBatch | pa.Table, name: str) -> Iterable[Any]:
+    if name not in rows.schema.names:
+        return repeat(None, rows.num_rows)
+    return _headers(rows.column(name)) if name == "headers" else _values(rows.column(name))
+
+
+def _headers(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
+    if not pa.types.is_string(column.type):
+        return _values(column)
+    return (None if text is None else list(map(_header, json.loads(text))) for text in column.to_pylist())
+
+
+def _header(encoded: dict[str, str | None]) -> dict[str, Any]:
+    value = encoded["value"]
+    return {"key": encoded["key"], "value": None if value is None else base64.b64decode(value)}
+
+
+def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
+    """The values of a column as InputRecord has them; most columns of text and headers have one value only."""
+    if column.null_count == len(column):
+        return repeat(None, len(column))
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    elif pa.types.is_string(column.type) and len(found := column.unique()) == 1:
+        return repeat(found[0].as_py(), len(column))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def in_partition_order(records: DataFrame) -> DataFrame:
+    """Records brought together by source and partition, each in the order in which it was written."""
+    return records.repartition("source", "partition").sortWithinPartitions("offset")

@@ -1,0 +1,143 @@
+"""Batches with too many records to be held: what they consist of, commit by commit, and what that is good for.
+
+Every look at a batch of a stream computes all columns of all its rows. So it is looked at once, and read again from the
+tables that it came from, by offsets: there Spark reads the files and columns that are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.rows.sequence import SEQ_BITS, SEQ_MASK, end_of, seq_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+class OffsetRange(NamedTuple):
+    """The records of a batch that one commit to a topic or channel brought; ``size`` is that of keys and values."""
+
+    source: str
+    version: int
+    last_offset: int
+    rows: int
+    size: int
+
+
+def extents_of(records: DataFrame) -> list[OffsetRange]:
+    """What rows of InputRecord consist of; one Spark action."""
+    commits = records.groupBy("source", F.shiftright("offset", SEQ_BITS))
+    return [OffsetRange(*row) for row in commits.agg(F.max("offset"), F.count("*"), F.sum(size())).collect()]
+
+
+def size() -> Column:
+    """The bytes of a record's key and value."""
+    return F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
+
+
+def by_source(extents: Iterable[OffsetRange]) -> dict[str, list[OffsetRange]]:
+    """Those of each source, in the order of its commits."""
+    return {source: list(found) for source, found in groupby(sorted(extents), key=attrgetter("source"))}
+
+
+def positions_of(extents: Iterable[OffsetRange]) -> dict[str, int]:
+    """The last offset of each source."""
+    return {source: found[-1].last_offset for source, found in by_source(extents).items()}
+
+
+def rows_of(extents: Iterable[OffsetRange]) -> dict[str, int]:
+    """How many records each source has brought."""
+    return {source: sum(extent.rows for extent in found) for source, found in by_source(extents).items()}
+
+
+class Feed(Protocol):
+    """Where the records of a batch came from."""
+
+    def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
+        """The records after some positions, up to and with others."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LargeBatch:
+    """A batch that is looked at again. Whether its commits are ``whole`` in it was asked."""
+
+    records: DataFrame
+    feed: Feed
+    extents: Sequence[OffsetRange]
+    whole: bool
+
+    @classmethod
+    def of(cls, records: DataFrame, feed: Feed) -> LargeBatch:
+        """Rows of InputRecord that the feed has too; two Spark actions."""
+        extents = extents_of(records)
+        return cls(records, feed, extents, _are_whole(extents, feed, records.sparkSession))
+
+    def all(self) -> DataFrame:
+        """All its records."""
+        versions = [extent.version for extent in self.extents]
+        return self.between(end_of(min(versions) - 1), end_of(max(versions)))
+
+    def between(self, after: int, upto: int) -> DataFrame:
+        """The records after an offset, up to and with another."""
+        if not self.whole:
+            return self.records.where(F.col("offset").between(after + 1, upto))
+        found = by_source(self.extents)
+        first = {source: max(after, end_of(those[0].version - 1)) for source, those in found.items()}
+        last = {source: min(upto, those[-1].last_offset) for source, those in found.items()}
+        some = {source: last[source] for source in found if first[source] < last[source]}
+        return self.feed.between(self.records.sparkSession, {source: first[source] for source in some}, some)
+
+
+def _are_whole(extents: Sequence[OffsetRange], feed: Feed, spark: SparkSession) -> bool:
+    """Whether a batch has all records of its commits: a stream may bring the files of a large one in several batches.
+
+    That can be so of the first and the last commit of each source.
+    """
+
+    def is_whole(one: OffsetRange) -> bool:
+        commit = feed.between(spark, {one.source: end_of(one.version - 1)}, {one.source: end_of(one.version)})
+        return commit.count() == one.rows
+
+    return all(is_whole(one) for found in by_source(extents).values() for one in {found[0], found[-1]})
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """Numbers for what records become: in the order of the records, whichever task works on which.
+
+    Each of the commits, in their order, has the numbers from its first one on.
+    """
+
+    commits: tuple[int, ...]
+    firsts: tuple[int, ...]
+    each: int
+
+    @classmethod
+    def of(cls, extents: Collection[OffsetRange], each: int) -> Numbering | None:
+        """Of the records of one source, so many numbers for each; None where one commit cannot hold as many."""
+        sources = by_source(extents)
+        if len(sources) != 1:
+            return None
+        firsts, after = [], 0
+        (in_order,) = sources.values()
+        for extent in in_order:
+            firsts.append(after)
+            after += seq_of(extent.last_offset) + 1
+        if after * each > SEQ_MASK:
+            return None
+        return cls(tuple(extent.version for extent in in_order), tuple(firsts), each)
+
+    def numbers(self, offsets: pa.Array) -> pa.Array:
+        """The first number of each record, told by its offset."""
+        commits = pc.index_in(pc.shift_right(offsets, SEQ_BITS), value_set=pa.array(self.commits, pa.int64()))
+        firsts = pa.array(self.firsts, pa.int64()).take(commits)
+        return pc.multiply(pc.add(firsts, pc.bit_wise_and(offsets, SEQ_MASK)), self.each)

@@ -1,0 +1,96 @@
+"""A key that an author's function makes of a value: what it is looked up by, refers to or is grouped by."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.positional import asked_for, call_with
+from kaspr_delta.functions.snippet import Snippet, in_empty_scope
+from kaspr_delta.functions.time_limit import at_most
+from kaspr_delta.serde.table_text import TableText
+
+DUPLICATES = " rows have this key; the newest one is used: delete the others"
+"""What is said of several rows of one key, after their number."""
+Problem = dict[str, str | None]
+"""What is wrong with a row: reason, detail and the value in question (see ``dead_letters.ARROW_PROBLEM``)."""
+
+
+class Selected(NamedTuple):
+    """A key as text, None where there is none; and what went wrong, if anything did."""
+
+    key: str | None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A function ``(value)`` or ``(value, key)`` that returns a key, which ``table`` spells.
+
+    ``name`` is the function's in a manifest, ``what`` the key is: both are told when something goes wrong. A key that
+    ``looks_up`` what others wrote must be of their type; one that makes rows may be text where keys are bytes.
+    """
+
+    function: Snippet
+    table: TableText
+    name: str
+    what: str
+    timeout: float = 300.0
+    looks_up: bool = True
+
+    def __call__(self, value: Any, key: Any, stored: str | None) -> Selected:
+        """The key of a value. ``stored`` is the value as text, for the problem."""
+        try:
+            with at_most(self.timeout):
+                selected = call_with(in_empty_scope(self.function), value, key)
+            return Selected(None if selected is None else self._spelled(selected))
+        except SerializationError as error:
+            return Selected(None, problem(f"{self.what} cannot be used", str(error), stored))
+        except AUTHORS_CODE_FAILED:
+            return Selected(None, problem(f"{self.name} failed", account_of_failure(frames=3), stored))
+
+    def keys_of(self, values: Iterable[Any], keys: Iterable[Any]) -> list[str | None] | None:
+        """The keys of many values, which are read meanwhile, under one time limit, at a fraction of what a call takes.
+
+        None where it goes wrong with any of them: only calls one by one tell with which. ``keys`` are read where the
+        function asks for them.
+        """
+        function = in_empty_scope(self.function)
+        if inspect.iscoroutinefunction(function):
+            return None
+        arguments = (values, keys)[: asked_for(function, 2)]
+        try:
+            with at_most(self.timeout):
+                selected = list(map(function, *arguments)) if arguments else [function() for _ in values]
+                return [None if one is None else self._spelled(one) for one in selected]
+        except (SerializationError, *AUTHORS_CODE_FAILED):
+            return None
+
+    def _spelled(self, key: Any) -> str | None:
+        return self.table.foreign_key(key) if self.looks_up else self.table.key(key)
+
+
+def problem(reason: str, detail: str, value: str | None) -> Problem:
+    """What is wrong with a row."""
+    return {"reason": reason, "detail": detail, "value": value}
+
+
+def duplicates(copies: int | None, value: str | None) -> Problem | None:
+    """What is wrong where a table has several rows of one key: one is used, always the same."""
+    if copies is None or copies == 1:
+        return None
+    return problem("duplicate key", f"{copies}{DUPLICATES}", value)
+
+
+def with_selected(rows: pa.RecordBatch, name: str, selected: Sequence[Selected]) -> pa.RecordBatch:
+    """The rows with two more columns: the keys, under a name, and ``problem``."""
+    keys = pa.array([one.key for one in selected], pa.string())
+    problems = pa.array([one.problem for one in selected], ARROW_PROBLEM)
+    return pa.RecordBatch.from_arrays([*rows.columns, keys, problems], [*rows.schema.names, name, "problem"])

@@ -1,0 +1,256 @@
+"""What an agent reads: records of topics or of a join's channel, in one form. The only way to read either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.topics import known_topics
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.sequence import end_of, offset, version_of
+from kaspr_delta.engine.rows.typed_columns import as_text
+from kaspr_delta.engine.streams.event import ChannelDecoder, Decoder, TopicDecoder
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import JoinPlan
+from kaspr_delta.plan.definition.resources import ChannelInput, Serializers, TopicInput
+from kaspr_delta.plan.names import channel_table, topic_table
+from kaspr_delta.serde.joined_text import JoinedText
+from kaspr_delta.spec.ddl import Type
+from kaspr_delta.storage.layout import RETRY_FOR, kind_for
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+# The position in a topic of which nothing was read.
+NOTHING = -1
+
+INPUT = {
+    "source": "STRING",
+    "key": "BINARY",
+    "value": "BINARY",
+    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    "timestamp": "TIMESTAMP",
+    "partition": "INT",
+    "offset": "BIGINT",
+    "arrived": "TIMESTAMP",
+}
+"""The columns of InputRecord, and ``arrived``: when a record was committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The input of an agent. A *position* is the offset of the last record read of a topic or channel.
+
+    ``reader`` is who reads, as ``kind/name``: what a retry handed to another reader alone is skipped.
+    """
+
+    delta: Tables
+    read: TopicInput | ChannelInput
+    application: Plan
+    reader: str
+    # Whether records are read from the rows that are there, not from the change feed.
+    from_rows: bool = False
+
+    def names(self, spark: SparkSession) -> tuple[str, ...]:
+        """The topics, or the channel, that are read as of now, in order."""
+        if isinstance(self.read, ChannelInput):
+            return (self.read.channel,)
+        if self.read.pattern is None:
+            return self.read.topics
+        pattern = re.compile(self.read.pattern)
+        named = {topic.name for topic in self.application.topics} | known_topics(self.delta, spark)
+        return tuple(sorted(name for name in named if pattern.fullmatch(name)))
+
+    def first_position(self, spark: SparkSession, name: str) -> int:
+        """Where a reader that is new begins."""
+        if self.read.start == "earliest":
+            return NOTHING
+        return end_of(self.newest(spark, name))
+
+    def table(self, name: str) -> str:
+        """The Delta table that holds a topic or channel."""
+        if isinstance(self.read, ChannelInput):
+            return channel_table(name)
+        table = self.application.changelog(name)
+        return topic_table(name) if table is None else table.delta_name
+
+    def unread(self, spark: SparkSession, after: Mapping[str, int]) -> Unread | None:
+        """The records after some positions without the change feed, which may not reach back to them.
+
+        None where there are no records, or only the change feed has them.
+        """
+        upto = {name: end_of(self.newest(spark, name)) for name in after}
+        tracked = all(self.delta.appended_rows(spark, self.table(name)) is not None for name in after)
+        if not tracked or upto == after:
+            return None
+        source = replace(self, from_rows=True)
+        return Unread(source, source.between(spark, after, upto), upto)
+
+    def newest(self, spark: SparkSession, name: str) -> int:
+        """The newest version of the table that holds a topic or channel."""
+        return self.delta.newest(spark, self.table(name)).version
+
+    def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None) -> DataFrame:
+        """The records after these positions, as a stream of rows of InputRecord."""
+
+        def read(name: str) -> DataFrame:
+            at = positions[name]
+            # Where streams go on, one has begun at the record that was read. A new one does without: it may be gone.
+            first = version_of(at if self.delta.namespace.streams_go_on else at + 1)
+            return self.delta.stream(spark, self.table(name), first, limit)
+
+        return self._records(read, positions)
+
+    def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
+        """The records after some positions, up to and with others."""
+
+        def read(name: str) -> DataFrame:
+            if self.from_rows and (rows := self.delta.appended_rows(spark, self.table(name))) is not None:
+                return rows
+            first = version_of(after.get(name, NOTHING) + 1)
+            return self.delta.changes(spark, self.table(name), first, version_of(upto[name]))
+
+        behind = {name: after.get(name, NOTHING) for name in upto if after.get(name, NOTHING) < upto[name]}
+        records = self._records(read, behind)
+        last = reduce(
+            lambda one, other: one | other,
+            ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind),
+        )
+        return records.where(last)
+
+    @property
+    def serializers(self) -> Serializers:
+        """How keys and values are spelled: values of a channel are JSON objects."""
+        if isinstance(self.read, TopicInput):
+            return self.read.serializers
+        return Serializers(self._join(self.read).spelling.key, "json")
+
+    def decoder(self) -> Decoder:
+        """Makes events of the records."""
+        if isinstance(self.read, TopicInput):
+            return TopicDecoder(self.read.serializers)
+        return ChannelDecoder(JoinedText.of(self._join(self.read), self.application))
+
+    def _join(self, channel: ChannelInput) -> JoinPlan:
+        join = self.application.join(channel.join)
+        if join is None:
+            msg = f"channel {channel.channel!r} is read, and no join writes it"
+            raise LookupError(msg)
+        return join
+
+    def _records(self, read: Callable[[str], DataFrame], positions: Mapping[str, int]) -> DataFrame:
+        # The order of the topics is part of the checkpoint.
+        feeds = [self._of(name, read(name)).where(F.col("offset") > positions[name]) for name in sorted(positions)]
+        return reduce(lambda one, other: one.unionByName(other), feeds)
+
+    def _of(self, name: str, feed: DataFrame) -> DataFrame:
+        if isinstance(self.read, ChannelInput):
+            types = self.application.column_types(self._join(self.read))
+            return channel_records(feed, self.read, self.reader, self.application.default_partitions, types)
+        table = self.application.changelog(name)
+        if table is not None:
+            return changelog_records(feed, KeyedTable(self.delta, table))
+        return topic_records(feed, name, self.reader)
+
+
+class Unread(NamedTuple):
+    """Records that are read from rows, the source that has them once more, and the positions after them."""
+
+    source: Source
+    records: DataFrame
+    upto: Mapping[str, int]
+
+
+def topic_records(feed: DataFrame, topic: str, reader: str | None = None) -> DataFrame:
+    """A topic's change feed as rows of InputRecord, and in ``arrived`` when each was committed.
+
+    A record that a retry handed to one reader alone is there for that ``reader`` only, who does not see its mark.
+    """
+    appended = feed.where(F.col("_change_type") == "insert")  # retention deletes; that is no record
+    marked = _has("headers.key", F.lit(RETRY_FOR))
+    mark = F.struct(F.lit(RETRY_FOR).alias("key"), F.lit(reader).cast("binary").alias("value"))
+    mine = F.lit(False) if reader is None else _has("headers", mark)
+    appended = appended.where(~marked | mine)
+    headers = F.when(marked, F.filter("headers", lambda header: header["key"] != RETRY_FOR)).otherwise(F.col("headers"))
+    columns = ("key", "value", headers.alias("headers"), "timestamp", "partition")
+    return appended.select(F.lit(topic).alias("source"), *columns, offset(), _arrived())
+
+
+def channel_records(
+    feed: DataFrame,
+    channel: ChannelInput,
+    reader: str,
+    partitions: int,
+    types: tuple[Type | None, Type | None] = (None, None),
+) -> DataFrame:
+    """A channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``.
+
+    ``types`` are those of its columns left and right, None where they are text. Of the records that a retry handed to
+    one reader alone those for this one are there.
+    """
+    kinds = ("value", "tombstone") if channel.tombstones else ("value",)
+    mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))
+    records = as_text(feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*mine)), types)
+    pair = F.to_json(F.struct("left", "right"), {"ignoreNullFields": "false"})
+    return records.select(
+        F.lit(channel.channel).alias("source"),
+        _bytes(F.col("key")).alias("key"),
+        _bytes(F.when(F.col("kind").startswith("value"), pair)).alias("value"),
+        _no_headers(),
+        "timestamp",
+        partition_of(_bytes(F.col("key")), partitions),
+        offset(),
+        _arrived(),
+    )
+
+
+def changelog_records(feed: DataFrame, table: KeyedTable) -> DataFrame:
+    """A table's change feed as rows of InputRecord: what a row became, or a tombstone.
+
+    The rows of one commit have no order of their own; a row that was replaced comes after its deletion.
+    """
+    changes = feed.where(F.col("_change_type") != "update_preimage")
+    deleted = F.col("_change_type") == "delete"
+    typed = table.plan.typed is not None
+    key, value = (table.key, table.value) if typed else (F.col("key"), F.col("value"))
+    key, value = key.cast("binary"), value.cast("binary")
+    order = F.xxhash64(key).bitwiseAND(F.lit((1 << 33) - 1)) * 2 + F.when(deleted, 0).otherwise(1)
+    return changes.withColumn("seq", order).select(
+        F.lit(table.plan.changelog).alias("source"),
+        key.alias("key"),
+        F.when(~deleted, value).alias("value"),
+        _no_headers(),
+        F.when(deleted, F.col("_commit_timestamp")).otherwise(table.timestamp).alias("timestamp"),
+        partition_of(key, table.plan.partitions),
+        offset(),
+        _arrived(),
+    )
+
+
+def _has(array: str, item: Column) -> Column:
+    """Whether an array holds an item. Unlike ``exists`` it lets Spark generate code for the whole scan."""
+    return F.coalesce(F.array_contains(array, item), F.lit(False))
+
+
+def _arrived() -> Column:
+    return F.col("_commit_timestamp").alias("arrived")
+
+
+def _no_headers() -> Column:
+    return F.lit(None).cast(INPUT["headers"]).alias("headers")
+
+
+def partition_of(key: Column, partitions: int) -> Column:
+    """The partition of a key, given as bytes."""
+    # Records without a key, which joins of streams may have, are in the first one.
+    return F.coalesce(F.pmod(F.crc32(key), F.lit(partitions)), F.lit(0)).cast("int").alias("partition")
+
+
+def _bytes(text: Column) -> Column:
+    return F.encode(text, "UTF-8")

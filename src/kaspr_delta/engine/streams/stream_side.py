@@ -1,0 +1,201 @@
+"""A stream as one side of a join: its records as text, with the key they are looked up by."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, microseconds
+from kaspr_delta.engine.streams.input_rows import records_of
+from kaspr_delta.engine.streams.selector import Selector, problem
+from kaspr_delta.engine.streams.source import Source
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.resources import ChannelInput
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# A record as joins and aggregations take it. Without `problem.value` nothing is wrong with it; `failed` ones are left
+# out but for their dead letter, the others are joined without a key to look up.
+RECORD = (
+    "source STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key STRING, value STRING, look_up STRING,"
+    f" problem {PROBLEM}, unreadable BOOLEAN, arrived TIMESTAMP"
+)
+SCHEMA = pa.schema(
+    [
+        ("source", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.string()),
+        ("value", pa.string()),
+        ("look_up", pa.string()),
+        ("problem", ARROW_PROBLEM),
+        ("unreadable", pa.bool_()),
+        ("arrived", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+class _Read(NamedTuple):
+    """A row of RECORD."""
+
+    source: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: str | None
+    value: str | None
+    look_up: str | None
+    problem: dict[str, str | None] | None = None
+    unreadable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Rows of InputRecord to rows of RECORD. Without a selector a record is looked up by its own key.
+
+    ``keys`` is how the table it is looked up in spells that key; None: as the record has it. ``partitions`` spreads the
+    records over so many partitions anew, by the key they are looked up by; None leaves them where they are.
+    """
+
+    decoder: Decoder
+    text: TableText
+    selector: Selector | None
+    partitions: int | None
+    keys: TableText | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rows = [self._read(record) for record in records_of(batch)]
+            columns = zip(*rows, strict=True) if rows else [()] * len(_Read._fields)
+            fields = [SCHEMA.field(name) for name in _Read._fields]
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+            arrived = batch.column("arrived").cast(SCHEMA.field("arrived").type)
+            yield pa.RecordBatch.from_arrays([*arrays, arrived], schema=SCHEMA)
+
+    def _read(self, record: InputRecord) -> _Read:
+        # SQL may have written a record without a partition or time.
+        at = microseconds(datetime.now(timezone.utc)) if record.timestamp is None else record.timestamp
+        place = record.source, record.partition or 0, record.offset, at
+        try:
+            event_key, event_value = self.decoder(record)
+            key = None if event_key is None else self.text.key(event_key)
+            value = self.text.value(_plain(event_value))
+            own = key if key is None or self.keys is None or self.selector else self.keys.key(event_key)
+        except SerializationError as error:
+            unreadable = problem("record cannot be read", str(error), _readable(record.value))
+            return _Read(*place, _readable(record.key), None, None, unreadable, unreadable=True)
+        if self.selector is None:
+            return _Read(*self._placed(place, key, self.text), key, value, own)
+        if value is None:  # there is nothing to select from
+            return _Read(*place, key, None, None)
+        look_up, failure = self.selector(event_value, event_key, value)
+        if failure is not None:
+            return _Read(*place, key, value, None, failure)
+        return _Read(*self._placed(place, look_up, self.selector.table), key, value, look_up)
+
+    def _placed(
+        self, place: tuple[str, int, int, int], key: str | None, spelled: TableText
+    ) -> tuple[str, int, int, int]:
+        """Where a record is among so many partitions: where a topic has records with the bytes of that key."""
+        if self.partitions is None:
+            return place
+        source, _, offset, timestamp = place
+        if key is None:
+            return source, 0, offset, timestamp
+        data = base64.b64decode(key) if spelled.serializers.key == "raw" else key.encode()
+        return source, zlib.crc32(data) % self.partitions, offset, timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSide:
+    """The records of a topic or channel, for a join or an aggregation: the ``reader``, as ``kind/name``."""
+
+    delta: Tables
+    plan: StreamPlan
+    application: Plan
+    reader: str
+
+    @property
+    def text(self) -> TableText:
+        """How keys and values of the records are spelled."""
+        return TableText(self.source.serializers)
+
+    @property
+    def source(self) -> Source:
+        """The records as they are."""
+        return Source(self.delta, self.plan.input, self.application, self.reader)
+
+    def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
+        """The records after a position, as a stream of rows of InputRecord."""
+        return self.source.stream(spark, {self.plan.name: positions[self.plan.name]}, limit)
+
+    def first_position(self, spark: SparkSession, done: Mapping[str, int]) -> int:
+        """Where a new checkpoint goes on: where the one before had come to, else at the beginning."""
+        return done.get(self.plan.name, self.source.first_position(spark, self.plan.name))
+
+    @property
+    def table(self) -> str:
+        """The table that holds the records."""
+        return self.source.table(self.plan.name)
+
+    def newest(self, spark: SparkSession) -> int:
+        """The newest version of that table."""
+        return self.source.newest(spark, self.plan.name)
+
+    def waits(self, spark: SparkSession, position: int) -> bool:
+        """Whether there are records after a position."""
+        newest = self.newest(spark)
+        return end_of(newest) > position and not self.between(spark, position, newest).isEmpty()
+
+    def between(self, spark: SparkSession, position: int, version: int) -> DataFrame:
+        """The records after a position, up to and with a version of that table that is not before it."""
+        name = self.plan.name
+        return self.source.between(spark, {name: position}, {name: end_of(version)})
+
+    def reading(self, selector: Selector | None = None, keys: TableText | None = None) -> ReadRecords:
+        """What makes rows of RECORD of rows of InputRecord. A channel has as many partitions as its reader says."""
+        spread = self.plan.repartitioned or isinstance(self.plan.input, ChannelInput)
+        partitions = self.plan.partitions if spread else None
+        return ReadRecords(self.source.decoder(), self.text, selector, partitions, keys)
+
+    def read(self, records: Rows, selector: Selector | None = None, keys: TableText | None = None) -> Rows:
+        """Rows of InputRecord as rows of RECORD."""
+        return records.map_arrow(self.reading(selector, keys), RECORD)
+
+
+def reached(records: Rows) -> dict[str, int]:
+    """The last offset of each topic or channel among rows of InputRecord or RECORD."""
+    if records.table is not None:
+        last = records.table.group_by("source").aggregate([("offset", "max")]).to_pylist()
+        return {row["source"]: row["offset_max"] for row in last}
+    rows = records.df.groupBy("source").agg(F.max("offset").alias("last")).collect()
+    return {row["source"]: row["last"] for row in rows}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: of a channel's pairs, bytes are in base64, as in a join's result (see ``KeyedTable``)."""
+    if not isinstance(value, JoinedValue):
+        return value
+    return {side: base64.b64encode(part).decode() if isinstance(part, bytes) else part for side, part in value.items()}
+
+
+def _readable(data: bytes | None) -> str | None:
+    """Bytes as text for people to look at."""
+    return None if data is None else data.decode("utf-8", "replace")

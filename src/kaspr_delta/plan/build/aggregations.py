@@ -1,0 +1,118 @@
+"""Tables that are made from streams or tables, as they run."""
+
+from __future__ import annotations
+
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition.aggregations import AggregationKind, AggregationPlan
+from kaspr_delta.plan.build.applications import Application, Declared, channel_of
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.names import aggregation_table, contributions_table, group_times_table
+from kaspr_delta.plan.build.references import References
+from kaspr_delta.plan.build.sides import Sides
+from kaspr_delta.plan.build.stream_serializers import refuse_unspellable
+from kaspr_delta.spec.aggregation import stream_origin_problems, table_origin_problems
+from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.streams import Origin, StreamSide
+from kaspr_delta.spec.table import TableSpec
+
+_FROM: FieldPath = ("spec", "from")
+
+
+def aggregation_plans(application: Application, sides: Sides, references: References) -> tuple[AggregationPlan, ...]:
+    """How all tables that are made from something are made, sorted by name, without those that wait."""
+    tables = (application.tables[name] for name in sorted(application.tables))
+    return tuple(filter(None, (_plan(table, table.spec.from_, sides, references) for table in tables)))
+
+
+def _plan(
+    table: Declared[TableSpec], given: Origin | None, sides: Sides, references: References
+) -> AggregationPlan | None:
+    kind = _kind(table.spec)
+    if given is None or kind is None:
+        return None
+    ref = ResourceRef("table", table.name)
+    origin = _origin(table, ref, given, sides, references)
+    if origin is None or ref in references.waiting:
+        return None
+    spec = table.spec
+    aggregate = spec.aggregate
+    return AggregationPlan(
+        name=table.name,
+        kind=kind,
+        origin=origin,
+        group=_snippet(table, spec.group_by, "groupBy"),
+        initializer=_snippet(table, aggregate.initializer if aggregate else None, "aggregate", "initializer"),
+        adder=_snippet(table, aggregate.adder, "aggregate", "adder")
+        if aggregate
+        else _snippet(table, spec.reduce, "reduce"),
+        subtractor=_snippet(table, aggregate.subtractor if aggregate else None, "aggregate", "subtractor"),
+        log=aggregation_table(table.name),
+        contributions=contributions_table(table.name),
+        group_times=group_times_table(table.name),
+        location=table.location,
+    )
+
+
+def _origin(
+    table: Declared[TableSpec], ref: ResourceRef, given: Origin, sides: Sides, references: References
+) -> StreamPlan | str | None:
+    """The stream, or the name of the table or join; None while it is not there, and where it cannot be one."""
+    if given.table is not None:
+        return _rows(table, ref, given.table, references)
+    if given.join is not None:
+        return _join(table, ref, given.join, sides, references)
+    writer = None
+    if given.channel is not None:
+        writer = references.channel(ref, given.channel, table.source.locate_value(*_FROM, "channel"))
+        if writer is None:
+            return None
+    stream = sides.records(given, writer=writer)
+    refuse_unspellable(table.source, _FROM, stream, references)
+    return stream.plan
+
+
+def _rows(table: Declared[TableSpec], ref: ResourceRef, name: str, references: References) -> str | None:
+    location = table.source.locate_value(*_FROM, "table")
+    if not references.rows(ref, "from.table", name, location):
+        return None
+    origin = references.application.tables.get(name)
+    if origin is not None and origin.spec.window:
+        window = origin.source.locate("spec", "window")
+        message = f"table '{name}' has windows (at {window}): its rows have no key of their own to make a table from"
+        hint = f"make '{table.name}' from what '{name}' is made from"
+        references.report.error(location, message, hint)
+    return name
+
+
+def _join(
+    table: Declared[TableSpec], ref: ResourceRef, name: str, sides: Sides, references: References
+) -> StreamPlan | str | None:
+    join = references.join(ref, "from.join", name, table.source.locate_value(*_FROM, "join"))
+    if join is None:
+        return None
+    # Only now is it known which of the two the join gives.
+    written = table.spec.model_dump(by_alias=True, exclude_none=True)
+    rules = table_origin_problems if join.spec.has_result else stream_origin_problems
+    for problem in rules(written, ("from", "join")):
+        references.report.problem(table.source, ("spec",), problem)
+    if join.spec.has_result:
+        return name
+    channel = channel_of(join)
+    return sides.records(StreamSide(channel=channel), writer=name).plan
+
+
+def _kind(spec: TableSpec) -> AggregationKind | None:
+    """What is done with what comes from the origin."""
+    if spec.to_table is not None:
+        return "toTable"
+    if spec.count is not None:
+        return "count"
+    if spec.reduce is not None:
+        return "reduce"
+    return "aggregate" if spec.aggregate is not None else None
+
+
+def _snippet(table: Declared[TableSpec], code: Code | None, *field: str) -> Snippet | None:
+    return table.source.snippet(code, "spec", *field) if code else None

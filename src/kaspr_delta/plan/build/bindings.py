@@ -1,0 +1,155 @@
+"""From ``spec.topics`` of a KasprApp to where topics live: defaults filled in, contradictions found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from kaspr_delta.plan.build.applications import Application, Declared
+from kaspr_delta.plan.definition.bindings import BindingPlan, FilesPlan, KafkaPlan, LoginPlan, PlacePlan, SecretPlan, log_of
+from kaspr_delta.plan.names import delta_name
+from kaspr_delta.plan.build.report import Report
+from kaspr_delta.plan.build.topics import NamedTopic
+from kaspr_delta.spec.app import AppSpec
+from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.bindings import Direction, FilesBinding, KafkaBinding, TopicBinding, absolute_path_problems
+from kaspr_delta.spec.kubernetes import Authentication, PasswordSecret, Tls
+from kaspr_delta.spec.near import suggestion
+
+
+def bound_topics(
+    application: Application, named: Collection[NamedTopic], changelogs: Mapping[str, str], report: Report
+) -> dict[str, BindingPlan]:
+    """Where topics live, by their names. Those that live on Delta alone are not among them."""
+    app = application.app
+    if app is None:
+        return {}
+    bound: dict[str, BindingPlan] = {}
+    for name, binding in app.spec.topics.items():
+        at = ("spec", "topics", name)
+        if name in changelogs:
+            message = f"'{name}' is the changelog of table '{changelogs[name]}', which lives on Delta"
+            report.error(app.source.locate(*at), message, "bind a topic, and let an agent write the table")
+            continue
+        senders = [topic for topic in named if topic.name == name and topic.sent]
+        direction: Direction = binding.direction or ("output" if senders else "input")
+        _check_use(application, app, name, direction, named, report)
+        if direction == "input" and senders:
+            message = f"'{name}' is read from elsewhere, and is sent to at {senders[0].location}"
+            hint = "give what comes in and what goes out topics of their own"
+            report.error(app.source.locate(*at, "direction"), message, hint)
+        if binding.files is not None and direction == "output" and binding.direction is None:
+            _check_output(app, at, binding.files, senders[0], report)
+        place = _place(app, at, binding, direction, report)
+        if place is not None:
+            bound[name] = BindingPlan(direction, place, log_of(name, direction), app.source.locate(*at))
+    return bound
+
+
+def _check_use(  # noqa: PLR0913, PLR0917  what a binding is compared with
+    application: Application,
+    app: Declared[AppSpec],
+    name: str,
+    direction: Direction,
+    named: Collection[NamedTopic],
+    report: Report,
+) -> None:
+    """A topic that comes in and that nothing reads is most likely misspelt; what goes out may be named by functions."""
+    known = {topic.name for topic in named if not topic.binding}
+    patterns = [one.spec.input.topic.pattern for one in application.agents.values() if one.spec.input.topic]
+    if direction == "input" and name not in known and not any(re.fullmatch(p, name) for p in patterns if p):
+        at = app.source.locate("spec", "topics", name)
+        report.warning(at, f"no resource reads topic '{name}'", suggestion(name, known, "topics are"))
+
+
+def _check_output(
+    app: Declared[AppSpec], at: FieldPath, files: FilesBinding, sender: NamedTopic, report: Report
+) -> None:
+    for field in sorted(files.model_fields_set & {"columns", "key", "timestamp", "header", "delimiter"}):
+        written = "schema" if field == "columns" else field
+        message = f"'{written}' tells how files are read, and the topic is sent to at {sender.location}"
+        report.error(app.source.locate(*at, "files", written), message, "remove it")
+
+
+def _place(
+    app: Declared[AppSpec], at: FieldPath, binding: TopicBinding, direction: Direction, report: Report
+) -> PlacePlan | None:
+    if binding.kafka is not None:
+        return _kafka(app, at, binding.kafka, report)
+    if binding.files is not None:
+        files = binding.files
+        if files.columns is None and files.format != "json" and direction == "input":
+            hint = "for example `schema: id STRING, price DECIMAL(10, 2)`"
+            report.error(app.source.locate(*at, "files"), f"{files.format} files need a 'schema' to be read", hint)
+        header = True if files.header is None else files.header
+        return FilesPlan(
+            files.path.rstrip("/") or "/",
+            files.format,
+            files.columns or "",
+            files.key,
+            files.timestamp,
+            header,
+            files.delimiter or ",",
+        )
+    return None
+
+
+def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: Report) -> KafkaPlan | None:
+    spec, below, name = app.spec, (*at, "kafka"), str(at[-1])
+    servers = kafka.bootstrap_servers or spec.bootstrap_servers
+    if servers is None:
+        message = f"topic '{name}' is bound to Kafka, and nothing says where that is"
+        report.error(app.source.locate(*below), message, "add 'bootstrapServers' here, or to the spec of the KasprApp")
+    # The application's password is not for whoever has other servers.
+    shared = kafka.bootstrap_servers is None
+    own_tls, own_login = kafka.tls is not None, kafka.authentication is not None
+    tls = kafka.tls if own_tls or not shared else spec.tls
+    _check_tls(app, (*below, "tls") if own_tls else ("spec", "tls"), tls, report)
+    given = kafka.authentication if own_login or not shared else spec.authentication
+    login = None
+    if given is not None:
+        login = _login(app, (*below, "authentication") if own_login else ("spec", "authentication"), given, report)
+        if login is None:
+            return None
+    if servers is None:
+        return None
+    return KafkaPlan(
+        topic=kafka.topic or name,
+        bootstrap_servers=",".join(part.strip() for part in servers.split(",") if part.strip()),
+        tls=tls is not None,
+        ca_file=tls.ca_file if tls else None,
+        login=login,
+        starting_offsets=kafka.starting_offsets,
+        fail_on_data_loss=kafka.fail_on_data_loss,
+    )
+
+
+def _check_tls(app: Declared[AppSpec], at: FieldPath, tls: Tls | None, report: Report) -> None:
+    for problem in absolute_path_problems(tls.ca_file if tls else None, "caFile"):
+        report.problem(app.source, at, problem)
+
+
+def _login(app: Declared[AppSpec], at: FieldPath, given: Authentication, report: Report) -> LoginPlan | None:
+    missing = [name for name, value in _needed(given) if not value]
+    if missing:
+        message = f"to log in to Kafka, 'authentication' needs '{missing[0]}'"
+        hint = "for example `{type: scram-sha-512, username: app, passwordSecret: {environment: KAFKA_PASSWORD}}`"
+        report.error(app.source.locate(*at), message, hint)
+        return None
+    assert given.type is not None  # noqa: S101  it is not missing
+    return LoginPlan(given.type.upper(), given.username or "", _secret(given.password_secret or PasswordSecret()))
+
+
+def _needed(given: Authentication) -> Iterator[tuple[str, object]]:
+    secret = given.password_secret
+    yield "type", given.type
+    yield "username", given.username
+    yield "passwordSecret", secret and (secret.environment or (secret.secret_name and secret.password_key))
+
+
+def _secret(given: PasswordSecret) -> SecretPlan:
+    """The secret; without Databricks it is the environment variable that is called like both its names."""
+    if given.environment:
+        return SecretPlan(given.environment)
+    named = delta_name(f"{given.secret_name}_{given.password_key}").upper()
+    return SecretPlan(named, given.secret_name, given.password_key)

@@ -1,0 +1,146 @@
+"""From loaded manifests to plans, one per application.
+
+What can be resolved becomes part of the plan; what points at something absent waits and is listed with the reason, so
+that the rest runs. With an error among the findings no plan should be run at all: whoever runs it decides that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kaspr_delta.plan.build.agents import agent_plans
+from kaspr_delta.plan.build.aggregations import aggregation_plans
+from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.build.applications import Application, Declared, applications, channel_of
+from kaspr_delta.plan.build.bindings import bound_topics
+from kaspr_delta.plan.build.defaults import defaults_of
+from kaspr_delta.plan.build.delta_names import claims, refuse_clashes
+from kaspr_delta.plan.build.ignored_fields import note_fields_without_effect
+from kaspr_delta.plan.build.job_schedule import job_schedule
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.build.joins import join_plans
+from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
+from kaspr_delta.plan.build.order import data_flow, definition_cycles, groups, stages
+from kaspr_delta.plan.build.outside import note_calls_from_workers
+from kaspr_delta.plan.build.references import References
+from kaspr_delta.plan.build.report import Report
+from kaspr_delta.plan.build.sides import Sides
+from kaspr_delta.plan.build.tables import table_plan
+from kaspr_delta.plan.build.tasks import task_plans
+from kaspr_delta.plan.build.topics import named_topics, topic_plans
+from kaspr_delta.plan.definition.typed_joins import type_problems
+from kaspr_delta.plan.build.web_views import web_view_plans
+from kaspr_delta.spec.diagnostics import Finding, sorted_findings
+from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.loader import LoadedManifests
+
+
+def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Finding, ...]]:
+    """The plans of all applications, sorted by name, and all findings, the loader's included."""
+    common = Report(list(loaded.findings))
+    found = applications(loaded.manifests, loaded.broken, common)
+    _refuse_shared_schemas(found, common)
+    plans: list[Plan] = []
+    everything = list(common.findings)
+    for application in found:
+        report = Report()
+        plan = _plan(application, found, loaded.broken, report)
+        plans.append(replace(plan, findings=sorted_findings((*common.findings, *report.findings))))
+        everything.extend(report.findings)
+    return tuple(plans), sorted_findings(everything)
+
+
+def _plan(
+    application: Application, everything: tuple[Application, ...], broken: frozenset[tuple[str, str]], report: Report
+) -> Plan:
+    references = References(application, everything, broken, report)
+    app = application.app.spec if application.app else None
+    defaults = defaults_of(app)
+    changelogs = {changelog_topic(application.name, name): name for name in application.tables}
+    named = tuple(named_topics(application))
+    mentioned = tuple(topic for topic in named if topic.name not in changelogs)
+    topics = topic_plans(mentioned, defaults, bound_topics(application, named, changelogs, report))
+    sides = Sides(application, defaults, {topic.name: topic for topic in topics}, changelogs)
+    tables = tuple(table_plan(application, application.tables[name], defaults) for name in sorted(application.tables))
+    joins = join_plans(application, sides, references)
+    aggregations = aggregation_plans(application, sides, references)
+    agents = agent_plans(application, defaults, references, [topic.name for topic in topics])
+    tasks = task_plans(application, defaults, references)
+    web_views = web_view_plans(application, defaults, references)
+    _refuse_shared_channels(application, report)
+    refuse_clashes(claims(application, ((topic.name, topic.location) for topic in mentioned)), report)
+    note_fields_without_effect(application, report)
+    note_calls_from_workers(agents, report)
+    bound = [topic for topic in topics if topic.binding is not None]
+    edges = data_flow(joins, aggregations, agents, changelogs)
+    _refuse_circles(application, edges, report)
+    plan = Plan(
+        application=application.name,
+        application_id=application_id(application.name),
+        schema=delta_name(application.name),
+        default_partitions=defaults.partitions,
+        event_timeout=defaults.event_timeout,
+        feed_retention=defaults.feed_retention,
+        on_gap=defaults.on_gap,
+        topics=topics,
+        tables=tables,
+        joins=joins,
+        aggregations=aggregations,
+        agents=agents,
+        tasks=tasks,
+        web_views=web_views,
+        groups=groups(agents),
+        stages=stages((one.ref for one in (*bound, *joins, *aggregations, *agents)), edges),
+        edges=edges,
+        waiting=tuple(sorted(references.waiting.items())),
+        python_packages=app.python_packages.packages if app and app.python_packages else (),
+        findings=(),
+        job_schedule=job_schedule(application, report),
+        location=application.location,
+    )
+    if not definition_cycles(edges):  # then every result has rows of some kind
+        _refuse_misfits(application, plan, report)
+    return plan
+
+
+def _refuse_misfits(application: Application, plan: Plan, report: Report) -> None:
+    """Keys of declared columns that never meet. Those of tables that others write are looked at when they are read."""
+    for join in plan.joins:
+        if not isinstance(join, TableTableJoinPlan):
+            continue
+        declared = application.joins[join.name]
+        places = {"key": declared.spec.key_field or "on", "select": "select"}
+        for part, message, hint in type_problems(plan, join):
+            report.error(declared.source.locate_value("spec", places[part]), f"join '{join.name}': {message}", hint)
+
+
+def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: Report) -> None:
+    places = {
+        **{f"table/{table.name}": table.source.locate("spec", "from") for table in application.tables.values()},
+        **{f"join/{join.name}": join.location for join in application.joins.values()},
+    }
+    for circle in definition_cycles(edges):
+        defined = " -> ".join(f"{label} (at {places[label]})" for label in circle)
+        message = f"these are defined by one another: {defined} -> {circle[0]}"
+        report.error(places[circle[0]], message, "break the circle")
+
+
+def _refuse_shared_channels(application: Application, report: Report) -> None:
+    writers: dict[str, Declared[JoinSpec]] = {}
+    for join in application.joins.values():
+        channel = channel_of(join)
+        first = writers.setdefault(channel, join)
+        if first is not join:
+            message = f"join '{join.name}' and join '{first.name}' at {first.location} write one channel, '{channel}'"
+            at = ("spec", "outputChannel") if join.spec.output_channel else ("metadata", "name")
+            report.error(join.source.locate_value(*at), message, "give each join its own outputChannel")
+
+
+def _refuse_shared_schemas(found: tuple[Application, ...], report: Report) -> None:
+    owners: dict[str, Application] = {}
+    for application in found:
+        first = owners.setdefault(delta_name(application.name), application)
+        if first is not application:
+            place, other = (min(part.location for part in one.resources()) for one in (application, first))
+            message = f"applications '{application.name}' and '{first.name}' at {other} would share the schema"
+            report.error(place, f"{message} '{delta_name(application.name)}'", "rename one of them")

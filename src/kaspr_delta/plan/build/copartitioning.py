@@ -1,0 +1,169 @@
+"""Whether the two sides of a join are spread over partitions alike, where equal keys must meet in equal partitions.
+
+Here every key is found wherever it lies. The rule is kept all the same: an application that breaks it would lose
+results in Kafka Streams without a word, and its topics may be Kafka's one day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kaspr_delta.plan.build.applications import Application, Declared
+from kaspr_delta.plan.definition.resources import TopicInput
+from kaspr_delta.plan.names import changelog_topic
+from kaspr_delta.plan.build.pipelines import OPERATIONS
+from kaspr_delta.plan.build.report import Report
+from kaspr_delta.plan.build.sides import RecordSide, RowSide, Side
+from kaspr_delta.spec.base import FieldPath
+from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.topics import SendTarget
+
+_BY_KEY = ("same-key", "stream-table", "stream-stream")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """One side of a join: how it is spread, and where that is written."""
+
+    side: Side
+    field: str
+    at: Location
+    counted: Location
+    spelled: Location
+    selector: Location | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copartitioning:
+    """Checks the joins of one application. ``selectors`` are places of partition selectors by topic."""
+
+    application: Application
+    report: Report
+    selectors: Mapping[str, Location]
+
+    @classmethod
+    def of(cls, application: Application, report: Report) -> Copartitioning:
+        """The check for an application."""
+        return cls(application, report, dict(_selectors(application)))
+
+    def check(self, join: Declared[JoinSpec], left: Side, right: Side) -> None:
+        """Report a join whose sides are spread differently although its keys must meet."""
+        if join.spec.shape not in _BY_KEY or join.spec.key_field is not None:
+            return
+        first, second = self._spread(join, "left", left), self._spread(join, "right", right)
+        if any(isinstance(side, RowSide) and side.is_global for side in (left, right)):
+            self._compare_keys_of_global(join, first, second)
+            return
+        if reasons := list(_reasons(first, second)):
+            message = f'CoPartitioningRequired {{ left = "{left.name}", right = "{right.name}" }}: join \'{join.name}\''
+            message += f" finds equal keys in equal partitions only, and {'; '.join(reasons)}"
+            self.report.error(first.at, message, self._remedies(join, first, second))
+
+    def _spread(self, join: Declared[JoinSpec], which: str, side: Side) -> _Spread:
+        if isinstance(side, RowSide):
+            field = f"{which}Table"
+            declared = self.application.tables.get(side.name) or self.application.joins[side.name]
+            places = [_written(declared, ("spec", name)) for name in ("partitions", "keySerializer")]
+            own = declared.source.locate_value("metadata", "name")
+            selector = self.selectors.get(changelog_topic(self.application.name, side.name))
+            at = join.source.locate_value("spec", field)
+            return _Spread(side, field, at, places[0] or own, places[1] or own, selector)
+        field = f"{which}Stream"
+        own = join.source.locate_value("spec", field, "topic" if isinstance(side.plan.input, TopicInput) else "channel")
+        counted = ("repartition", "partitions") if side.plan.repartitioned else (field, "partitions")
+        return _Spread(
+            side,
+            field,
+            own,
+            _written(join, ("spec", *counted)) or own,
+            _written(join, ("spec", field, "keySerializer")) or own,
+            None if side.plan.repartitioned else self.selectors.get(side.name),
+        )
+
+    def _remedies(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> str:
+        """What to do: the keys alike in any case, and one of the ways to have them in one place."""
+        keys, ways = [], list(self._ways(join, left, right))
+        if left.side.serializers.key != right.side.serializers.key:
+            keys.append("give both sides the same `keySerializer`")
+        return "; and ".join([*keys, *(["; or ".join(ways)] if ways else [])])
+
+    def _ways(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> Iterator[str]:
+        sides = (left, right)
+        counts, selectors = left.side.partitions != right.side.partitions, bool(left.selector) != bool(right.selector)
+        if not counts and not selectors:
+            return
+        alike = []
+        if counts:
+            written = [text for one, other in (sides, sides[::-1]) if (text := self._equal_count(one, other))]
+            alike = [f"make the counts equal with {' or '.join(written)}"] if written else []
+        if selectors:
+            alike.append("write both sides with the same partitionSelector, or none")
+        if alike:
+            yield " and ".join(alike)
+        streams = [one for one in sides if isinstance(one.side, RecordSide)]
+        if streams and not any(one.selector for one in sides if one not in streams):
+            count = right.side.partitions
+            yield f"spread the stream anew with `repartition: {{partitions: {count}}}` in join '{join.name}'"
+        if isinstance(right.side, RowSide) and right.side.name in self.application.tables:
+            yield f"have the table everywhere with `global: true` in KasprTable '{right.side.name}'"
+
+    def _equal_count(self, one: _Spread, other: _Spread) -> str:
+        """What to write for one side, so that it has as many partitions as the other one."""
+        if isinstance(one.side, RowSide):
+            is_table = one.side.name in self.application.tables
+            return f"`partitions: {other.side.partitions}` in KasprTable '{one.side.name}'" if is_table else ""
+        return "" if one.side.plan.repartitioned else f"`partitions: {other.side.partitions}` under '{one.field}'"
+
+    def _compare_keys_of_global(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> None:
+        keys = left.side.serializers.key, right.side.serializers.key
+        if keys[0] != keys[1]:
+            message = f"join '{join.name}' looks up {keys[0]} keys of '{left.side.name}' (at {left.spelled})"
+            message += f" in '{right.side.name}' (at {right.spelled}), which has {keys[1]} keys"
+            hint = "they will not be found; give both the same keySerializer"
+            self.report.warning(left.at, message, hint)
+
+
+def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
+    one, other = left.side, right.side
+    if one.partitions != other.partitions:
+        yield (
+            f"'{one.name}' (at {left.counted}) has {one.partitions} partitions,"
+            f" '{other.name}' (at {right.counted}) has {other.partitions}"
+        )
+    keys = one.serializers.key, other.serializers.key
+    if keys[0] != keys[1]:
+        yield (
+            f"the keys of '{one.name}' (at {left.spelled}) are {keys[0]},"
+            f" those of '{other.name}' (at {right.spelled}) are {keys[1]}"
+        )
+    if (left.selector is None) != (right.selector is None):
+        chosen, plain = (left, right) if left.selector else (right, left)
+        yield (
+            f"'{chosen.side.name}' is written with a partitionSelector (at {chosen.selector}),"
+            f" '{plain.side.name}' (at {plain.counted}) is not"
+        )
+
+
+def _selectors(application: Application) -> Iterator[tuple[str, Location]]:
+    """The partition selectors of all sends to topics that have a name."""
+    for agent in application.agents.values():
+        for index, topic in enumerate(agent.spec.output.topics):
+            yield from _selector(agent, topic, ("spec", "output", "topics", index))
+    for kind in (application.agents, application.tasks, application.web_views):
+        for resource in kind.values():
+            for index, operation in resource.spec.processors.steps():
+                if operation.topic_send:
+                    yield from _selector(resource, operation.topic_send, (*OPERATIONS, index, "topicSend"))
+
+
+def _selector(resource: Declared[Any], target: SendTarget, at: FieldPath) -> Iterator[tuple[str, Location]]:
+    if target.name and target.partition_selector:
+        yield target.name, resource.source.locate(*at, "partitionSelector")
+
+
+def _written(declared: Declared[Any], path: FieldPath) -> Location | None:
+    """Where a field stands, if it was written."""
+    return declared.source.locate_value(*path) if path in declared.source.positions.places else None

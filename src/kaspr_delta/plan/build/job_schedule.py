@@ -1,0 +1,42 @@
+"""Annotations of a KasprApp that say when its Databricks job runs. On a laptop they have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kaspr_delta.plan.build.applications import Application, Declared
+from kaspr_delta.plan.build.report import Report
+from kaspr_delta.plan.definition.job_schedule import JobSchedule
+from kaspr_delta.spec.near import suggestion
+from kaspr_delta.spec.quartz import quartz_problem, timezone_problem
+from kaspr_delta.spec.resource import ResourceSpec
+
+PREFIX = "databricks.kaspr.io/"
+SCHEDULE = f"{PREFIX}schedule"
+TIMEZONE = f"{PREFIX}timezone"
+_CHECKS: dict[str, Callable[[str], str | None]] = {SCHEDULE: quartz_problem, TIMEZONE: timezone_problem}
+
+
+def job_schedule(application: Application, report: Report) -> JobSchedule:
+    """What the annotations say. Those of the prefix that are misspelt, wrong or stand elsewhere are errors."""
+    for resource in application.resources():
+        _check(resource, report, of_app=resource is application.app)
+    app = application.app
+    annotations = app.source.manifest.metadata.annotations if app is not None else {}
+    return JobSchedule(annotations.get(SCHEDULE), annotations.get(TIMEZONE))
+
+
+def _check(resource: Declared[ResourceSpec], report: Report, *, of_app: bool) -> None:
+    for name, value in resource.source.manifest.metadata.annotations.items():
+        if not name.startswith(PREFIX):
+            continue
+        path = ("metadata", "annotations", name)
+        check = _CHECKS.get(name)
+        if check is None:
+            hint = suggestion(name, _CHECKS, "known here")
+            report.error(resource.source.locate(*path), f"'{name}' is no annotation of kaspr-delta", hint)
+        elif not of_app:
+            message = f"annotation '{name}' has an effect on a KasprApp only"
+            report.error(resource.source.locate(*path), message, "one job runs the whole application: move it there")
+        elif problem := check(value):
+            report.error(resource.source.locate_value(*path), f"annotation '{name}': {problem}")

@@ -1,0 +1,128 @@
+"""In which order resources run: along the data, those that feed one another together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import networkx as nx
+
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
+from kaspr_delta.plan.definition.application import Edge, Stage
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TopicInput, sends_of
+from kaspr_delta.plan.definition.joins import JoinPlan, StreamPlan, TableTableJoinPlan
+
+
+def data_flow(
+    joins: Collection[JoinPlan],
+    aggregations: Iterable[AggregationPlan],
+    agents: Iterable[AgentPlan],
+    changelogs: Mapping[str, str],
+) -> tuple[Edge, ...]:
+    """Who feeds whom, sorted. Topics whose names a function computes are not known before the function runs.
+
+    ``changelogs`` are tables by the name of their changelog: whoever sends to that writes the table.
+    """
+    edges = set(_edges(joins, aggregations, agents, changelogs))
+    return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
+
+
+def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Stage, ...]:
+    """The resources in stages: each needs only earlier ones to be quiet. What feeds itself is a stage of its own."""
+    by_label = {str(resource): resource for resource in resources}
+    graph = _graph(edges)
+    graph.add_nodes_from(by_label)
+    together: nx.DiGraph[int] = nx.condensation(graph)
+    level: dict[int, int] = {}
+    runs_at: defaultdict[int, list[Stage]] = defaultdict(list)
+    for component in nx.topological_sort(together):
+        labels = sorted(together.nodes[component]["members"])
+        running = tuple(by_label[label] for label in labels if label in by_label)
+        before = [level[feeder] for feeder in together.predecessors(component)]
+        level[component] = max(before, default=0) + bool(running)
+        if running:
+            # A component of one resource alone is no loop: the way back leads over an agent, and from there over a
+            # topic or a table. A definition that feeds itself is refused.
+            runs_at[level[component]].append(Stage(running, loop=len(labels) > 1))
+    return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
+
+
+def groups(agents: Iterable[AgentPlan]) -> tuple[tuple[ResourceRef, ...], ...]:
+    """Agents that share tables, directly or through others, each group and all groups sorted."""
+    graph: nx.Graph[str] = nx.Graph()
+    refs = {str(agent.ref): agent.ref for agent in agents}
+    for agent in agents:
+        graph.add_edges_from((str(agent.ref), f"table/{table}") for table in agent.tables)
+    members = (tuple(sorted(refs[label] for label in part if label in refs)) for part in nx.connected_components(graph))
+    return tuple(sorted(members))
+
+
+def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
+    """Circles of things defined by one another, such as a join over its own result; circles through agents are none.
+
+    An agent reacts to events, so a circle through it is a loop of messages that comes to rest; a circle of definitions
+    has no beginning.
+    """
+    defined = [edge for edge in edges if not edge.source.startswith("agent/") and not edge.target.startswith("agent/")]
+    return tuple(sorted(_from_the_first(circle) for circle in nx.simple_cycles(_graph(defined))))
+
+
+def _edges(
+    joins: Collection[JoinPlan],
+    aggregations: Iterable[AggregationPlan],
+    agents: Iterable[AgentPlan],
+    changelogs: Mapping[str, str],
+) -> Iterator[Edge]:
+    results = {join.name for join in joins if isinstance(join, TableTableJoinPlan)} - set(changelogs.values())
+
+    def feeder(read: StreamPlan | str) -> str:
+        if isinstance(read, str):
+            return f"join/{read}" if read in results else f"table/{read}"
+        return f"join/{read.input.join}" if isinstance(read.input, ChannelInput) else _place(read.name, changelogs)
+
+    for join in joins:
+        yield Edge(feeder(join.left), str(join.ref))
+        yield Edge(feeder(join.right), str(join.ref))
+    made = {aggregation.name: feeder(aggregation.origin) for aggregation in aggregations}
+    for table, origin in made.items():
+        yield Edge(origin, f"table/{table}")
+    for agent in agents:
+        yield from _edges_of_agent(agent, made, changelogs)
+
+
+def _edges_of_agent(agent: AgentPlan, made: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:
+    ref = str(agent.ref)
+    if isinstance(agent.input, TopicInput):
+        for topic in agent.input.topics:
+            yield Edge(_place(topic, changelogs), ref)
+    else:
+        yield Edge(f"join/{agent.input.join}", ref)
+    for table in agent.tables:
+        # Whether a function writes or reads a table does not show; but one that is made from something is only read.
+        yield Edge(f"table/{table}", ref) if table in made else Edge(ref, f"table/{table}")
+    for topic in filter(None, (send.topic for send in sends_of(agent))):
+        yield Edge(ref, _place(topic, changelogs))
+
+
+def _place(topic: str, changelogs: Mapping[str, str]) -> str:
+    return f"table/{changelogs[topic]}" if topic in changelogs else f"topic/{topic}"
+
+
+def _from_the_first(circle: list[str]) -> tuple[str, ...]:
+    """A circle, beginning with the label that sorts first."""
+    start = circle.index(min(circle))
+    return (*circle[start:], *circle[:start])
+
+
+def _graph(edges: Iterable[Edge]) -> nx.DiGraph[str]:
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_edges_from((edge.source, edge.target) for edge in edges)
+    return graph
+
+
+def _side_by_side(parts: Sequence[Stage]) -> Iterator[Stage]:
+    """One stage for all that stand alone, then one for each loop."""
+    alone = sorted(resource for part in parts if not part.loop for resource in part.resources)
+    if alone:
+        yield Stage(tuple(alone))
+    yield from sorted((part for part in parts if part.loop), key=lambda part: part.resources)

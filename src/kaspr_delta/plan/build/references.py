@@ -1,0 +1,143 @@
+"""Names that point at other resources, and what happens when nothing is there: whoever points waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kaspr_delta.plan.build.applications import Application, Declared, channel_of
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.build.report import Report
+from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.near import nearest
+
+
+@dataclass(slots=True)
+class References:
+    """Resolves the names used in one application.
+
+    ``everything`` are all applications loaded together, for hints; ``broken`` the resources whose own manifests have
+    errors, which therefore are not reported a second time as missing.
+    """
+
+    application: Application
+    everything: tuple[Application, ...]
+    broken: frozenset[tuple[str, str]]
+    report: Report
+    waiting: dict[ResourceRef, str] = field(default_factory=dict)
+
+    def wait(self, resource: ResourceRef, reason: str) -> None:
+        """Let a resource wait; the first reason is the one that is shown."""
+        self.waiting.setdefault(resource, reason)
+
+    def table(self, user: ResourceRef, role: str, name: str, location: Location) -> bool:
+        """Whether a table is there. Otherwise ``user`` waits, and a warning says what is near."""
+        if name in self.application.tables:
+            return True
+        self._missing(user, ("KasprTable",), role, name, location, self._near_table(name))
+        return False
+
+    def rows(self, user: ResourceRef, role: str, name: str, location: Location) -> bool:
+        """Whether a table is there, or a join with a result table, which may stand for one. Otherwise as ``table``.
+
+        A join whose result is a stream is refused.
+        """
+        join = self.application.joins.get(name)
+        if name in self.application.tables:
+            return True
+        if join is None:
+            self._missing(user, ("KasprTable", "KasprJoin"), role, name, location, self._near_rows(name))
+            return False
+        if not join.spec.has_result:
+            message = f"the {role} of {user.kind} '{user.name}' must be a table, and join '{name}' gives a stream"
+            self.report.error(location, f"{message} (at {join.location})", _as_stream(role, join))
+            return False
+        self._wait_with(user, join)
+        return True
+
+    def join(self, user: ResourceRef, role: str, name: str, location: Location) -> Declared[JoinSpec] | None:
+        """The join of that name. Where there is none, ``user`` waits."""
+        join = self.application.joins.get(name)
+        if join is None:
+            self._missing(user, ("KasprJoin",), role, name, location, self._near_join(name))
+        else:
+            self._wait_with(user, join)
+        return join
+
+    def channel(self, user: ResourceRef, name: str, location: Location) -> str | None:
+        """The join that writes a channel. Where there is none, ``user`` waits."""
+        writers = {channel_of(join): join for join in self.application.joins.values()}
+        if name in writers:
+            self._wait_with(user, writers[name])
+            return writers[name].name
+        self.wait(user, f"no join writes the channel '{name}'")
+        # A join that could not be read may well be the writer.
+        if not any(kind == "KasprJoin" for kind, _ in self.broken):
+            message = f"{user.kind} '{user.name}' waits: no join writes its channel '{name}'"
+            self.report.warning(location, message, self._near_channel(name, sorted(writers)))
+        return None
+
+    def _wait_with(self, user: ResourceRef, join: Declared[JoinSpec]) -> None:
+        ref = ResourceRef("join", join.name)
+        if ref in self.waiting:
+            self.wait(user, f"{ref} waits: {self.waiting[ref]}")
+
+    def _missing(  # noqa: PLR0913, PLR0917  who asks for what, where, and what is told
+        self, user: ResourceRef, kinds: tuple[str, ...], role: str, name: str, location: Location, hint: str
+    ) -> None:
+        for kind in kinds:
+            if (kind, name) in self.broken:
+                self.wait(user, f"{_called(kind)} '{name}' has errors")
+                return
+        self.wait(user, f"{_called(kinds[0])} '{name}' is not there")
+        self.report.warning(location, f"{user.kind} '{user.name}' waits: its {role} '{name}' is not there", hint)
+
+    def _near_table(self, name: str) -> str:
+        if name in self.application.joins:
+            return f"'{name}' is a join: an agent reads its channel, '{channel_of(self.application.joins[name])}'"
+        return self._near(name, self.application.tables)
+
+    def _near_rows(self, name: str) -> str:
+        results = [join.name for join in self.application.joins.values() if join.spec.has_result]
+        return self._near(name, [*self.application.tables, *results])
+
+    def _near(self, name: str, candidates: Iterable[str]) -> str:
+        if near := nearest(name, candidates):
+            return f"did you mean '{near}'?"
+        for other in self.everything:
+            if name in other.tables:
+                return f"the table '{name}' belongs to application '{other.name}'"
+        return f"it starts once there is a KasprTable '{name}'"
+
+    def _near_join(self, name: str) -> str:
+        if name in self.application.tables:
+            return f"'{name}' is a table: `from: {{table: {name}}}`"
+        for join in self.application.joins.values():
+            if channel_of(join) == name:
+                return f"'{name}' is the channel of join '{join.name}': `from: {{channel: {name}}}`"
+        if near := nearest(name, self.application.joins):
+            return f"did you mean '{near}'?"
+        return f"it starts once there is a KasprJoin '{name}'"
+
+    def _near_channel(self, name: str, channels: list[str]) -> str:
+        if name in self.application.joins:
+            return f"the channel of join '{name}' is '{channel_of(self.application.joins[name])}'"
+        if near := nearest(name, channels):
+            return f"did you mean '{near}'?"
+        return f"it starts once a KasprJoin has `outputChannel: {name}`"
+
+
+def _called(kind: str) -> str:
+    return kind.removeprefix("Kaspr").lower()
+
+
+def _as_stream(role: str, join: Declared[JoinSpec]) -> str:
+    """How a join that gives a stream can stand where a table was asked."""
+    if role == "from.table":
+        return f"read it as a stream: `from: {{join: {join.name}}}`"
+    stream = role.replace("Table", "Stream")
+    return (
+        f"read its channel as a stream, `{stream}: {{channel: {channel_of(join)}}}`,"
+        f" or make a table of it with a KasprTable's `from: {{join: {join.name}}}`"
+    )

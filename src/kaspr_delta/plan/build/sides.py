@@ -1,0 +1,116 @@
+"""What the sides of joins, and the origins of tables, stand for by what the manifests declare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kaspr_delta.plan.build.applications import Application, Declared, channel_of
+from kaspr_delta.plan.build.defaults import Defaults
+from kaspr_delta.plan.definition.resources import ChannelInput, SerializerName, Serializers, TopicInput, TopicPlan
+from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.spec.join import JoinSpec
+from kaspr_delta.spec.streams import StreamSide
+
+
+@dataclass(frozen=True, slots=True)
+class RowSide:
+    """A table, or the result of a join that stands for one, whose values are pairs in JSON."""
+
+    name: str
+    serializers: Serializers
+    partitions: int
+    is_global: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSide:
+    """A stream; the values of a channel are pairs in JSON."""
+
+    plan: StreamPlan
+    serializers: Serializers
+
+    @property
+    def name(self) -> str:
+        """The topic or channel."""
+        return self.plan.name
+
+    @property
+    def partitions(self) -> int:
+        """Over how many partitions its records are spread."""
+        return self.plan.partitions
+
+
+Side = RowSide | RecordSide
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Resolves sides that are there. ``changelogs`` are tables by the name of their changelog."""
+
+    application: Application
+    defaults: Defaults
+    topics: Mapping[str, TopicPlan]
+    changelogs: Mapping[str, str]
+
+    def rows(self, name: str) -> RowSide:
+        """The table of that name, or the result of the join of that name."""
+        table = self.application.tables.get(name)
+        if table is None:
+            key = self.result_key(self.application.joins[name])
+            return RowSide(name, Serializers(key, "json"), self.defaults.partitions, is_global=False)
+        spec = table.spec
+        serializers = Serializers(spec.key_serializer, spec.value_serializer)
+        return RowSide(name, serializers, spec.partitions or self.defaults.partitions, spec.is_global)
+
+    def records(self, side: StreamSide, *, writer: str | None, repartition: int | None = None) -> RecordSide:
+        """A stream. ``writer`` is the join that writes its channel, if it reads one."""
+        read: TopicInput | ChannelInput
+        if side.channel is not None and writer is not None:
+            serializers = Serializers(self.result_key(self.application.joins[writer]), "json")
+            read = ChannelInput(side.channel, writer, tombstones=True, start="earliest")
+        else:
+            serializers = self._of_topic(side)
+            read = TopicInput((side.topic or "",), None, serializers, "earliest")
+        partitions = repartition or side.partitions or self._topic_partitions(side.topic)
+        return RecordSide(StreamPlan(read, partitions, repartition is not None), serializers)
+
+    def channel_writer(self, channel: str) -> Declared[JoinSpec] | None:
+        """The join that writes a channel."""
+        return next((join for join in self.application.joins.values() if channel_of(join) == channel), None)
+
+    def result_key(self, join: Declared[JoinSpec]) -> SerializerName:
+        """How the keys of a join's results are written: as the side has them from which they come."""
+        return self._result_key(join, frozenset())
+
+    def _topic_partitions(self, topic: str | None) -> int:
+        if topic is not None and topic in self.changelogs:
+            return self.rows(self.changelogs[topic]).partitions
+        return self.topics[topic].partitions if topic is not None and topic in self.topics else self.defaults.partitions
+
+    def _of_topic(self, side: StreamSide) -> Serializers:
+        if side.topic is not None and side.topic in self.changelogs:
+            table = self.rows(self.changelogs[side.topic]).serializers
+            return Serializers(side.key_serializer or table.key, side.value_serializer or table.value)
+        return self.defaults.with_own(side.key_serializer, side.value_serializer)
+
+    def _result_key(self, join: Declared[JoinSpec], below: frozenset[str]) -> SerializerName:
+        if join.name in below:  # defined by itself, which is told elsewhere
+            return "json"
+        spec, below = join.spec, below | {join.name}
+        right = self.application.tables.get(spec.right_table or "")
+        if spec.shape == "stream-table" and spec.key_field and not (right and right.spec.is_global):
+            return self._row_key(spec.right_table, below)
+        return self._row_key(spec.left_table, below) if spec.left_stream is None else self._key(spec.left_stream, below)
+
+    def _row_key(self, name: str | None, below: frozenset[str]) -> SerializerName:
+        if name in self.application.tables:
+            return self.application.tables[name].spec.key_serializer
+        join = self.application.joins.get(name or "")
+        return self._result_key(join, below) if join else "json"
+
+    def _key(self, side: StreamSide, below: frozenset[str]) -> SerializerName:
+        if side.channel is None:
+            return self._of_topic(side).key
+        writer = self.channel_writer(side.channel)
+        return self._result_key(writer, below) if writer else "json"

@@ -1,0 +1,1 @@
+"""The frozen plan: what will run, with nothing left to guess."""

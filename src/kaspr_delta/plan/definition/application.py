@@ -1,0 +1,187 @@
+"""A whole application as it will run: its resources, their order, and what waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
+from kaspr_delta.plan.definition.job_schedule import JobSchedule
+from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import (
+    NOT_SHOWN,
+    AgentPlan,
+    ResourceRef,
+    Serializers,
+    TablePlan,
+    TaskPlan,
+    TopicPlan,
+    WebViewPlan,
+)
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.spec.app import OnGap
+from kaspr_delta.spec.ddl import Type
+from kaspr_delta.spec.diagnostics import Finding, Location
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Resources that may run side by side once all earlier stages are quiet.
+
+    ``loop`` marks resources that feed one another (a retry topic, say): they are run again until quiet.
+    """
+
+    resources: tuple[ResourceRef, ...]
+    loop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Data flowing from one thing to another; ends are labelled ``topic/x``, ``table/x``, ``join/x``, ``agent/x``."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An application as it will run. ``event_timeout`` is how many milliseconds a function may take for one event.
+
+    ``waiting`` tells, per resource that cannot run yet, why. ``groups`` are agents that share tables: one at a time,
+    so that each sees the other's writes. ``location`` is where the KasprApp stands or, without one, the first of the
+    resources.
+    """
+
+    application: str
+    application_id: str
+    schema: str
+    default_partitions: int
+    event_timeout: int
+    topics: tuple[TopicPlan, ...]
+    tables: tuple[TablePlan, ...]
+    joins: tuple[JoinPlan, ...]
+    aggregations: tuple[AggregationPlan, ...]
+    agents: tuple[AgentPlan, ...]
+    tasks: tuple[TaskPlan, ...]
+    web_views: tuple[WebViewPlan, ...]
+    groups: tuple[tuple[ResourceRef, ...], ...]
+    stages: tuple[Stage, ...]
+    edges: tuple[Edge, ...]
+    waiting: tuple[tuple[ResourceRef, str], ...]
+    python_packages: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    job_schedule: JobSchedule = field(metadata=NOT_SHOWN)
+    location: Location = field(metadata=NOT_SHOWN)
+    # How many milliseconds change feeds reach back, where tables do not say so themselves; None: by default.
+    feed_retention: int | None = field(default=None, metadata=NOT_SHOWN)
+    on_gap: OnGap = field(default="fail", metadata=NOT_SHOWN)
+    # What was done because tables are not as they were: sentences for people.
+    notices: tuple[str, ...] = field(default=(), metadata=NOT_SHOWN)
+
+    @property
+    def runs(self) -> tuple[ResourceRef, ...]:
+        """All resources that run: joins and agents stage by stage, then tasks."""
+        return (*(ref for stage in self.stages for ref in stage.resources), *(task.ref for task in self.tasks))
+
+    @property
+    def emptied(self) -> Plan:
+        """The plan of this application when all its resources are deleted."""
+        settings = {"default_partitions", "event_timeout", "feed_retention", "on_gap"}
+        kept = {"application", "application_id", "schema", *settings}
+        nothing: dict[str, Any] = {field.name: () for field in fields(self) if field.name not in kept}
+        return replace(self, **nothing)
+
+    def topic(self, name: str) -> TopicPlan | None:
+        """The topic of that name."""
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def table(self, name: str) -> TablePlan | None:
+        """The table of that name."""
+        return next((table for table in self.tables if table.name == name), None)
+
+    def known_table(self, name: str) -> TablePlan:
+        """The table of that name, for those whose plan says that it is there. Raises LookupError."""
+        table = self.table(name)
+        if table is None:
+            msg = f"application {self.application!r} has no table {name!r}"
+            raise LookupError(msg)
+        return table
+
+    def rows_of(self, name: str) -> TablePlan:
+        """The table of that name, or the result of the join of that name, which may stand for one. Raises LookupError.
+
+        The values of a result are ``{"left": …, "right": …}``, or the columns that it selects.
+        """
+        join = self.join(name)
+        if self.table(name) is not None or not isinstance(join, TableTableJoinPlan):
+            return self.known_table(name)
+        return TablePlan(
+            name=join.name,
+            delta_name=join.result,
+            changelog="",
+            serializers=Serializers(join.spelling.key, "json"),
+            partitions=self.default_partitions,
+            is_global=False,
+            default=None,
+            window=None,
+            retention=None,
+            feed_retention=None,
+            description=join.description,
+            location=join.location,
+            typed=self._selected(join),
+            joined=self.sides_of(join),
+        )
+
+    def sides_of(self, join: TableTableJoinPlan) -> tuple[TablePlan, TablePlan]:
+        """What a join reads on its left and right, with the columns in the order in which its channel has them."""
+        left, right = join.stored
+        return replace(self.rows_of(join.left), like=left), replace(self.rows_of(join.right), like=right)
+
+    def _selected(self, join: TableTableJoinPlan) -> TypedPlan | None:
+        return None if join.select is None else TypedPlan((), join.select.columns(*self.column_types(join)))
+
+    def column_types(self, join: JoinPlan) -> tuple[Type | None, Type | None]:
+        """The types of the columns ``left`` and ``right`` of a join's channel and result; None: text."""
+        if not isinstance(join, TableTableJoinPlan):
+            return None, None
+        left, right = self.sides_of(join)
+        return left.row_type, right.row_type
+
+    def aggregation(self, name: str) -> AggregationPlan | None:
+        """How the table of that name is made, if it is made from something."""
+        return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
+
+    def origin_of(self, aggregation: AggregationPlan) -> str:
+        """What a table is made from, as ``kind/name``: a topic, a table or a join."""
+        origin = aggregation.origin
+        if not isinstance(origin, str):
+            return origin.label
+        return f"table/{origin}" if self.table(origin) is not None else f"join/{origin}"
+
+    def join(self, name: str) -> JoinPlan | None:
+        """The join of that name."""
+        return next((join for join in self.joins if join.name == name), None)
+
+    def agent(self, name: str) -> AgentPlan | None:
+        """The agent of that name."""
+        return next((agent for agent in self.agents if agent.name == name), None)
+
+    def task(self, name: str) -> TaskPlan | None:
+        """The task of that name."""
+        return next((task for task in self.tasks if task.name == name), None)
+
+    def web_view(self, name: str) -> WebViewPlan | None:
+        """The web view of that name."""
+        return next((view for view in self.web_views if view.name == name), None)
+
+    def changelog(self, topic: str) -> TablePlan | None:
+        """The table whose changelog has that name as a topic."""
+        return next((table for table in self.tables if table.changelog == topic), None)
+
+    def group_of(self, ref: ResourceRef) -> tuple[ResourceRef, ...]:
+        """The resources that share tables with this one, itself included."""
+        return next((group for group in self.groups if ref in group), (ref,))
+
+    def channel(self, name: str) -> JoinPlan | None:
+        """The join that writes the channel of that name."""
+        return next((join for join in self.joins if join.channel == name), None)

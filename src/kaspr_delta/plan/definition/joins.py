@@ -1,0 +1,163 @@
+"""Joins as they run, one class per shape. All write a channel; those of two tables also keep a result table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from kaspr_delta.functions.column_paths import Picked
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition.resources import NOT_SHOWN, ChannelInput, ResourceRef, SerializerName, TopicInput
+from kaspr_delta.plan.definition.selects import SelectPlan
+from kaspr_delta.spec.ddl import Type
+from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.join import Shape
+
+JoinType = Literal["inner", "left", "outer"]
+StoredTypes = tuple[Type | None, Type | None]
+"""The types of left and right as the channel has them, once it is there; None: text, or not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """The records of a topic or channel as one side of a join, or as what a table is made from.
+
+    With ``repartitioned`` records are read as if their keys had been spread over ``partitions`` anew.
+    """
+
+    input: TopicInput | ChannelInput
+    partitions: int
+    repartitioned: bool
+
+    @property
+    def name(self) -> str:
+        """The topic or channel."""
+        return self.input.channel if isinstance(self.input, ChannelInput) else self.input.topics[0]
+
+    @property
+    def label(self) -> str:
+        """What feeds it: ``topic/x``, or the join that writes the channel."""
+        return f"join/{self.input.join}" if isinstance(self.input, ChannelInput) else f"topic/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """The serializers by which a join spells the keys, left values and right values of its results."""
+
+    key: SerializerName
+    left: SerializerName
+    right: SerializerName
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """What joins have in common. ``log`` is the Delta table of the channel."""
+
+    shape: ClassVar[Shape]
+
+    name: str
+    type: JoinType
+    spelling: Spelling
+    channel: str
+    log: str
+    description: str
+    location: Location
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The join as a resource."""
+        return ResourceRef("join", self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKeyJoinPlan(_Join):
+    """Two tables; the left value holds the right key (KIP-213).
+
+    ``left`` and ``right`` name tables, or joins that stand for their result tables.
+    """
+
+    shape: ClassVar[Shape] = "foreign-key"
+
+    left: str
+    right: str
+    extractor: Snippet
+    result: str
+    subscriptions: str
+    # The columns that are the foreign key, if it consists of columns.
+    picked: Picked | None = field(default=None, metadata=NOT_SHOWN)
+    select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
+    stored: StoredTypes = field(default=(None, None), metadata=NOT_SHOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class SameKeyJoinPlan(_Join):
+    """Two tables by their keys. ``left`` and ``right`` as in a foreign-key join."""
+
+    shape: ClassVar[Shape] = "same-key"
+
+    left: str
+    right: str
+    result: str
+    select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
+    stored: StoredTypes = field(default=(None, None), metadata=NOT_SHOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTableJoinPlan(_Join):
+    """Each record of a stream with the row of a table.
+
+    ``mapper`` gives the table's key where the record's own is not it; the result then has that key, but with a global
+    table (``is_global``) the record's. Unmatched records wait ``pending`` milliseconds for their row, kept in the Delta
+    table ``waiting``; None: they do not wait.
+    """
+
+    shape: ClassVar[Shape] = "stream-table"
+
+    left: StreamPlan
+    right: str
+    mapper: Snippet | None
+    is_global: bool
+    pending: int | None
+    waiting: str
+
+
+@dataclass(frozen=True, slots=True)
+class RightForeignKeyJoinPlan(_Join):
+    """Each record of a stream with all rows of a table whose value holds the record's key (KIP-955).
+
+    The Delta table ``index`` has the foreign key of each row.
+    """
+
+    shape: ClassVar[Shape] = "right-foreign-key"
+
+    left: StreamPlan
+    right: str
+    extractor: Snippet
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStreamJoinPlan(_Join):
+    """Records of two streams with the same key whose times are near each other, all in milliseconds.
+
+    A right record matches from ``before`` its left record's time to ``after`` it; ``grace`` is for late ones. The Delta
+    table ``buffer`` keeps the records that others may still match.
+    """
+
+    shape: ClassVar[Shape] = "stream-stream"
+
+    left: StreamPlan
+    right: StreamPlan
+    before: int
+    after: int
+    grace: int
+    buffer: str
+
+
+TableTableJoinPlan = ForeignKeyJoinPlan | SameKeyJoinPlan
+"""Joins that have a result table, which may stand wherever a table may."""
+
+StreamJoinPlan = StreamTableJoinPlan | RightForeignKeyJoinPlan | StreamStreamJoinPlan
+"""Joins whose channel is their result."""
+
+JoinPlan = TableTableJoinPlan | StreamJoinPlan

@@ -1,0 +1,340 @@
+"""What will run: a frozen, fully resolved plan.
+
+Manifests (``kaspr_delta.spec``) say what the author may write; here nothing is optional that the engine would have to
+guess: every name is resolved, every default filled in, every function compiled. The engine, the ``plan`` command and
+the Databricks jobs read this one object, so what is printed is what runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition.bindings import BindingPlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan, arranged
+from kaspr_delta.plan.definition.window import WindowPlan
+from kaspr_delta.plan.names import windows_table
+from kaspr_delta.spec.ddl import Column, Type
+from kaspr_delta.spec.diagnostics import Location
+
+SerializerName = Literal["json", "raw", "pickle", "binary"]
+Start = Literal["earliest", "latest"]
+
+NOT_SHOWN = {"shown": False}
+"""Metadata of a field that the JSON form of a plan leaves out."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ResourceRef:
+    """A resource as people write it on the command line: ``join/orders-products-join``."""
+
+    kind: str
+    name: str
+
+    @classmethod
+    def of(cls, text: str) -> ResourceRef:
+        """What was written so.
+
+        >>> ResourceRef.of("join/orders-products-join").name
+        'orders-products-join'
+        """
+        kind, _, name = text.partition("/")
+        return cls(kind, name)
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Serializers:
+    """How keys and values become bytes and back."""
+
+    key: SerializerName
+    value: SerializerName
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic: an append-only Delta table. ``serializers`` are the application's, for ``produce`` and ``consume``.
+
+    Records older than ``retention`` milliseconds are deleted; None: never. With a ``binding`` its records come from
+    another place, or go to one.
+    """
+
+    name: str
+    delta_name: str
+    partitions: int
+    serializers: Serializers
+    retention: int | None = None
+    binding: BindingPlan | None = None
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The topic as a resource: it runs if it is bound."""
+        return ResourceRef("topic", self.name)
+
+    @property
+    def bound(self) -> BindingPlan:
+        """The binding, for those whose plan says that there is one. Raises LookupError."""
+        if self.binding is None:
+            msg = f"topic {self.name!r} lives on Delta alone"
+            raise LookupError(msg)
+        return self.binding
+
+    @property
+    def log(self) -> str:
+        """The log of what reads it from elsewhere or writes it to elsewhere. Raises LookupError."""
+        return self.bound.log
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """A KasprTable. ``changelog`` is the Kaspr name of its changelog topic.
+
+    Rows that were not written for ``retention`` milliseconds are deleted, and the change feed reaches back as far as
+    ``feed_retention``; None: never, and as far as Delta keeps it by default.
+    """
+
+    name: str
+    delta_name: str
+    changelog: str
+    serializers: Serializers
+    partitions: int
+    is_global: bool
+    default: Snippet | None
+    window: WindowPlan | None
+    retention: int | None
+    feed_retention: int | None
+    description: str
+    location: Location
+    # Set where rows have columns of their own.
+    typed: TypedPlan | None = field(default=None, metadata=NOT_SHOWN)
+    # The sides of a join whose result stands for a table; no declared table has them. Its key is JSON text.
+    joined: tuple[TablePlan, TablePlan] | None = field(default=None, metadata=NOT_SHOWN)
+    # The type of a row as whoever reads it has stored it: it has the order of the columns, whatever moves in the table.
+    like: Type | None = field(default=None, metadata=NOT_SHOWN)
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The table as a resource."""
+        return ResourceRef("table", self.name)
+
+    @property
+    def row_type(self) -> Type | None:
+        """The type of a row: a STRUCT of its columns, or of a pair of such rows; None: text."""
+        if self.joined is None or self.typed:
+            return arranged(self.typed.row, self.like) if self.typed and self.typed.columns else None
+        left, right = (side.row_type for side in self.joined)
+        if left is None or right is None:
+            return None
+        return arranged(Type("STRUCT", fields=(Column("left", left), Column("right", right))), self.like)
+
+    @property
+    def has_types(self) -> bool:
+        """Whether there are types in its rows: in all of them, or in one side of a pair."""
+        return self.typed is not None or any(side.has_types for side in self.joined or ())
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it stands for a Delta table that others write."""
+        return self.typed is not None and self.typed.source is not None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its columns are known, if it has any: those of tables of others only once these were looked at."""
+        if self.joined is not None:
+            return all(side.is_known for side in self.joined)
+        return self.typed is None or bool(self.typed.columns)
+
+    @property
+    def state(self) -> str:
+        """The Delta table that functions read and write: another one while windows are open that do not show yet."""
+        return windows_table(self.name) if self.window and self.window.emit == "close" else self.delta_name
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInput:
+    """Topics an agent reads. With a ``pattern``: those that match it, ``topics`` being the ones that are named."""
+
+    topics: tuple[str, ...]
+    pattern: str | None
+    serializers: Serializers
+    start: Start
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelInput:
+    """The channel of a join. With ``tombstones`` the agent also gets None for keys that have no result any more."""
+
+    channel: str
+    join: str
+    tombstones: bool
+    start: Start
+
+
+@dataclass(frozen=True, slots=True)
+class TakePlan:
+    """Several events at once: at most ``most``, or what came ``within`` so many milliseconds."""
+
+    most: int
+    within: int
+
+
+@dataclass(frozen=True, slots=True)
+class SendPlan:
+    """Where and how a value is put on a topic: of ``output.topics`` or of a ``topicSend`` operation.
+
+    Exactly one of ``topic`` and ``name_selector`` is set. ``ack`` and ``pass_through`` matter to ``topicSend`` only.
+    """
+
+    topic: str | None
+    name_selector: Snippet | None
+    key_selector: Snippet | None
+    value_selector: Snippet | None
+    partition_selector: Snippet | None
+    headers_selector: Snippet | None
+    predicate: Snippet | None
+    serializers: Serializers
+    ack: bool = False
+    pass_through: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every value goes to the same topic as it is; only keys may be made of it."""
+        others = (self.value_selector, self.partition_selector, self.headers_selector, self.predicate)
+        return self.topic is not None and not any(others)
+
+
+@dataclass(frozen=True, slots=True)
+class TableParameter:
+    """A table handed to a function under a parameter name."""
+
+    table: str
+    parameter: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperationPlan:
+    """One step of a pipeline. ``map`` and ``filter`` have a function, ``topicSend`` has a send."""
+
+    name: str
+    kind: Literal["map", "filter", "topicSend"]
+    function: Snippet | None
+    send: SendPlan | None
+    tables: tuple[TableParameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPlan:
+    """An agent: input, pipeline in order of execution (names may repeat), outputs."""
+
+    name: str
+    input: TopicInput | ChannelInput
+    take: TakePlan | None
+    init: Snippet | None
+    pipeline: tuple[OperationPlan, ...]
+    outputs: tuple[SendPlan, ...]
+    tables: tuple[str, ...]
+    log: str
+    description: str
+    location: Location
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The agent as a resource."""
+        return ResourceRef("agent", self.name)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether events must be processed one after another: the agent touches tables, or takes several at once."""
+        return bool(self.tables or self.take)
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePlan:
+    """When a task runs: every ``interval`` milliseconds, or by ``cron`` in a ``timezone``. One of the two is set."""
+
+    interval: int | None
+    cron: str | None
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """A task: a pipeline that runs by the clock or, without a schedule, once at the start. It has sends, no output."""
+
+    name: str
+    schedule: SchedulePlan | None
+    init: Snippet | None
+    pipeline: tuple[OperationPlan, ...]
+    tables: tuple[str, ...]
+    log: str
+    description: str
+    location: Location
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The task as a resource."""
+        return ResourceRef("task", self.name)
+
+    @property
+    def outputs(self) -> tuple[SendPlan, ...]:
+        """None: what comes out of the pipeline is dropped."""
+        return ()
+
+    @property
+    def take(self) -> TakePlan | None:
+        """None: there are no events."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorPlan:
+    """Functions that make a part of a response: of the value that came out, or of what went wrong."""
+
+    on_success: Snippet | None = None
+    on_error: Snippet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePlan:
+    """How a value becomes an HTTP response. ``status_code`` is that of a success, ``headers`` are of both ends."""
+
+    content_type: str | None
+    status_code: int
+    headers: tuple[tuple[str, str], ...]
+    body: SelectorPlan
+    status: SelectorPlan
+    header: SelectorPlan
+
+
+@dataclass(frozen=True, slots=True)
+class WebViewPlan:
+    """A web view: which requests it answers, with which pipeline, and how what comes out becomes a response."""
+
+    name: str
+    method: str
+    path: str
+    response: ResponsePlan
+    init: Snippet | None
+    pipeline: tuple[OperationPlan, ...]
+    tables: tuple[str, ...]
+    description: str
+    location: Location
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The web view as a resource."""
+        return ResourceRef("webview", self.name)
+
+
+def sends_of(plan: AgentPlan | TaskPlan | WebViewPlan) -> tuple[SendPlan, ...]:
+    """All sends of a pipeline, those of its operations before those of its output."""
+    outputs = () if isinstance(plan, WebViewPlan) else plan.outputs
+    return (*(step.send for step in plan.pipeline if step.send), *outputs)
+
+
+def names_topics(plan: AgentPlan | TaskPlan | WebViewPlan) -> bool:
+    """Whether a function of a pipeline names topics to send to."""
+    return any(send.name_selector is not None for send in sends_of(plan))

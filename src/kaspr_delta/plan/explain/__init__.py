@@ -1,0 +1,1 @@
+"""Plans for people and programs: as text, as JSON and as a picture."""

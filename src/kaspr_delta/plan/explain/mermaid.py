@@ -1,0 +1,72 @@
+"""Plans as a picture: a Mermaid flowchart, which GitHub and notebooks draw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from kaspr_delta.plan.definition.application import Edge, Plan
+
+# Topics are lanes, tables are drums, joins are hexagons, agents are boxes.
+_SHAPES = {"topic": '[/"{}"/]', "table": '[("{}")]', "join": '{{{{"{}"}}}}', "agent": '["{}"]', "task": '("{}")'}
+
+
+def as_mermaid(plans: Iterable[Plan]) -> str:
+    """One flowchart of all applications, each in a box of its own where there are several."""
+    drawn = list(plans)
+    lines = ["flowchart LR"]
+    for number, plan in enumerate(drawn, 1):
+        if len(drawn) > 1:
+            lines.append(f'  subgraph app{number}["{_text(plan.application)}"]')
+        lines.extend(_nodes_and_edges(plan, f"app{number}_" if len(drawn) > 1 else ""))
+        if len(drawn) > 1:
+            lines.append("  end")
+    if any(plan.waiting for plan in drawn):
+        lines.append("  classDef waiting stroke-dasharray: 4 4")
+    return "\n".join(lines)
+
+
+def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
+    for topic in plan.topics:
+        yield f"  {_node(str(topic.ref), prefix, f' {topic.binding.text}' if topic.binding else '')}"
+    runs = (
+        *(f"table/{table.name}" for table in plan.tables),
+        *(str(join.ref) for join in plan.joins),
+        *(str(agent.ref) for agent in plan.agents),
+    )
+    waiting = {str(resource) for resource, _ in plan.waiting}
+    for label in runs:
+        if label not in waiting:  # a table is there although what it is made from is not
+            yield f"  {_node(label, prefix)}"
+    for resource, reason in plan.waiting:
+        yield f"  {_node(str(resource), prefix, f' waits: {reason}')}:::waiting"
+    channels = {str(join.ref): join.channel for join in plan.joins}
+    tables = set(_read_as_tables(plan))
+    for edge in plan.edges:
+        named = edge.source in channels and edge not in tables
+        arrow = f'-- "{_text(channels[edge.source])}" -->' if named else "-->"
+        yield f"  {_identifier(edge.source, prefix)} {arrow} {_identifier(edge.target, prefix)}"
+
+
+def _read_as_tables(plan: Plan) -> Iterator[Edge]:
+    """The edges along which the result of a join is read, not its channel."""
+    for join in plan.joins:
+        yield from (Edge(f"join/{side}", str(join.ref)) for side in (join.left, join.right) if isinstance(side, str))
+    for made in plan.aggregations:
+        if isinstance(made.origin, str):
+            yield Edge(plan.origin_of(made), str(made.ref))
+
+
+def _node(label: str, prefix: str, addition: str = "") -> str:
+    kind, _, name = label.partition("/")
+    return _identifier(label, prefix) + _SHAPES[kind].format(_text(name + addition))
+
+
+def _identifier(label: str, prefix: str) -> str:
+    return prefix + re.sub(
+        r"[^A-Za-z0-9]", lambda match: f"_{ord(match[0]):x}_" if match[0] not in "-/" else "_", label
+    )
+
+
+def _text(text: str) -> str:
+    return text.replace('"', "#quot;")

@@ -1,0 +1,342 @@
+"""Dead letters without Spark: what can be tried again, and that it is tried once."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.control.dead_letters import Letter
+from kaspr_delta.control.letter_records import Origin
+from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.spec.loader import load_path, load_text
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, EVENTS, PROBLEM, RETRY_FOR, TOPIC, Layout
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.system_tables import NativeSystemTables
+from tests.folders import delta_rs, folder_of
+
+BUNDLES = Path(__file__).parents[3] / "bundles"
+AT = datetime(2024, 5, 1, 12, 0, 0, 123_000, tzinfo=timezone.utc)
+NOW = datetime.now(timezone.utc)
+VALUE = b'{"quantity": "it\'s many", "order_id": "O1"}'
+RAW_ORDERS = Origin("topic", "raw-orders", "topic__raw_orders")
+HEADERS = [{"key": "trace", "value": b"\x00\xff"}]
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaRs:
+    return delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
+
+
+@pytest.fixture
+def letters(delta: DeltaRs) -> LocalDeadLetters:
+    return LocalDeadLetters.of(delta, plan_of("order-system"))
+
+
+def plan_of(bundle: str) -> Plan:
+    (plan,), _ = build_plans(load_path(BUNDLES / bundle))
+    return plan
+
+
+def on_topic(delta: DeltaRs, *records: dict[str, Any]) -> None:
+    delta.ensure("topic__raw_orders", TOPIC)
+    rows = [{"partition": 3, "headers": HEADERS, "timestamp": AT, "seq": n, **one} for n, one in enumerate(records)]
+    delta.append("topic__raw_orders", pa.Table.from_pylist(rows, arrow_schema(TOPIC.columns)))
+
+
+def failed(delta: DeltaRs, **other: Any) -> None:
+    """A letter of the agent that reads raw-orders."""
+    row = {
+        "resource": "agent/ingest-orders",
+        "source": "raw-orders",
+        "key": '"O1"',
+        "value": VALUE.decode(),
+        "reason": "event failed",
+        "detail": "ValueError: 'many'",
+        "timestamp": AT,
+        "batch": 4,
+        "at": NOW,
+    } | other
+    NativeSystemTables(delta).append(DEAD_LETTERS, [tuple(row.values())])
+
+
+def records(delta: DeltaRs) -> list[dict[str, Any]]:
+    return delta.rows("topic__raw_orders")
+
+
+def test_a_retried_record_is_on_its_topic_as_it_was_and_its_letter_is_gone(
+    delta: DeltaRs, letters: LocalDeadLetters
+) -> None:
+    on_topic(delta, {"key": b'"O0"', "value": b"{}"}, {"key": b'"O1"', "value": VALUE})
+    failed(delta)
+    failed(delta, key='"O2"', value="{}", timestamp=AT + timedelta(seconds=1))
+    (one,) = [letter for letter in letters.newest(10) if letter.key == '"O1"']
+    assert letters.retry([one], "ann").records == {RAW_ORDERS: 1}
+    again = [row for row in records(delta) if row["key"] == b'"O1"']
+    assert len(again) == 2
+    assert {name: again[0][name] for name in ("value", "headers", "partition", "timestamp")} == {
+        "value": VALUE,
+        "headers": HEADERS,
+        "partition": 3,
+        "timestamp": AT,
+    }
+    assert again[0]["headers"] == again[1]["headers"]
+    assert [letter.key for letter in letters.newest(10)] == ['"O2"']
+    (event,) = delta.rows(EVENTS)
+    assert (event["kind"], event["name"], event["reason"]) == ("KasprAgent", "ingest-orders", "DeadLetterRetried")
+    assert event["message"] == "1 dead letter put on topic `raw-orders` again, as ann asked"
+
+
+def test_a_letter_is_retried_once_however_often_that_is_asked(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+    on_topic(delta, {"key": b'"O1"', "value": VALUE})
+    failed(delta)
+    (one,) = letters.newest(10)
+    letters.retry([one])
+    failed(delta)  # as if the process had died before the letter was removed
+    (same,) = letters.newest(10)
+    assert same.id == one.id
+    assert letters.retry([same]).records == {}
+    assert len(records(delta)) == 2
+    assert letters.newest(10) == []
+
+
+def test_a_record_that_fails_again_is_another_letter(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+    on_topic(delta, {"key": b'"O1"', "value": VALUE})
+    failed(delta)
+    letters.retry(letters.newest(10))
+    failed(delta, batch=5, at=NOW + timedelta(minutes=1))
+    assert letters.retry(letters.newest(10)).records == {RAW_ORDERS: 1}
+    assert len(records(delta)) == 3
+
+
+def test_equal_records_that_failed_together_are_retried_together(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+    on_topic(delta, {"key": None, "value": VALUE}, {"key": None, "value": VALUE})
+    failed(delta, key=None)
+    failed(delta, key=None)
+    (one,) = letters.newest(10)
+    assert one.copies == 2
+    assert letters.retry([one]).records == {RAW_ORDERS: 2}
+    assert len(records(delta)) == 4
+
+
+def test_a_letter_whose_record_has_left_the_topic_stays(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+    on_topic(delta, {"key": b'"O1"', "value": b"{}"})
+    failed(delta)
+    (one,) = letters.newest(10)
+    retried = letters.retry([one])
+    assert (retried.records, retried.lost) == ({}, (one,))
+    assert letters.newest(10) == [one]
+    assert len(records(delta)) == 1
+
+
+def test_bytes_that_are_no_text_are_found_by_what_the_letter_shows_of_them(
+    delta: DeltaRs, letters: LocalDeadLetters
+) -> None:
+    on_topic(delta, {"key": b"\xff", "value": b'{"b": 1, "a": 2}'})
+    failed(delta, key="\ufffd", value=json.dumps({"b": 1, "a": 2}, separators=(",", ":")))
+    assert letters.retry(letters.newest(10)).records == {RAW_ORDERS: 1}
+    assert [row["key"] for row in records(delta)] == [b"\xff", b"\xff"]
+
+
+def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> None:
+    """Rows of the join's log as its batches write them: key, kind, right value, batch."""
+    delta.ensure("channel__orders_products_joined", Layout(CHANNEL.columns.replace(PROBLEM, "STRING")))
+    rows = [
+        {"key": key, "kind": kind, "left": "{}", "right": right, "timestamp": AT, "seq": 0, "checkpoint": "1"}
+        | {"batch": batch, "fk": "1", "emitted": "x"}
+        for key, kind, right, batch in emissions
+    ]
+    schema = arrow_schema(CHANNEL.columns.replace(PROBLEM, "STRING"))
+    delta.append("channel__orders_products_joined", pa.Table.from_pylist(rows, schema))
+
+
+@pytest.mark.parametrize("pair", [{"left": {}, "right": 1}, {"left": "{}", "right": "1"}])
+def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
+    delta: DeltaRs, letters: LocalDeadLetters, pair: dict[str, Any]
+) -> None:
+    """A channel of a join of tables tells states: the older one must not be the last that its reader sees.
+
+    Letters show the pair as the channel does; older ones have each side as text.
+    """
+    emitted(delta, ("1", "value", "1", 1), ("2", "value", "1", 1), ("2", "tombstone", None, 2), ("3", "state", "1", 2))
+    for key in ("1", "2", "3"):
+        value = json.dumps(pair)
+        agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
+        failed(delta, **agent, key=key, value=value)
+    retried = letters.retry(letters.newest(10))
+    ((origin, sent),) = retried.records.items()
+    assert (origin.kind, origin.name, sent) == ("channel", "orders-products-joined", 1)
+    assert sorted(letter.key or "" for letter in retried.lost) == ["2", "3"]
+    again = [row for row in delta.rows("channel__orders_products_joined") if row["checkpoint"] is None]
+    assert [(row["key"], row["kind"], row["left"], row["right"], row["timestamp"]) for row in again] == [
+        ("1", "value", "{}", "1", AT)
+    ]
+    assert {again[0][name] for name in ("batch", "memo", "start", "fk", "emitted")} == {None}
+    failed(delta, **agent, key="2", value=None)
+    (tombstone,) = [letter for letter in letters.newest(10) if letter.value is None]
+    assert letters.retry([tombstone]).records == {origin: 1}
+
+
+@pytest.mark.parametrize(
+    ("resource", "source", "instead"),
+    [
+        ("agent/ingest-orders", "order-system-orders-changelog", "a row of a table"),
+        ("join/orders-products-join", "orders,products", "rebuild join/orders-products-join"),
+        ("task/nightly", "", "runs again when it is due"),
+        ("topic/raw-orders", "s3://somewhere", "put it right where it came from"),
+    ],
+)
+def test_of_what_came_from_no_topic_is_told_what_to_do_instead(
+    delta: DeltaRs, letters: LocalDeadLetters, resource: str, source: str, instead: str
+) -> None:
+    failed(delta, resource=resource, source=source)
+    (one,) = letters.newest(10)
+    assert letters.origin_of(one) is None
+    assert instead in letters.why_not(one)
+    assert letters.retry([one]).records == {}
+    assert letters.newest(10) == [one]
+
+
+def test_streams_of_joins_and_of_made_tables_are_topics_too(delta: DeltaRs) -> None:
+    views = LocalDeadLetters.of(delta, plan_of("page-views"))
+    join = views.plan.joins[0]
+    source = join.left if isinstance(join.left, str) else join.left.name
+    assert source == "PageViews"
+    failed(delta, resource=str(join.ref), source=source)
+    (one,) = views.newest(10)
+    assert views.origin_of(one) == Origin("topic", source, "topic__pageviews")
+
+
+READERS = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: readers}
+spec: {topics: {seen: {files: {path: /nowhere, format: json}}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: maker, labels: {kaspr.io/app: readers}}
+spec: {input: {topic: {name: raw}}, output: {topics: [{name: seen}]}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: one, labels: {kaspr.io/app: readers}}
+spec: {input: {topic: {name: seen}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: matching, labels: {kaspr.io/app: readers}}
+spec: {input: {topic: {pattern: "se.*"}}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: counted, labels: {kaspr.io/app: readers}}
+spec: {from: {topic: seen}, count: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: rows, labels: {kaspr.io/app: readers}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: met, labels: {kaspr.io/app: readers}}
+spec: {leftStream: {topic: seen}, rightTable: rows, "on": key, outputChannel: met}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: pairs, labels: {kaspr.io/app: readers}}
+spec: {leftTable: rows, rightTable: rows, "on": key, outputChannel: paired}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: again, labels: {kaspr.io/app: readers}}
+spec: {leftTable: pairs, rightTable: rows, "on": key, outputChannel: again}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: two, labels: {kaspr.io/app: readers}}
+spec: {input: {channel: {name: paired}}}
+"""
+
+
+@pytest.fixture
+def readers(delta: DeltaRs) -> LocalDeadLetters:
+    """Letters of an application in which a topic has five readers, one of them an export."""
+    (plan,), findings = build_plans(load_text(READERS, "m.yaml"))
+    assert not has_errors(findings), findings
+    return LocalDeadLetters.of(delta, plan)
+
+
+def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
+    delta: DeltaRs, letters: LocalDeadLetters
+) -> None:
+    on_topic(delta, {"key": b'"O1"', "value": VALUE})
+    failed(delta)
+    assert letters.retry(letters.newest(10), only_failed=True).records == {RAW_ORDERS: 1}
+    marked = [row["headers"] for row in records(delta) if row["headers"] != HEADERS]
+    assert marked == [[*HEADERS, {"key": RETRY_FOR, "value": b"agent/ingest-orders"}]]
+    (event,) = delta.rows(EVENTS)
+    assert event["message"] == "1 dead letter put on topic `raw-orders` again for this reader alone"
+    # It failed once more, and is now for all: whichever of the two equal records is found, the mark is gone.
+    deltalake.DeltaTable(str(folder_of(delta.namespace, "topic__raw_orders"))).delete("seq = 0 AND partition = 3")
+    on_topic(delta, {"key": b'"O1"', "value": VALUE, "headers": marked[0]})
+    failed(delta, batch=5, at=NOW + timedelta(minutes=1))
+    assert letters.retry(letters.newest(10)).records == {RAW_ORDERS: 1}
+    assert sorted(len(row["headers"]) for row in records(delta)) == [1, 2]
+
+
+def test_in_whichever_way_a_letter_is_retried_its_record_is_sent_once(
+    delta: DeltaRs, letters: LocalDeadLetters
+) -> None:
+    on_topic(delta, {"key": b'"O1"', "value": VALUE})
+    failed(delta)
+    letters.retry(letters.newest(10), only_failed=True)
+    failed(delta)  # as if the process had died before the letter was removed
+    assert letters.retry(letters.newest(10)).records == {}
+    assert len(records(delta)) == 2
+
+
+def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+    emitted(delta, ("1", "value", "1", 1), ("2", "tombstone", None, 2))
+    agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
+    failed(delta, **agent, key="1", value='{"left":{},"right":1}')
+    failed(delta, **agent, key="2", value=None)
+    letters.retry(letters.newest(10), only_failed=True)
+    again = [row for row in delta.rows("channel__orders_products_joined") if row["checkpoint"] is None]
+    assert sorted((row["key"], row["kind"]) for row in again) == [
+        ("1", "value for agent/process-enriched-orders"),
+        ("2", "tombstone for agent/process-enriched-orders"),
+    ]
+
+
+def test_all_others_who_read_the_topic_or_channel_are_told(delta: DeltaRs, readers: LocalDeadLetters) -> None:
+    """Whoever reads the result of a join, and not its channel, does not see the record."""
+    failed(delta, resource="agent/one", source="seen")
+    failed(delta, resource="agent/one", source="seen", key="2")
+    failed(delta, resource="agent/two", source="paired")
+    letters = readers.newest(10)
+    others = "agent/matching, join/met, table/counted, the export to json files in /nowhere"
+    told = f"topic seen is also read by {others}, which would get 2 records of agent/one a second time"
+    assert readers.seen_twice(letters) == [told]
+    failed(delta, resource="agent/matching", source="second")
+    assert readers.other_readers(readers.newest(10, "agent/matching")[0]) == []
+
+
+def test_letters_are_counted_by_resource_and_source(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+    failed(delta)
+    failed(delta, resource="agent/other")
+    mine, other = sorted(letters.newest(10), key=lambda letter: letter.resource)
+    assert letters.other_readers(mine) == []
+    assert letters.origin_of(other) is None
+    assert letters.counts() == {("agent/ingest-orders", "raw-orders"): 1, ("agent/other", "raw-orders"): 1}
+    assert Letter(**delta.rows(DEAD_LETTERS)[0]).copies == 1

@@ -1,0 +1,95 @@
+"""How far behind a resource is, by checkpoints and logs as Spark leaves them: tests/spark/test_web.py has real ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.control.lag import lag_of
+from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.serde.json_text import canonical_key
+from kaspr_delta.spec.loader import load_path
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import TOPIC, table_layout
+from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from tests.folders import delta_rs
+
+BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
+INGEST, JOIN = ResourceRef("agent", "ingest-orders"), ResourceRef("join", "orders-products-join")
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaRs:
+    return delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
+
+
+@pytest.fixture
+def plan() -> Plan:
+    (plan,), _ = build_plans(load_path(BUNDLE))
+    return plan
+
+
+def produce(delta: DeltaRs, count: int) -> None:
+    delta.ensure("topic__raw_orders", TOPIC)
+    rows = [{"key": b"k", "value": b"v", "seq": number} for number in range(count)]
+    delta.append("topic__raw_orders", pa.Table.from_pylist(rows, arrow_schema(TOPIC.columns)))
+
+
+def put(delta: DeltaRs, plan: Plan, table: str, count: int) -> None:
+    layout = table_layout(plan.known_table(table))
+    delta.ensure(table, layout)
+    rows = [{"key": canonical_key(number), "value": "1"} for number in range(count)]
+    delta.append(table, pa.Table.from_pylist(rows, arrow_schema(layout.columns)))
+
+
+def checkpoint(delta: DeltaRs, ref: ResourceRef, name: str, *offsets: dict[str, object]) -> None:
+    """What Spark keeps of a stream: the offsets of a batch, and that it has ended."""
+    folder = delta.namespace.checkpoints / f"{ref.kind}-{ref.name}" / name
+    for part in ("offsets", "commits"):
+        (folder / part).mkdir(parents=True)
+    (folder / "offsets" / "3").write_text("\n".join(["v1", "{}", *map(json.dumps, offsets)]))
+    (folder / "commits" / "3").write_text("v1\n{}")
+
+
+def offset(delta: DeltaRs, table: str, version: int, index: int = -1) -> dict[str, object]:
+    return {"reservoirId": delta.table_id(table), "reservoirVersion": version, "index": index}
+
+
+def test_before_it_ever_ran_all_there_is_lies_before_a_resource(delta: DeltaRs, plan: Plan) -> None:
+    assert lag_of(delta, plan, INGEST) == 0
+    produce(delta, 3)
+    put(delta, plan, "orders", 2)
+    assert lag_of(delta, plan, INGEST) == 3
+    assert lag_of(delta, plan, JOIN) == 2
+
+
+def test_what_was_committed_after_the_offsets_of_the_last_batch_is_to_be_read(delta: DeltaRs, plan: Plan) -> None:
+    for count in (3, 4, 5):
+        produce(delta, count)
+    checkpoint(delta, INGEST, "1", offset(delta, "topic__raw_orders", 1))
+    assert lag_of(delta, plan, INGEST) == 12
+    checkpoint(delta, INGEST, "2", offset(delta, "topic__raw_orders", 2, index=0))
+    assert lag_of(delta, plan, INGEST) == 5
+    checkpoint(delta, INGEST, "3", offset(delta, "topic__raw_orders", 4))
+    assert lag_of(delta, plan, INGEST) == 0
+
+
+def test_both_sides_of_a_join_count(delta: DeltaRs, plan: Plan) -> None:
+    for table, count in (("orders", 2), ("products", 3)):
+        put(delta, plan, table, count)
+        put(delta, plan, table, 10 * count)
+    checkpoint(delta, JOIN, "1", offset(delta, "orders", 2), offset(delta, "products", 3))
+    assert lag_of(delta, plan, JOIN) == 20
+
+
+def test_a_new_checkpoint_without_a_batch_does_not_hide_the_one_before(delta: DeltaRs, plan: Plan) -> None:
+    produce(delta, 3)
+    checkpoint(delta, INGEST, "1", offset(delta, "topic__raw_orders", 2))
+    (delta.namespace.checkpoints / "agent-ingest-orders" / "2" / "commits").mkdir(parents=True)
+    assert lag_of(delta, plan, INGEST) == 0

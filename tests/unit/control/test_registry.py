@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from kaspr_delta.control.registry import Document, applied, loaded
+from kaspr_delta.spec.loader import load_path
+
+TABLE = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata:
+  name: {name}
+  labels:
+    kaspr.io/app: shop
+"""
+
+
+def write(path: Path, *names: str) -> list[Document]:
+    """A file of tables, as documents."""
+    path.write_text("---\n".join(TABLE.format(name=name) for name in names))
+    return [Document.of(manifest) for manifest in load_path(path).manifests]
+
+
+def names(documents: list[Document]) -> list[str]:
+    return [document.name for document in documents]
+
+
+def test_what_came_from_another_file_stays(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    first = applied([], write(one, "orders"), one)
+    assert names(applied(first, write(two, "products"), two)) == ["orders", "products"]
+
+
+def test_what_is_no_longer_in_the_file_or_folder_is_gone(tmp_path: Path) -> None:
+    one = tmp_path / "one.yaml"
+    first = applied([], write(one, "orders", "old-name"), one)
+    assert names(applied(first, write(one, "orders", "new-name"), one)) == ["orders", "new-name"]
+    assert names(applied(first, write(one, "only"), tmp_path)) == ["only"]
+
+
+def test_a_resource_that_moves_to_another_file_is_there_once(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    first = applied([], write(one, "orders", "products"), one)
+    second = applied(first, write(two, "products"), two)
+    assert [(document.name, Path(document.file).name) for document in second] == [
+        ("orders", "one.yaml"),
+        ("products", "two.yaml"),
+    ]
+
+
+def test_applying_the_same_again_changes_nothing(tmp_path: Path) -> None:
+    one = tmp_path / "one.yaml"
+    first = applied([], write(one, "orders"), one)
+    assert applied(first, write(one, "orders"), one) == first
+
+
+def test_documents_load_with_their_places(tmp_path: Path) -> None:
+    path = tmp_path / "tables.yaml"
+    documents = write(path, "orders", "products")
+    assert [str(m.location) for m in loaded(documents).manifests] == [f"{path}:1:1", f"{path}:8:1"]

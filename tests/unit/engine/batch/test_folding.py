@@ -1,0 +1,371 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.engine.batch import folding
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.folding import Committed, Folding
+from kaspr_delta.engine.batch.log import Log, Memo
+from kaspr_delta.engine.batch.progress import Progress
+from kaspr_delta.engine.batch.resource import Folded, FoldsTogether
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.namespace import LocalNamespace
+from kaspr_delta.storage.opening import open_tables
+
+NO_SPARK: Any = SimpleNamespace()
+
+
+class Clock:
+    """Time passes as one says."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def unused(*_: object) -> Any:
+    raise AssertionError
+
+
+class Join:
+    """Folds take ``seconds``; ``held`` says whether what a batch changed can be known until then."""
+
+    ref = ResourceRef("join", "j")
+    decide = source = table_of = upto = reached = begin = due = sources = base64_columns = unused
+    fills_gaps = catch_up = unused
+    log_table = turn = timed = definition = ""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.held = True
+        self.folds: list[list[int]] = []
+        self.behind: list[int] = []
+        self.states: list[tuple[int, int]] = []
+
+    def state_of(self, rows: Rows) -> pa.Table | None:
+        return rows.table if self.held else None
+
+    def fold_states(self, rows: Any, *, several: bool) -> Mapping[str, int]:
+        batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.values("key")]
+        self.states.append((min(batches), max(batches)))
+        return {}
+
+    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
+        if not states:
+            self.behind += [batch.number for batch, _ in batches]
+        self.folds.append([batch.number for batch, _ in batches])
+        self.clock.now += self.seconds
+        return [Folded(rows.count(), 0) for _, rows in batches]
+
+    def fold(self, _: object, batch: BatchId, rows: Rows) -> Folded:
+        return self.fold_together([(batch, rows)])[0]
+
+
+class AlwaysAtOnce(Join):
+    """One that decides by its tables only."""
+
+    state_of = None  # type: ignore[assignment]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(folding, "time", found)
+    monkeypatch.setattr(folding, "plan_for", lambda *_, **__: None)
+    return found
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    numbers: list[int] = []
+
+    def record(progress: Progress, _: object, batch: BatchId, __: object) -> None:
+        if progress.resource == "join/j":
+            numbers.append(batch.number)
+
+    monkeypatch.setattr(Progress, "record", record)
+    return numbers
+
+
+def folding_of(join: Any, tmp_path: Path) -> Folding:
+    return Folding(open_tables(LocalNamespace(tmp_path, "shop", "shop")), join)
+
+
+def keys(batch: int, rows: int) -> pa.Table:
+    return pa.table({"key": [f"{batch} {row}" for row in range(rows)]})
+
+
+def batch(number: int, rows: int = 1) -> Committed:
+    return Committed(BatchId("c", number), Rows.held(NO_SPARK, keys(number, rows)), Memo(rows_in=rows))
+
+
+def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
+    return [report.rows_in for report in taken.take(NO_SPARK, batch(number, rows), may_wait=may_wait)]
+
+
+def test_the_fixture_is_a_resource_that_folds_together(clock: Clock) -> None:
+    assert isinstance(Join(clock, 1), FoldsTogether)
+
+
+def test_the_first_batch_is_folded_at_once(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 10)
+    assert take(folding_of(join, tmp_path), 0) == [1]
+    assert join.folds == [[0]]
+    assert reported == [0]
+
+
+def test_folds_take_at_most_a_thirtieth_of_the_time(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 2)
+    taken = folding_of(join, tmp_path)
+    begun = clock.now
+    for number in range(200):
+        clock.now += 1
+        take(taken, number)
+    elapsed = clock.now - begun
+    assert len(join.folds) * 2 <= elapsed / 30 + 2
+    assert max(map(len, join.folds)) <= 61  # so that what waits is no older than a minute
+    assert reported == sorted(reported)
+    assert len(reported) + len(taken.tail) == 200
+
+
+def test_what_waits_is_folded_when_no_other_batch_comes(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 4)
+    taken = folding_of(join, tmp_path)
+    for number in range(4):
+        clock.now += 11.9
+        take(taken, number)
+    assert reported == [0]
+    folded = list[int]()
+    for seconds in (11.9, 0.2, 100):
+        clock.now += seconds
+        taken.fold_due(NO_SPARK)
+        folded.append(len(join.folds))
+    assert folded == [1, 2, 2]
+    assert join.folds == [[0], [1, 2, 3]]
+
+
+def test_where_folds_are_short_none_waits_for_long(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 0.02)
+    taken = folding_of(join, tmp_path)
+    for number in range(5):
+        clock.now += 0.7
+        take(taken, number)
+    assert join.folds == [[number] for number in range(5)]
+    assert reported == list(range(5))
+
+
+def test_however_long_a_fold_takes_none_waits_longer_than_two_minutes(
+    clock: Clock, reported: list[int], tmp_path: Path
+) -> None:
+    taken = folding_of(Join(clock, 1_000), tmp_path)
+    take(taken, 0)
+    clock.now += 119
+    take(taken, 1)
+    assert (taken.due, reported) == (False, [0])
+    clock.now += 1
+    assert taken.due
+
+
+def test_nothing_that_waits_is_never_due(clock: Clock, tmp_path: Path) -> None:
+    assert not folding_of(Join(clock, 1), tmp_path).due
+
+
+def test_many_rows_do_not_wait(
+    clock: Clock, reported: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_MOST_BYTES", 2 * keys(0, 10).nbytes)
+    join = Join(clock, 10)
+    taken = folding_of(join, tmp_path)
+    take(taken, 0)
+    assert take(taken, 1, rows=6) == []
+    assert take(taken, 2, rows=6) == [6, 6]
+    assert join.folds == [[0], [1, 2]]
+    assert reported == [0, 1, 2]
+
+
+def test_what_cannot_be_held_is_folded_with_all_that_waits(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    join = Join(clock, 10)
+    taken = folding_of(join, tmp_path)
+    take(taken, 0)
+    take(taken, 1)
+    join.held = False
+    assert take(taken, 2) == [1, 1]
+    assert join.folds == [[0], [1, 2]]
+    assert taken.states == []
+    assert reported == [0, 1, 2]
+
+
+def test_what_waits_is_known_in_its_order_until_it_is_folded(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+    taken = folding_of(Join(clock, 10), tmp_path)
+    take(taken, 0)
+    take(taken, 1, rows=1)
+    take(taken, 2, rows=2)
+    assert [table.num_rows for table in taken.states] == [1, 2]
+    taken.settle(NO_SPARK)
+    assert taken.states == []
+    assert taken.settle(NO_SPARK) == []
+    assert reported == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("kind", "may_wait"), [(AlwaysAtOnce, True), (Join, False)])
+def test_some_are_folded_batch_by_batch(
+    clock: Clock, reported: list[int], tmp_path: Path, kind: type[Join], may_wait: bool
+) -> None:
+    join = kind(clock, 10)
+    taken = folding_of(join, tmp_path)
+    for number in range(3):
+        take(taken, number, may_wait=may_wait)
+    assert join.folds == [[0], [1], [2]]
+    assert reported == [0, 1, 2]
+
+
+def test_what_a_failed_fold_left_still_waits(
+    clock: Clock, reported: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = Join(clock, 10)
+    taken = folding_of(join, tmp_path)
+    take(taken, 0)
+    take(taken, 1)
+    monkeypatch.setattr(join, "fold_together", _fails)
+    with pytest.raises(OSError, match="disk is full"):
+        taken.settle(NO_SPARK)
+    monkeypatch.delattr(join, "fold_together")
+    assert [report.rows_in for report in taken.settle(NO_SPARK)] == [1]
+    assert reported == [0, 1]
+
+
+def _fails(*_: object, **__: object) -> Sequence[Folded]:
+    msg = "disk is full"
+    raise OSError(msg)
+
+
+@dataclass
+class Progressed:
+    """What progress was told of the resource, and of its state."""
+
+    done: dict[str, dict[str, int]]
+
+    @property
+    def resource(self) -> int | None:
+        return self.done.get("join/j", {}).get("c")
+
+    @property
+    def states(self) -> int | None:
+        return self.done.get("join/j state", {}).get("c")
+
+
+@pytest.fixture
+def progressed(monkeypatch: pytest.MonkeyPatch) -> Progressed:
+    found = Progressed({})
+
+    def record(progress: Progress, _: object, batch: BatchId, __: object) -> None:
+        found.done.setdefault(progress.resource, {})[batch.checkpoint] = batch.number
+
+    def between(_: Log, __: object, after: BatchId, upto: BatchId) -> Any:
+        return SimpleNamespace(first=after.number + 1, last=upto.number)
+
+    monkeypatch.setattr(Progress, "record", record)
+    monkeypatch.setattr(Log, "between", between)
+    return found
+
+
+def lasting(clock: Clock, tmp_path: Path, *rows: int) -> tuple[Join, Folding]:
+    """A join in a run without end, and its folds, when batches of so many rows were taken."""
+    join = Join(clock, 0)
+    taken = folding_of(join, tmp_path)
+    taken.lasting = True
+    for number, many in enumerate(rows):
+        take(taken, number, many)
+    return join, taken
+
+
+def test_in_a_run_without_end_states_stay_behind_and_are_known(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    join, taken = lasting(clock, tmp_path, 1, 2, 3)
+    assert join.behind == [0, 1, 2]
+    assert [table.num_rows for table in taken.states] == [6]
+    assert (progressed.resource, progressed.states) == (2, -1)
+    assert taken.waits
+    assert not taken.due
+    taken.settle(NO_SPARK)
+    assert join.states == [(0, 2)]
+    assert (progressed.resource, progressed.states) == (2, 2)
+    assert not taken.waits
+
+
+def test_states_that_are_behind_come_before_those_of_a_batch_that_cannot_wait(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    join, taken = lasting(clock, tmp_path, 1, 1)
+    join.held = False
+    take(taken, 2)
+    assert (join.folds, join.behind, join.states) == ([[0], [1], [2]], [0, 1], [(0, 1)])
+    assert (progressed.resource, progressed.states) == (2, 2)
+    assert taken.states == []
+
+
+def test_states_that_are_too_much_to_be_held_do_not_stay_behind(
+    clock: Clock, progressed: Progressed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * keys(0, 10).nbytes)
+    join, _ = lasting(clock, tmp_path, 8, 8, 8)
+    assert (join.behind, join.states) == ([0, 1], [(0, 1)])
+    assert (progressed.resource, progressed.states) == (2, 2)
+
+
+@pytest.mark.usefixtures("progressed")
+def test_of_a_key_that_changes_again_and_again_one_state_is_held(
+    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * keys(0, 10).nbytes)
+    join = Join(clock, 0)
+    taken = folding_of(join, tmp_path)
+    taken.lasting = True
+    for number in range(9):
+        again = replace(batch(number), rows=Rows.held(NO_SPARK, keys(0, 8)))
+        taken.take(NO_SPARK, again, may_wait=True)
+    assert (join.behind, join.states) == (list(range(9)), [])
+    assert [table.num_rows for table in taken.states] == [8]
+
+
+def test_who_starts_brings_states_up_that_were_left_behind(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    join, _ = lasting(clock, tmp_path, 1, 1, 1)
+    again = folding_of(join, tmp_path)
+    again.resume(NO_SPARK, progressed.done)
+    assert join.states == [(0, 2)]
+    assert (progressed.resource, progressed.states) == (2, 2)
+    take(again, 3)  # in a run that ends
+    assert join.behind == [0, 1, 2]
+    assert (progressed.resource, progressed.states) == (3, 3)
+    folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
+    assert join.states == [(0, 2)]
+
+
+def test_states_of_a_new_checkpoint_are_counted_from_its_beginning(
+    clock: Clock, progressed: Progressed, tmp_path: Path
+) -> None:
+    progressed.done = {"join/j": {"b": 7}, "join/j state": {"b": 7}}
+    join, taken = lasting(clock, tmp_path)
+    taken.resume(NO_SPARK, progressed.done)
+    take(taken, 0)
+    assert progressed.done["join/j state"] == {"b": 7, "c": -1}
+    taken.settle(NO_SPARK)
+    assert join.states == [(0, 0)]
+    join.states.clear()
+    progressed.done = {"join/j": {"b": 7, "c": 0}, "join/j state": {"b": 7}}  # killed before the other was written
+    folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
+    assert join.states == [(-1, 0)]

@@ -1,0 +1,120 @@
+"""Rows that are extracted together come out as those that are extracted one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaspr_delta.engine.joins.foreign_key.send import Extract
+from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.serde.table_text import TableText
+
+JSON = TableText(Serializers("json", "json"))
+EXTRACTORS = {
+    "of_value": "def of_value(order): return order['p']",
+    "of_key": "def of_key(order, key): return [key, order.get('p')]",
+    "anything": "def anything(order): return order",
+    "no_argument": "def no_argument(): return 'P1'",
+    "coroutine": "async def coroutine(order): return order['p']",
+    "with_default": "def with_default(order, other=1): return order['p'], other",
+}
+LEFT = st.sampled_from([None, '{"p":"P1"}', '{"p":1}', '{"p":null}', "{}", "[1]", "null", "no json", '{"p":1e999}'])
+SCHEMA = pa.schema(
+    [
+        ("key", pa.string()),
+        ("left", pa.string()),
+        ("left_hash", pa.string()),
+        ("copies", pa.int64()),
+        ("woken", pa.bool_()),
+        ("old_fk", pa.string()),
+        ("old_hash", pa.string()),
+    ]
+)
+
+
+def extract(name: str, timeout: float = 300.0) -> Extract:
+    selector = Selector(Snippet(EXTRACTORS[name], name), JSON, "extractor", "foreign key", timeout)
+    return Extract(selector, JSON)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> pa.RecordBatch:
+    rows = []
+    for number in range(draw(st.integers(0, 6))):
+        left = draw(LEFT)
+        new = None if left is None else f"hash of {left}"
+        rows.append(
+            {
+                "key": f'"k{number}"',
+                "left": left,
+                "left_hash": new,
+                "copies": None if left is None else draw(st.sampled_from([1, 1, 1, 1, 2])),
+                "woken": draw(st.booleans()),
+                "old_fk": draw(st.sampled_from([None, '"P1"'])),
+                "old_hash": draw(st.sampled_from([None, new, "another"])),
+            }
+        )
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+@given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
+def test_together_is_as_one_by_one(batch: pa.RecordBatch, name: str) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Extract, "_together", lambda *_: None)
+        (expected,) = extract(name)([batch])
+    (found,) = extract(name)([batch])
+    assert found.schema == expected.schema
+    assert found.to_pylist() == expected.to_pylist()
+
+
+def usual(count: int) -> pa.RecordBatch:
+    rows: list[dict[str, Any]] = [
+        {"key": f'"k{n}"', "left": f'{{"p":"P{n}"}}', "left_hash": "h", "copies": 1, "woken": False}
+        for n in range(count)
+    ]
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of rows that were extracted one by one."""
+    found: list[str] = []
+    one_by_one = Extract._extract
+
+    def noted(self: Extract, key: str, *others: Any) -> Any:
+        found.append(key)
+        return one_by_one(self, key, *others)
+
+    monkeypatch.setattr(Extract, "_extract", noted)
+    return found
+
+
+def test_usual_rows_are_extracted_together(calls: list[str]) -> None:
+    (found,) = extract("of_value")([usual(3)])
+    assert found["fk"].to_pylist() == ['"P0"', '"P1"', '"P2"']
+    assert calls == []
+
+
+def test_where_one_fails_all_are_asked_again(calls: list[str]) -> None:
+    batch = pa.RecordBatch.from_pylist([*usual(2).to_pylist(), {**usual(1).to_pylist()[0], "left": "{}"}], SCHEMA)
+    (found,) = extract("of_value")([batch])
+    assert found["fk"].to_pylist() == ['"P0"', '"P1"', None]
+    assert [one is None or one["reason"] for one in found["problem"].to_pylist()] == [True, True, "extractor failed"]
+    assert len(calls) == 3
+
+
+@given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
+def test_rows_that_do_not_say_what_is_known_were_never_seen(batch: pa.RecordBatch, name: str) -> None:
+    told = ["key", "left", "left_hash"]
+    never = {"copies": 1, "woken": False, "old_fk": None, "old_hash": None}
+    rows = [row | never for row in batch.select(told).to_pylist()]
+    (expected,) = extract(name)([pa.RecordBatch.from_pylist(rows, SCHEMA)])
+    (found,) = extract(name)([batch.select(told)])
+    assert found.schema.names == [*told, "fk", "problem", "stale"]
+    assert found.to_pylist() == expected.select(found.schema.names).to_pylist()

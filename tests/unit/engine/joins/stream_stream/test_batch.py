@@ -1,0 +1,192 @@
+"""One batch of a stream-stream join: partitions, the order of records, and what goes to the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from kaspr_delta.engine.batch.log import Memo
+from kaspr_delta.engine.joins.stream_stream.batch import LOGGED, Arrived, StreamStreamBatch, merged
+from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
+from kaspr_delta.engine.joins.stream_stream.join import StreamStreamState
+from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
+from kaspr_delta.engine.streams.event import EPOCH
+from kaspr_delta.plan.definition.joins import JoinType
+from kaspr_delta.storage.layout import STREAM_CHANNEL
+
+WINDOW = JoinWindow(before=10, after=10, grace=0)
+
+
+def arrived(
+    side: Side, timestamp: int, offset: int = 0, *, key: str | None = "k", value: str | None = None, partition: int = 0
+) -> Arrived:
+    """A record whose value tells its side and time, unless another one is given."""
+    text = f"{side[0]}{timestamp}" if value is None else value or None
+    return Arrived(partition, offset, StreamRecord(side, f"{side}:{partition}/{offset}", key, text, timestamp))
+
+
+class Joins:
+    """A join whose buffer is kept between batches, as the table keeps it."""
+
+    def __init__(self, kind: JoinType, window: JoinWindow = WINDOW) -> None:
+        self.kind: JoinType = kind
+        self.window = window
+        self.state = StreamStreamState()
+        self.rows: dict[str, tuple[int, Buffered]] = {}
+
+    def run(self, *records: Arrived) -> list[dict[str, Any]]:
+        times = {int(partition): Times(*of) for partition, of in self.state.times.items()}
+        cleaned = {int(partition): dict(sides) for partition, sides in self.state.cleaned.items()}
+        batch = StreamStreamBatch(self.kind, self.window, times, cleaned)
+        buffer: dict[int, list[Buffered]] = {}
+        for partition, row in self.rows.values():
+            buffer.setdefault(partition, []).append(row)
+        table = batch.run(records, buffer, {})
+        assert table.schema == LOGGED
+        self._fold(table)
+        plain = {"times": batch.times, "cleaned": batch.cleaned}
+        self.state = StreamStreamState.of(json.loads(json.dumps(plain)))
+        return [row for row in table.to_pylist() if row["kind"] == "value"]
+
+    def _fold(self, table: pa.Table) -> None:
+        for row in table.to_pylist():
+            if row["kind"] == "state":
+                self.rows.pop(row["id"], None)
+                if row["live"]:
+                    time = (row["timestamp"] - EPOCH) // timedelta(milliseconds=1)
+                    kept = row["side"], row["id"], row["key"], row["left"], time, row["pending"], row["arrived"]
+                    self.rows[row["id"]] = row["partition"], Buffered(*kept)
+            if row["kind"] == "expire":
+                until = (row["until"] - EPOCH) // timedelta(milliseconds=1)
+                self.rows = {
+                    name: (partition, kept)
+                    for name, (partition, kept) in self.rows.items()
+                    if partition != row["partition"]
+                    or kept.side != row["side"]
+                    or kept.pending
+                    or kept.timestamp >= until
+                }
+
+
+def pairs(rows: Sequence[dict[str, Any]]) -> list[tuple[str | None, str | None]]:
+    return [(row["left"], row["right"]) for row in rows]
+
+
+def order(*records: Arrived) -> list[str | None]:
+    return [one.record.value for one in merged(records)]
+
+
+class TestOrder:
+    def test_the_side_whose_head_is_older_goes_first(self) -> None:
+        assert order(arrived("right", 5), arrived("left", 1), arrived("left", 9, 1)) == ["l1", "r5", "l9"]
+
+    def test_each_side_keeps_the_order_in_which_it_arrived(self) -> None:
+        records = arrived("left", 9, 0), arrived("left", 1, 1), arrived("right", 5, 0), arrived("right", 3, 1)
+        assert order(*records) == ["r5", "r3", "l9", "l1"]
+
+    def test_a_late_record_is_behind_those_before_it(self) -> None:
+        assert order(arrived("left", 9, 0), arrived("left", 1, 1), arrived("right", 9, 0)) == ["l9", "l1", "r9"]
+
+    def test_offsets_of_one_side_say_nothing_about_the_other(self) -> None:
+        assert order(arrived("left", 2, 100), arrived("right", 1, 999)) == ["r1", "l2"]
+
+    def test_of_equal_times_the_left_one_goes_first(self) -> None:
+        assert order(arrived("right", 1), arrived("left", 1)) == ["l1", "r1"]
+
+
+class TestPartitions:
+    def test_equal_keys_meet_in_one_partition_only(self) -> None:
+        rows = Joins("inner").run(arrived("left", 1), arrived("right", 2, partition=1), arrived("right", 3))
+        assert pairs(rows) == [("l1", "r3")]
+
+    def test_time_is_that_of_a_partition(self) -> None:
+        joins = Joins("left")
+        assert joins.run(arrived("left", 1), arrived("left", 1_000, partition=1)) == []
+        assert pairs(joins.run(arrived("right", 2, 1))) == [("l1", "r2")]
+
+    def test_how_far_each_comes_counts_records_that_join_nothing_too(self) -> None:
+        batch = StreamStreamBatch("left", WINDOW, {0: Times(stream=50), 2: Times(stream=9)}, {})
+        records = arrived("left", 7), arrived("right", 8, partition=1, key=None), arrived("left", 5, partition=1)
+        assert batch.newest(records) == {0: 50, 1: 8}
+
+
+class TestLog:
+    def test_it_has_a_column_for_all_there_is(self) -> None:
+        assert set(LOGGED.names) <= {column.split()[0] for column in STREAM_CHANNEL.columns.split(", ")}
+
+    def test_results_are_numbered_in_their_order(self) -> None:
+        rows = Joins("inner").run(arrived("left", 1), arrived("left", 2, 1), arrived("right", 3))
+        assert pairs(rows) == [("l1", "r3"), ("l2", "r3")]
+        assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)
+        assert {row["failed"] for row in rows} == {False}
+        assert {row["timestamp"] for row in rows} == {EPOCH + timedelta(milliseconds=3)}
+
+    def test_times_before_1970_are_times(self) -> None:
+        (row,) = Joins("inner").run(arrived("left", -20), arrived("right", -15))
+        assert row["timestamp"] == EPOCH - timedelta(milliseconds=15)
+
+    def test_no_records_are_no_rows(self) -> None:
+        assert Joins("outer").run() == []
+
+    def test_records_of_earlier_batches_are_met(self) -> None:
+        joins = Joins("left")
+        assert joins.run(arrived("left", 1)) == []
+        assert pairs(joins.run(arrived("right", 5))) == [("l1", "r5")]
+        assert pairs(joins.run(arrived("right", 6, 1))) == [("l1", "r6")]
+
+    def test_a_record_without_a_match_comes_out_once_its_time_is_over(self) -> None:
+        joins = Joins("left")
+        assert joins.run(arrived("left", 1), arrived("left", 11, 1, key="other")) == []
+        assert pairs(joins.run(arrived("right", 12, key="other"))) == [("l1", None), ("l11", "r12")]
+        assert joins.run(arrived("left", 13, 2, key="third")) == []
+
+    def test_a_record_without_a_key_comes_out_at_once(self) -> None:
+        (row,) = Joins("outer").run(arrived("right", 5, key=None))
+        assert (row["key"], row["left"], row["right"]) == (None, None, "r5")
+
+    def test_one_without_a_value_joins_nothing_and_is_not_kept(self) -> None:
+        joins = Joins("outer")
+        assert joins.run(arrived("left", 5, value="")) == []
+        assert joins.rows == {}
+
+
+class TestCleaning:
+    def test_what_matches_nothing_any_more_leaves(self) -> None:
+        joins = Joins("inner")
+        joins.run(arrived("left", 1), arrived("left", 5, 1))
+        assert len(joins.rows) == 2
+        joins.run(arrived("left", 1_000, 2))
+        assert [row.value for _, row in joins.rows.values()] == ["l1000"]
+
+    def test_it_is_cleaned_at_most_once_in_the_length_of_a_window(self) -> None:
+        batch = StreamStreamBatch("inner", WINDOW, {}, {})
+
+        def expiries(timestamp: int) -> int:
+            fresh = StreamStreamBatch("inner", WINDOW, batch.times, batch.cleaned)
+            table = fresh.run([arrived("left", timestamp, timestamp)], {}, {})
+            return sum(kind == "expire" for kind in table["kind"].to_pylist())
+
+        assert [expiries(timestamp) for timestamp in (0, 5, 19, 20, 39, 41)] == [1, 0, 0, 1, 0, 1]
+
+    def test_what_may_still_come_out_alone_stays(self) -> None:
+        joins = Joins("left", JoinWindow(before=0, after=10, grace=100))
+        joins.run(arrived("left", 1))
+        joins.run(arrived("left", 111, 1, key="other"))
+        assert {row.value for _, row in joins.rows.values()} == {"l1", "l111"}
+
+
+class TestState:
+    def test_it_comes_back_from_the_log_as_it_was_given(self) -> None:
+        joins = Joins("outer")
+        joins.run(arrived("left", 1), arrived("right", 2, partition=1))
+        memo = Memo(state={"times": joins.state.times, "cleaned": joins.state.cleaned})
+        again = StreamStreamState.of(Memo.from_json(memo.to_json()).state)
+        assert (again.times, again.cleaned) == (joins.state.times, joins.state.cleaned)
+        assert {partition: Times(*of).stream for partition, of in again.times.items()} == {"0": 1, "1": 2}
+
+    def test_a_new_one_knows_nothing(self) -> None:
+        assert StreamStreamState.of({}) == StreamStreamState()

@@ -1,0 +1,52 @@
+"""Numbers of what records become are in the order of the records, each once, whoever works on which."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kaspr_delta.engine.rows.sequence import SEQ_BITS, SEQ_MASK, first_seq
+from kaspr_delta.engine.streams.offset_range import Numbering, OffsetRange, positions_of, rows_of
+
+offsets = st.sets(
+    st.builds(
+        lambda version, task, row: (version << SEQ_BITS) + first_seq(task) + row,
+        st.integers(0, 5),
+        st.integers(0, 3),
+        st.integers(0, 100),
+    ),
+    min_size=1,
+)
+
+
+def extents(source: str, found: set[int]) -> list[OffsetRange]:
+    versions = {offset >> SEQ_BITS for offset in found}
+    of = {version: [offset for offset in found if offset >> SEQ_BITS == version] for version in versions}
+    return [OffsetRange(source, version, max(mine), len(mine), 0) for version, mine in of.items()]
+
+
+@given(offsets, st.integers(1, 3))
+def test_numbers_are_in_order_and_apart(found: set[int], each: int) -> None:
+    numbering = Numbering.of(extents("in", found), each)
+    assert numbering is not None
+    numbers = numbering.numbers(pa.array(sorted(found), pa.int64())).to_pylist()
+    assert numbers[0] >= 0
+    assert numbers[-1] + each - 1 <= SEQ_MASK
+    assert all(later - earlier >= each for earlier, later in pairwise(numbers))
+
+
+def test_not_all_can_be_numbered() -> None:
+    half = (1 << SEQ_BITS - 1) - 1
+    assert Numbering.of([OffsetRange("in", 0, half, 1, 0), OffsetRange("other", 0, 1, 1, 0)], 1) is None
+    assert Numbering.of([OffsetRange("in", 0, half, 1, 0)], 1) is not None
+    assert Numbering.of([OffsetRange("in", 0, half, 1, 0)], 3) is None
+
+
+def test_what_a_batch_consists_of() -> None:
+    one, other = {5, (1 << SEQ_BITS) + 3, (1 << SEQ_BITS) + 9}, {(4 << SEQ_BITS) + 7}
+    found = [*extents("a", one), *extents("b", other)]
+    assert positions_of(found) == {"a": max(one), "b": max(other)}
+    assert rows_of(found) == {"a": 3, "b": 1}

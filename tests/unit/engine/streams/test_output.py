@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.streams.effect import Effect, for_spark, to_arrow
+from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.plan.definition.resources import SendPlan
+from tests.unit.engine.agent.agents import (
+    NOON,
+    executor,
+    mapped,
+    problem_of,
+    record,
+    send_to,
+    sending,
+    sent,
+    table_state,
+)
+
+YES, NO = "def p(v): return True", "def p(v): return False"
+METADATA = {
+    "topic": "side",
+    "partition": 0,
+    "topic_partition": ["side", 0],
+    "offset": -1,
+    "timestamp": NOON / 1_000_000,
+    "timestamp_type": 0,
+}
+
+
+def one_send(plan: SendPlan, value: Any = 1, **fields: Any) -> Effect:
+    (effect,) = executor(outputs=[plan]).process(record(value, **fields))
+    assert effect.kind == "send"
+    return effect
+
+
+@pytest.mark.parametrize(
+    ("ack", "pass_through", "predicate", "side", "after"),
+    [
+        (False, False, YES, ["v"], []),
+        (True, False, YES, ["v"], [METADATA]),
+        (False, True, YES, ["v"], ["v"]),
+        (True, True, YES, ["v"], [["v", METADATA]]),
+        (False, False, NO, [], []),
+        (True, False, NO, [], []),
+        (False, True, NO, [], ["v"]),
+        (True, True, NO, [], ["v"]),
+    ],
+)
+def test_what_a_topicsend_hands_on(
+    ack: bool, pass_through: bool, predicate: str, side: list[Any], after: list[Any]
+) -> None:
+    operation = sending(send_to("side", ack=ack, pass_through=pass_through, predicate=predicate))
+    effects = executor(operation).process(record("v"))
+    assert (sent(effects, "side"), sent(effects)) == (side, after)
+
+
+def test_a_topicsend_that_fails_fails_the_event() -> None:
+    operation = sending(send_to("side", value_selector="def s(v): return v['no']", pass_through=True))
+    assert "KeyError" in problem_of(executor(operation).process(record({})))
+
+
+def test_selectors_of_a_topicsend_may_take_the_tables_of_the_operation() -> None:
+    prefs = table_state({'"u"': '"sms"'}, name="prefs")
+    plan = send_to("side", key_selector="def k(v, prefs): return prefs[v]", predicate="def p(v): return True")
+    (effect,) = executor(sending(plan, ["prefs"]), tables=[prefs]).process(record("u"))
+    assert effect.key == b'"sms"'
+
+
+def test_outputs_are_independent_and_in_their_order() -> None:
+    outputs = [
+        send_to("all"),
+        send_to("big", predicate="def p(v): return v > 1"),
+        send_to("small", predicate="def p(v): return v <= 1"),
+    ]
+    agent = executor(mapped("def f(v): yield from (1, 2)"), outputs=outputs)
+    assert [(e.target, e.value) for e in agent.process(record(0))] == [
+        ("all", b"1"),
+        ("small", b"1"),
+        ("all", b"2"),
+        ("big", b"2"),
+    ]
+
+
+def test_a_failing_output_withholds_those_before_it() -> None:
+    outputs = [send_to("first"), send_to("second", key_selector="def k(v): return v['no']")]
+    problem_of(executor(outputs=outputs).process(record({})))
+
+
+def test_selectors_all_see_the_pipeline_value() -> None:
+    effect = one_send(
+        send_to(
+            key_selector="def k(v): return v['id']",
+            value_selector="def s(v): return {'only': v['name']}",
+            predicate="def p(v): return 'name' in v",
+            partition_selector="def n(v): return v['part']",
+            headers_selector="def h(v): return {'id': v['id']}",
+        ),
+        {"id": "K", "name": "N", "part": 3},
+    )
+    assert effect == Effect("send", "out", b'"K"', b'{"only":"N"}', [{"key": "id", "value": b"K"}], NOON, 3)
+
+
+@pytest.mark.parametrize("name", ["context", "made_in_init"])
+def test_selectors_have_an_empty_scope(name: str) -> None:
+    agent = executor(outputs=[send_to(key_selector=f"def k(v): return {name}")], init="made_in_init = 1")
+    assert f"name '{name}' is not defined" in problem_of(agent.process(record(1)))
+
+
+def test_a_selector_is_executed_once() -> None:
+    plan = send_to(key_selector="seen = []\ndef k(v):\n  seen.append(v)\n  return len(seen)")
+    agent = executor(outputs=[plan])
+    assert [agent.process(record(1))[0].key for _ in range(3)] == [b"1", b"2", b"3"]
+
+
+def test_without_a_key_selector_the_key_is_none() -> None:
+    effect = one_send(send_to(), key="input key")
+    assert (effect.key, effect.partition) == (None, 0)
+
+
+def test_a_predicate_is_asked_first() -> None:
+    plan = send_to(None, predicate=NO, name_selector="def n(v): raise ValueError")
+    assert executor(outputs=[plan]).process(record(1)) == []
+
+
+def test_an_async_predicate_is_awaited() -> None:
+    assert executor(outputs=[send_to(predicate="async def p(v): return False")]).process(record(1)) == []
+
+
+def test_a_value_of_none_is_a_tombstone() -> None:
+    assert one_send(send_to(value_selector="def s(v): return None")).value is None
+
+
+def test_serializers_of_the_send_write_key_and_value() -> None:
+    effect = one_send(send_to(key="raw", value="binary", key_selector="def k(v): return v"), "ab")
+    assert (effect.key, effect.value) == (b"ab", b"YWI=")
+
+
+def test_a_name_selector_names_the_topic() -> None:
+    assert one_send(send_to(None, name_selector="def n(v): return 'to-' + v"), "eu").target == "to-eu"
+
+
+@pytest.mark.parametrize("name", [None, "", 5, b"x", "a b", "a/b", "\ud800", "x" * 250])
+def test_a_name_selector_must_return_a_topics_name(name: Any) -> None:
+    plan = send_to(None, name_selector=f"def n(v): return {name!r}")
+    assert "nameSelector must return a topic's name" in problem_of(executor(outputs=[plan]).process(record(1)))
+
+
+@pytest.mark.parametrize("partition", ["'1'", "1.5", "-1", "2**31", "[]"])
+def test_a_partition_selector_must_return_the_number_of_a_partition(partition: str) -> None:
+    effects = executor(outputs=[send_to(partition_selector=f"def n(v): return {partition}")]).process(record(1))
+    problem_of(effects)
+    assert to_arrow(effects).num_rows == 1
+
+
+def test_a_partition_selector_that_returns_none_leaves_it_to_the_key() -> None:
+    chosen = one_send(send_to(key_selector="def k(v): return 'K'", partition_selector="def n(v): return None"))
+    assert chosen.partition == zlib.crc32(b'"K"') % 4
+
+
+def test_equal_keys_go_to_one_partition_within_the_topics_number() -> None:
+    topics = Topics({"known": 3}, 8)
+    assert all(topics.partition("known", str(n).encode()) < 3 for n in range(50))
+    assert {topics.partition("other", str(n).encode()) for n in range(100)} == set(range(8))
+    assert topics.partition("known", None) == 0
+
+
+@pytest.mark.parametrize(
+    ("headers", "written"),
+    [
+        ("{'a': 'x', 'b': b'y', 'c': None, 'd': 1}", [("a", b"x"), ("b", b"y"), ("c", None), ("d", b"1")]),
+        ("[('a', 'x'), ('a', 'y')]", [("a", b"x"), ("a", b"y")]),
+        ("{}", None),
+        ("None", None),
+    ],
+)
+def test_headers_are_a_mapping_or_pairs(headers: str, written: list[tuple[str, bytes]] | None) -> None:
+    effect = one_send(send_to(headers_selector=f"def h(v): return {headers}"))
+    expected = None if written is None else [{"key": key, "value": value} for key, value in written]
+    assert effect.headers == expected
+    assert to_arrow([effect]).column("headers").to_pylist() == [expected]
+
+
+@pytest.mark.parametrize("headers", ["{'\\ud800': 1}", "{'a': '\\ud800'}", "['ab', 'c']", "5"])
+def test_headers_that_cannot_be_written_fail_the_event(headers: str) -> None:
+    effects = executor(outputs=[send_to(headers_selector=f"def h(v): return {headers}")]).process(record(1))
+    problem_of(effects)
+    assert to_arrow(effects).num_rows == 1
+
+
+def test_a_send_carries_the_timestamp_of_its_event() -> None:
+    assert one_send(send_to()).timestamp == NOON
+
+
+def test_effects_are_numbered_in_their_order() -> None:
+    effects = executor(mapped("def f(v): yield from 'abc'")).process(record(0))
+    table = to_arrow(effects, first_seq=10)
+    assert table.column("seq").to_pylist() == [10, 11, 12]
+    assert [json.loads(value) for value in table.column("value").to_pylist()] == ["a", "b", "c"]
+
+
+def test_no_effects_are_no_rows() -> None:
+    assert to_arrow([]).num_rows == 0
+
+
+def test_on_the_way_out_of_workers_headers_and_problems_are_text_in_one_column() -> None:
+    problem = {"reason": "event failed", "detail": "why", "value": None}
+    effects = [
+        Effect("send", "t", None, b"v", [{"key": "n", "value": b"\xff"}], NOON, 3),
+        Effect("send", "t", b"k", None),
+        Effect("dead-letter", "in", None, b"v", problem=problem),
+    ]
+    rows = for_spark(to_arrow(effects, 7)).to_pylist()
+    assert [row.pop("about") for row in rows] == [
+        '[{"key": "n", "value": "/w=="}]',
+        None,
+        '{"reason": "event failed", "detail": "why", "value": null}',
+    ]
+    assert [list(row) for row in rows] == [["kind", "target", "key", "value", "timestamp", "partition", "seq"]] * 3
+    assert [(row["seq"], row["partition"]) for row in rows] == [(7, 3), (8, None), (9, None)]

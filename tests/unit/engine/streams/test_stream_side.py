@@ -1,0 +1,185 @@
+"""Records of a stream as joins and aggregations take them, without Spark."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.engine.streams.event import ChannelDecoder, InputRecord, TopicDecoder, moment_of
+from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.engine.streams.stream_side import SCHEMA, ReadRecords
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.serde.joined_text import JoinedText
+from kaspr_delta.serde.table_text import TableText
+from tests.unit.engine.agent.agents import JSON, NOON, code, record
+
+RAW = Serializers("raw", "raw")
+COLUMNS = pa.schema(
+    [
+        ("source", pa.string()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("arrived", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+def selector(source: str, table: Serializers = JSON, timeout: float = 60) -> Selector:
+    return Selector(code(source), TableText(table), "extractor", "key", timeout)
+
+
+def reading(
+    selects: Selector | None = None,
+    serializers: Serializers = JSON,
+    partitions: int | None = None,
+    keys: TableText | None = None,
+) -> ReadRecords:
+    return ReadRecords(TopicDecoder(serializers), TableText(serializers), selects, partitions, keys)
+
+
+def read(how: ReadRecords, *records: InputRecord) -> list[dict[str, Any]]:
+    batch = pa.RecordBatch.from_pylist([one._asdict() for one in records], COLUMNS)
+    return _rows(how([batch]))
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pa.Table.from_batches(batches, SCHEMA).to_pylist()
+    return rows
+
+
+class TestRecords:
+    def test_without_a_function_a_record_is_looked_up_by_its_own_key(self) -> None:
+        (row,) = read(reading(), record({"n": 1}, key="a", offset=7))
+        assert (row["source"], row["partition"], row["offset"], row["timestamp"]) == ("in", 0, 7, moment_of(NOON))
+        assert (row["key"], row["value"], row["look_up"]) == ('"a"', '{"n":1}', '"a"')
+        assert (row["problem"], row["unreadable"]) == (None, False)
+
+    def test_keys_are_spelled_as_tables_have_them(self) -> None:
+        (row,) = read(reading(), record(1, key={"b": 1, "a": 2}))
+        assert row["key"] == row["look_up"] == '{"a":2,"b":1}'
+
+    def test_a_null_is_no_key_and_no_value(self) -> None:
+        without, nulls = read(reading(), record(1)._replace(value=None), record(None)._replace(key=b"null"))
+        for row in (without, nulls):
+            assert (row["key"], row["value"], row["look_up"], row["problem"]) == (None, None, None, None)
+
+    def test_bytes_are_base64(self) -> None:
+        (row,) = read(reading(serializers=RAW), record(b"\xff")._replace(key=b"k"))
+        assert (row["key"], row["value"], row["look_up"]) == ("aw==", "/w==", "aw==")
+
+    @pytest.mark.parametrize("field", ["key", "value"])
+    def test_one_that_cannot_be_read_is_a_problem_and_the_next_goes_on(self, field: str) -> None:
+        unreadable: dict[str, Any] = {field: b"{"}
+        broken, sound = read(reading(), record(1, key="a")._replace(**unreadable), record(2, key="b"))
+        assert broken["unreadable"]
+        assert (broken["value"], broken["look_up"]) == (None, None)
+        assert broken["key"] == ("{" if field == "key" else '"a"')
+        assert broken["problem"]["reason"] == "record cannot be read"
+        assert broken["problem"]["value"] == ("{" if field == "value" else "1")
+        assert (sound["key"], sound["unreadable"], sound["problem"]) == ('"b"', False, None)
+
+    def test_one_that_sql_wrote_without_time_and_partition_has_those_of_its_processing(self) -> None:
+        began = datetime.now(timezone.utc)
+        nowhere = record(1, key="a")._asdict() | {"timestamp": None, "partition": None}
+        (row,) = _rows(reading()([pa.RecordBatch.from_pylist([nowhere], COLUMNS)]))
+        assert row["timestamp"] >= began
+        assert row["partition"] == 0
+
+    def test_no_records_are_no_rows(self) -> None:
+        assert read(reading()) == []
+        assert list(reading()([])) == []
+
+    def test_another_spelling_of_the_table_is_its_own(self) -> None:
+        (row,) = read(reading(serializers=RAW, keys=TableText(JSON)), record(b"1")._replace(key=b"k"))
+        assert (row["key"], row["look_up"]) == ("aw==", '"k"')
+
+
+class TestChannels:
+    def pair(self, left: str | None, right: str | None, value: str) -> dict[str, Any]:
+        text = TableText(Serializers("json", "json" if value == "json" else "raw"))
+        how = ReadRecords(ChannelDecoder(JoinedText(text, text, text)), TableText(JSON), None, None)
+        data = json.dumps({"left": left, "right": right}).encode()
+        (row,) = read(how, record(data, key="a"))
+        return row
+
+    def test_values_are_pairs_in_json(self) -> None:
+        assert self.pair('{"n":1}', None, "json")["value"] == '{"left":{"n":1},"right":null}'
+
+    def test_bytes_in_them_are_base64_as_in_a_result(self) -> None:
+        assert self.pair("/w==", None, "raw")["value"] == '{"left":"/w==","right":null}'
+
+
+class TestSelectors:
+    def test_a_function_may_ask_for_the_key(self) -> None:
+        (row,) = read(reading(selector("def f(value, key): return [value, key]")), record("v", key="k"))
+        assert (row["key"], row["look_up"]) == ('"k"', '["v","k"]')
+
+    def test_what_it_gives_is_a_key_of_the_table(self) -> None:
+        assert selector("def f(value): return value")({"b": 1, "a": 2}, None, "").key == '{"a":2,"b":1}'
+        assert selector("def f(value): return b'k'", RAW)({}, None, "").key == "aw=="
+        refused = selector("def f(value): return 'k'", RAW)({}, None, "").problem
+        assert refused is not None
+        assert "raw keys" in str(refused["detail"])
+
+    @pytest.mark.parametrize("key", [0, "", False])
+    def test_what_is_false_is_a_key_and_none_is_not(self, key: Any) -> None:
+        assert selector("def f(value): return value")(key, None, "").key == json.dumps(key)
+        assert selector("def f(value): return None")(key, None, "") == (None, None)
+
+    def test_a_failing_one_leaves_the_record_without_a_key_and_a_problem(self) -> None:
+        failing, sound = read(
+            reading(selector("def f(value): return value['id']")), record({}, key="a"), record({"id": 1}, key="b")
+        )
+        assert (failing["key"], failing["value"], failing["look_up"]) == ('"a"', "{}", None)
+        assert not failing["unreadable"]
+        assert failing["problem"]["reason"] == "extractor failed"
+        assert "KeyError" in failing["problem"]["detail"]
+        assert failing["problem"]["value"] == "{}"
+        assert (sound["look_up"], sound["problem"]) == ("1", None)
+
+    def test_what_is_no_key_is_a_problem(self) -> None:
+        (row,) = read(reading(selector("def f(value): return object()")), record({}, key="a"))
+        assert (row["look_up"], row["problem"]["reason"]) == (None, "key cannot be used")
+
+    def test_one_that_never_ends_is_stopped(self) -> None:
+        endless = "def f(value):\n    while True:\n        pass"
+        (row,) = read(reading(selector(endless, timeout=0.1)), record({}, key="a"))
+        assert row["problem"]["reason"] == "extractor failed"
+
+    def test_a_record_without_a_value_is_not_asked(self) -> None:
+        (row,) = read(reading(selector("def f(value): return value['id']")), record(None, key="a"))
+        assert (row["key"], row["value"], row["look_up"], row["problem"]) == ('"a"', None, None, None)
+
+    def test_a_function_changes_nothing_but_its_own_copy(self) -> None:
+        (row,) = read(reading(selector("def f(value): return value.pop('id')")), record({"id": 1}, key="a"))
+        assert (row["value"], row["look_up"]) == ('{"id":1}', "1")
+
+
+class TestPartitions:
+    def test_records_stay_where_they_are(self) -> None:
+        (row,) = read(reading(), record(1, key="a")._replace(partition=5))
+        assert row["partition"] == 5
+
+    def test_spread_anew_they_are_where_a_topic_has_their_key(self) -> None:
+        (row,) = read(reading(partitions=4), record(1, key="a")._replace(partition=9))
+        assert row["partition"] == zlib.crc32(b'"a"') % 4
+        (row,) = read(reading(partitions=4, serializers=RAW), record(b"1")._replace(key=b"a"))
+        assert row["partition"] == zlib.crc32(b"a") % 4
+
+    def test_with_a_function_by_what_it_gives(self) -> None:
+        (row,) = read(reading(selector("def f(value): return value"), partitions=4), record("b", key="a"))
+        assert row["partition"] == zlib.crc32(b'"b"') % 4
+
+    def test_those_without_a_key_are_in_the_first(self) -> None:
+        (row,) = read(reading(partitions=4), record(1)._replace(partition=9))
+        assert row["partition"] == 0
