@@ -12,7 +12,7 @@ from kaspr_delta.spec.ddl import Type, columns_of
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-# By the names of types in DDL: the name of Spark's class, and what it is in Arrow.
+# By the name of a type in DDL: the name of Spark's class, and the type in Arrow.
 _SCALARS = {
     "BOOLEAN": ("BooleanType", pa.bool_()),
     "TINYINT": ("ByteType", pa.int8()),
@@ -30,7 +30,7 @@ _SCALARS = {
     "VOID": ("NullType", pa.null()),
 }
 _OF_SPARK = dict(_SCALARS.values())
-# How Spark marks the STRUCT that a VARIANT is in Arrow.
+# Spark's mark of the STRUCT that holds a VARIANT in Arrow.
 _VARIANT = {b"variant": b"true"}
 
 

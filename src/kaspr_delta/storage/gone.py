@@ -1,4 +1,4 @@
-"""What somebody removed while it was in use: a table, a column of one, or the folder of a checkpoint."""
+"""Errors for tables, columns and checkpoint folders that were removed while in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHECKPOINT = re.compile(r"(?:file:)?(/\S+/_kaspr/checkpoints/\S+) does not exis
 
 
 def table_gone(location: Path) -> SetupError:
-    """The error for a table that is not there any more."""
+    """The error for a table that was removed."""
     return SetupError(
         f"the table {location.name} is gone: somebody removed {location} while it was in use. Run again, which makes it"
         " anew, without the rows it had; then rebuild what says so"
@@ -23,7 +23,7 @@ def table_gone(location: Path) -> SetupError:
 
 
 def what_is_gone(error: Exception) -> SetupError | None:
-    """The error that names what Spark misses in its error; None where that is of another kind."""
+    """The error that names the table, column or checkpoint that Spark misses; None for other errors."""
     text = str(error)
     if table := _TABLE.search(text):
         return table_gone(Path(re.sub("^/+", "/", table[1] or table[2])))

@@ -1,4 +1,4 @@
-"""A lock on storage that several machines share and that knows no locks: a file whose holder keeps renewing it."""
+"""A lease on storage that several machines share: a file that its holder keeps renewing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 
 
 class Record(BaseModel, frozen=True):
-    """The content of the file: which process has the lease, and how often it has renewed it.
+    """The content of the file: the process that holds the lease, and how often it has renewed it.
 
-    ``beat`` is when it did so last, in Unix seconds by its own clock: for people, nothing is decided by it.
+    ``beat`` is the time of the last renewal in Unix seconds by that machine's clock. It is for people only.
     """
 
     holder: str
@@ -108,13 +108,13 @@ class Lease:
         expired = self.clock() - self._renewed >= self.seconds
         try:
             found = self._read()
-            # Another's record, however old, tells that it ran. Without any, nobody came while the lease was not over.
+            # A record of another process shows that it ran. Without any record nobody came while the lease held.
             if (found.holder != self.holder) if found else expired:
                 self.lost.set()
             else:
                 change()
         except OSError:
-            # Storage that fails for a moment costs nothing while the last renewal keeps others away.
+            # A short failure of the storage is harmless while the last renewal keeps others away.
             if expired:
                 self.lost.set()
 

@@ -1,4 +1,4 @@
-"""The columns and properties of every Delta table this package keeps."""
+"""The columns and properties of every Delta table of this package."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kaspr_delta.spec.ddl import Column, Type, columns_of
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
 
-# What every log has beside its effects: the batch, in one row per batch its memo, and in that of the first batch of a
-# checkpoint what it began with (engine/batch/log.py).
+# The columns of every log beside the effects of batches: the batch of each row; in one row per batch its memo, and
+# where a stream begins its start (engine/batch/log.py).
 BATCH = "checkpoint STRING, batch BIGINT, memo STRING, start STRING"
 _BATCH_COLUMNS = ("checkpoint", "batch", "memo", "start")
 
-# When a row of a typed table was written, beside the columns of its author.
+# The time at which a row of a typed table was written, in a column of ours.
 WRITTEN_AT = "_timestamp"
 
 UNCOMPARED = ("timestamp", WRITTEN_AT)
-"""Columns that tell when a row was written: rows that differ in nothing else are the same to people."""
+"""Columns with the time at which a row was written: rows that differ in them alone are shown as equal."""
 
-# What a row of a result with columns was made of, beside the columns of its author.
+# The hash of the rows that made a row of a result with columns, in a column of ours.
 PAIR = "_pair"
 
 PROGRESS = "_kaspr_progress"
@@ -33,13 +33,13 @@ EVENTS = "_kaspr_events"
 
 
 CHECKPOINT_INTERVAL = 50
-"""So many commits to a table are read one by one, at most: then all of it is summed up."""
+"""The most commits between two checkpoints of a table: a reader reads these one by one."""
 
 PAGE_BYTES, PAGE_ROWS = 64 << 10, 2_000
-"""The most a page of a file has: who looks up some rows fetches the pages that may have one."""
+"""The most bytes and rows of a Parquet page. A look-up reads the pages that may hold a row."""
 
 UNLIKE = ("left", "left_hash", "emitted")
-"""Columns of a join's tables that have another text in nearly every row, and by which no row is found."""
+"""Columns of a join's tables that differ in nearly every row and by which no row is looked up."""
 
 
 _FILES, _LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
@@ -47,21 +47,22 @@ _FILES, _LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a table is created. ``change_feed`` tables can be followed by anybody."""
+    """The columns and properties with which a table is created. A ``change_feed`` can be read by anybody."""
 
     columns: str
     change_feed: bool = False
-    # A reader that comes late starts at version 0, so the log of what is read from its start must not be cleaned early.
+    # A new reader starts at version 0: the log of such a table is kept for ten years.
     keeps_log: bool = False
-    # A table of many small appends that nobody follows is compacted by Delta itself, as part of an append.
+    # Delta compacts a table of many small appends as part of an append.
     compacts: bool = False
-    # Columns that files are found by: those whose least and greatest value Delta notes. Each costs, row by row: all of
-    # a join's log a third of what it takes to write it. Without any, Delta takes the first 32.
+    # Columns with statistics, by which files are skipped. They cost time for each row: on all columns of a join's log a
+    # third of its writing. If none are named, Delta takes the first 32.
     found_by: tuple[str, ...] = ()
-    # Rows are appended, never changed. In a catalog Delta keeps the commit of each row through compaction, so that rows
-    # can be read in their order without the change feed. In a folder it does not: delta-rs cannot write such a table.
+    # Rows are appended, never changed. In a catalog the table has row tracking, which keeps the commit of each row
+    # through compaction, so that rows can be read in their order without the change feed. In a folder it has none:
+    # delta-rs cannot write such a table.
     only_appended: bool = False
-    # How many milliseconds the change feed reaches back, whatever is compacted, replaced and vacuumed meanwhile.
+    # Milliseconds that the change feed reaches back at least, also after OPTIMIZE and VACUUM.
     feed_retention: int | None = None
 
     @property
@@ -70,7 +71,7 @@ class Layout:
         properties = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
         if self.change_feed:
             properties["delta.enableChangeDataFeed"] = "true"
-            # As long as Delta keeps the log: without either there is no feed.
+            # As long as Delta keeps the log by default: the feed needs both.
             properties[_FILES] = "interval 30 days"
         if self.keeps_log:
             properties[_LOG] = "interval 3650 days"
@@ -82,32 +83,32 @@ class Layout:
 
     @property
     def catalog_properties(self) -> dict[str, str]:
-        """The same for a table of a catalog: there the rows of an append-only table know their commits."""
+        """The same for a table of a catalog: an append-only one has row tracking there."""
         return self.properties | (TRACKING if self.only_appended else {})
 
     @property
     def retention(self) -> dict[str, str]:
-        """Those of the properties that may change once the table is there."""
+        """The properties that may change after the table was created."""
         names = (_FILES,) if self.keeps_log else (_FILES, _LOG)
         kept = self.feed_retention
         return {} if kept is None else dict.fromkeys(names, f"interval {kept} milliseconds")
 
 
 TRACKED = "kaspr_delta.rowsTrackedFromTheBeginning"
-"""The property of a table that was made with row tracking.
+"""The property of a table that was created with row tracking.
 
 Where row tracking is turned on later, Delta gives all rows that are there the version of that commit.
 """
 
 TRACKING = {"delta.enableRowTracking": "true", TRACKED: "true"}
-"""The properties of a table whose rows know the commit that wrote them."""
+"""The properties of a table with row tracking."""
 
 RETRY_FOR = "kaspr-retry-for"
-"""The header of a record that a retry hands to one reader alone, with its name (``agent/x``): all others skip it."""
+"""The header of a record that a retry sends to one reader, whose name it holds (``agent/x``). Others skip it."""
 
 
 def kind_for(kind: str, reader: str) -> str:
-    """The same on a channel, which has no headers: the ``kind`` of a record that is for one reader alone."""
+    """The same on a channel, which has no headers: the ``kind`` of a record that is for one reader."""
     return f"{kind} for {reader}"
 
 
@@ -233,11 +234,11 @@ SYSTEM = {
 # No resource has a space in its name.
 _OF_STATE = " state"
 OF_RESOURCES = f"resource NOT LIKE '%{_OF_STATE}'"
-"""The condition that a row of the progress tells of a resource, not of its state alone."""
+"""The condition that a progress row belongs to a resource, not to its state (``state_ref``)."""
 
 
 def state_ref(resource: str) -> str:
-    """What the progress calls the state of a resource, where that may be behind what else the resource keeps."""
+    """The name under which progress of a resource's state is recorded, which may lag behind its result."""
     return f"{resource}{_OF_STATE}"
 
 
@@ -250,7 +251,7 @@ def joined_layout(layout: Layout, left: Type | None, right: Type | None) -> Layo
 
 
 def result_layout(left: Type | None, right: Type | None) -> Layout:
-    """The layout of a result that shows both rows. What stands in columns of them is searched for, text is not."""
+    """The layout of a result that shows both rows. Typed rows have statistics, JSON text has none."""
     layout = joined_layout(RESULT, left, right)
     return layout if left is None and right is None else replace(layout, found_by=())
 
@@ -270,6 +271,6 @@ def table_layout(plan: TablePlan) -> Layout:
     key, value = column_type(plan.serializers.key), column_type(plan.serializers.value)
     windows = ", window_start TIMESTAMP, window_end TIMESTAMP, stream STRING" if plan.window else ""
     columns = f"key {key}, value {value}, timestamp TIMESTAMP{windows}"
-    # Delta notes nothing of bytes, and refuses to be asked for it.
+    # Delta refuses statistics of binary columns.
     found_by = tuple(one.name for one in columns_of(columns) if one.name != "value" and one.type.name != "BINARY")
     return Layout(columns, change_feed=True, found_by=found_by, feed_retention=plan.feed_retention)

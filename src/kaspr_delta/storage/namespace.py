@@ -20,7 +20,7 @@ from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.heartbeat import Lease
 
 _STATE_FOLDER = "_kaspr"
-# Where Databricks compute has the volumes of Unity Catalog.
+# The folder in which Databricks compute mounts the volumes of Unity Catalog.
 _VOLUMES = Path("/Volumes")
 
 
@@ -48,7 +48,7 @@ class Namespace(Protocol):
         ...
 
     def identifier(self, table: str) -> str:
-        """The table's name, quoted for SQL; of one that others write, what was said of it: a name or a place."""
+        """The table's name, quoted for SQL. A source table of others may be a name with dots or a path."""
         ...
 
     @property
@@ -62,16 +62,16 @@ class Namespace(Protocol):
         ...
 
     def declared_location(self, table: str) -> str | None:
-        """The ``LOCATION`` with which a table is made; None where the catalog decides."""
+        """The ``LOCATION`` with which a table is created; None where the catalog chooses."""
         ...
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
-        """Held around every commit to the table."""
+        """A lock to hold around every commit to the table."""
         ...
 
     @property
     def turns_bind_other_processes(self) -> bool:
-        """Whether ``turn`` keeps other processes away too, and not only other threads of this one."""
+        """Whether ``turn`` excludes other processes too, not only other threads of this one."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class Namespace(Protocol):
         ...
 
     def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
-        """Held while one of several resources that exclude each other handles a batch."""
+        """A lock to hold while one of several resources that exclude each other processes a batch."""
         ...
 
     def running(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
@@ -242,7 +242,7 @@ class UnityNamespace:
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """What ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
+    """The place that ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
 
     With ``?location=URI`` after it new tables are external ones, each in a folder of its name there.
     """
@@ -260,7 +260,7 @@ class Warehouse:
         return UnityNamespace(*match.groups())
 
     def schemas(self) -> tuple[str, ...]:
-        """The schemas in which an application was started, by name. Raises OSError for a folder that cannot be read."""
+        """The names of the schemas in which an application was started. Raises OSError."""
         if self.is_unity:
             return (self.namespace("").name,)
         try:
@@ -286,12 +286,12 @@ class Warehouse:
 
     @property
     def is_unity(self) -> bool:
-        """Whether tables are named in Unity Catalog, not placed in a folder."""
+        """Whether the tables are in Unity Catalog."""
         return self.text.startswith("unity:")
 
     @property
     def log_file(self) -> Path | None:
-        """Where an embedded Spark writes its log."""
+        """The file to which an embedded Spark writes its log."""
         return None if self.is_unity else self._root / "spark.log"
 
     @property
@@ -302,7 +302,7 @@ class Warehouse:
 # Locks of this process, by schema and name.
 _turns: dict[tuple[str, str], threading.RLock] = defaultdict(threading.RLock)
 
-# Which warehouse's tables a schema of the session's catalog holds, in this process.
+# By schema of the session's catalog the warehouse whose tables it holds, in this process.
 _claims: dict[str, Path] = {}
 
 
@@ -314,7 +314,7 @@ def _claim(root: Path, name: str) -> str:
 
 
 def _elsewhere(table: str) -> str | None:
-    """How SQL calls a table of others: by its path, or by the parts of its name. None for a table of the namespace."""
+    """The SQL name of a table of others: its path, or its name with dots. None for a table of the namespace."""
     if "/" in table:
         return f"delta.{quoted(table)}"
     return ".".join(map(quoted, table.split("."))) if "." in table else None

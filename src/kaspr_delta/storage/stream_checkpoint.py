@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# How Spark writes that a source has no offset yet.
+# Spark's mark for a source without an offset.
 _NO_OFFSET = "-"
 
 
 class Position(NamedTuple):
-    """Where a stream stands in a Delta table: versions before this one were read, and of this one some files or none.
+    """The position of a stream in a Delta table: earlier versions were read, and of this one some files or none.
 
     ``files`` is how many of this one were read: in their order, and where the commit has any those of its change data
     only. The id tells the table from one that was made later under its name.
@@ -24,16 +24,16 @@ class Position(NamedTuple):
 
     @classmethod
     def of(cls, offset: Mapping[str, Any]) -> Position:
-        """By the offset of the stream. Its index is that of the last file that was read, negative before the first."""
+        """From the offset of the stream, whose index is that of the last file read; negative before the first."""
         return cls(offset["reservoirId"], int(offset["reservoirVersion"]), max(0, int(offset["index"]) + 1))
 
     @property
     def unread(self) -> int:
-        """The first version of which nothing was read."""
+        """The first version of which no file was read."""
         return self.version + bool(self.files)
 
     def has_read(self, version: int, change_files: int | None) -> bool:
-        """Whether the stream has read all up to and with a version, which has so many files of change data.
+        """Whether the stream has read everything up to a version, which has this number of change data files.
 
         Of a commit that has some Spark does not say so when the last one was read; of others it goes on to the next.
         """
@@ -43,7 +43,7 @@ class Position(NamedTuple):
 
 
 def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:
-    """Where the last batch that has ended left the stream, source by source in their order.
+    """The positions of the stream after the last batch that has ended, in the order of its sources.
 
     None for a source of which nothing was read. Empty where no batch has ended.
     """

@@ -1,4 +1,4 @@
-"""The reads of Delta tables that pages are made of, the same behind delta-rs and behind a SQL warehouse."""
+"""The contract for reads that pages need; delta-rs and a SQL warehouse both keep it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
 
 Row = Mapping[str, Any]
-"""Values by column, as Python has them: times in UTC, bytes, Decimals."""
+"""Python values by column: times in UTC, bytes, Decimals."""
 
 Texts = Mapping[str, Sequence[str]]
-"""By column the texts of which a row has one. Without any column all rows are meant."""
+"""Texts by column. A row matches if it has one of them in each column; without columns every row matches."""
 
 Columns = Mapping[str, Type]
 """The types of columns by their names, in their order."""
@@ -24,7 +24,7 @@ class History(Protocol):
 
     @property
     def versions(self) -> range:
-        """The versions that can be asked for; none where there is no table."""
+        """The versions that can be read; none where there is no table."""
         ...
 
     @property
@@ -33,13 +33,13 @@ class History(Protocol):
         ...
 
     def commit(self, version: int) -> CommitInfo | None:
-        """What the commit of a version says of itself; None where it is gone."""
+        """The commit of a version; None where it is gone from the log."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RowsFound:
-    """How many rows there are, and the first of them."""
+    """The number of rows, and the first of them."""
 
     count: int
     rows: tuple[Row, ...]
@@ -47,17 +47,17 @@ class RowsFound:
 
 @dataclass(frozen=True, slots=True)
 class RowsChanged:
-    """How many rows differ between two versions, and the first of them, before and after. None: not there."""
+    """The number of rows that differ between two versions, and the first pairs before and after. None: no row."""
 
     count: int
     pairs: tuple[tuple[Row | None, Row | None], ...]
 
 
 class TableReads(Protocol):
-    """Reads of the Delta tables of one application. A table that is not there is empty."""
+    """Reads of the Delta tables of one application. A table that does not exist is empty."""
 
     def counts(self, tables: Collection[str]) -> dict[str, int]:
-        """How many rows each of the tables has. Those that cannot be read are left out."""
+        """The number of rows by table. Tables that cannot be read are left out."""
         ...
 
     def newest(
@@ -70,7 +70,7 @@ class TableReads(Protocol):
         ...
 
     def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
-        """How many rows of a system table have the same texts in these columns."""
+        """The number of rows of a system table by their texts in these columns."""
         ...
 
     def history(self, table: str) -> History:
@@ -84,13 +84,13 @@ class TableReads(Protocol):
     def rows(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
         self, table: str, version: int | None, columns: Columns, texts: Texts, order: Sequence[str], most: int
     ) -> RowsFound | str:
-        """Rows at a version in an order, or why the version cannot be read. None: those that are there now."""
+        """Ordered rows at a version (None: the newest), or the reason why the version cannot be read."""
         ...
 
     def changed_since(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
     ) -> RowsChanged:
-        """The rows that are others in the newest version, in the order of their keys.
+        """The rows that differ in the newest version, in the order of their keys.
 
         Rows are told apart by the ``key``. Times of writing (``UNCOMPARED``) make no difference.
         """
@@ -99,7 +99,7 @@ class TableReads(Protocol):
     def change_feed(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
     ) -> list[dict[str, Any]] | str:
-        """The change feed of one commit, with ``_change_type``, or why it cannot be read.
+        """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
 
         At least the rows of the ``most`` first keys are among it.
         """

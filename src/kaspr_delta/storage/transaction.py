@@ -1,4 +1,4 @@
-"""What makes an append happen once, however often and by whomever it is tried."""
+"""Delta's transaction identifiers, which make an append happen once however often it is tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delta tables of this machine without Spark: reads of milliseconds, and commits of a few rows, through delta-rs.
+"""Delta tables in a folder of this machine through delta-rs: reads and small commits take milliseconds.
 
 For commands that answer at once and for the web side. Like every local commit, one made here takes the table's file
 lock. Tables that are not there are empty.
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.table import TableMerger
 
-# So many rows are held until they are written, 8 MB of the size they mostly have. Five times as many took a third
-# longer to write, for all the memory that is used for the first time; to find some of them takes about as long.
+# The rows of a row group, which are held in memory until they are written: 8 MB of typical rows. Groups of five times
+# the size took a third longer to write, because of the memory; a look-up takes about as long.
 _ROWS_OF_A_GROUP = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The newest commit of a table: its version, and what tells its file from one of a table made anew."""
+    """The newest commit of a table: its version, and the identity of its file, which a table created anew has not."""
 
     version: int
     file: tuple[int, int]
@@ -44,14 +44,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class DeltaRs:
-    """The Delta tables of one namespace on this machine's disk."""
+    """The Delta tables of one namespace in a folder of this machine. A table that does not exist is empty."""
 
     namespace: LocalNamespace
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def head(self, table: str, last: Head | None = None) -> Head | None:
-        """The newest commit; None where there is no table. Two looks at the disk if it is ``last`` still."""
+        """The newest commit; None where there is no table. If it still is ``last``, this reads two file names."""
         log = self._location(table) / "_delta_log"
         if last is not None and _head(log, last.version) == last and _head(log, last.version + 1) is None:
             return last
@@ -60,11 +60,11 @@ class DeltaRs:
         return None if newest is None else _head(log, int(newest))
 
     def has(self, table: str, commit: Head) -> bool:
-        """Whether the table is the one that had this commit, which is still in its log."""
+        """Whether the log of the table still has this commit, so that the table was not created anew."""
         return _head(self._location(table) / "_delta_log", commit.version) == commit
 
     def query(self, table: str, sql: str, version: int | None = None) -> Iterator[pa.RecordBatch]:
-        """What a SELECT over the table, called ``t`` in it, gives at a version; the newest by default.
+        """The rows of a SELECT over the table, which it calls ``t``, at a version; the newest by default.
 
         With a version, ``now`` in it is the newest.
         """
@@ -85,7 +85,7 @@ class DeltaRs:
             yield pa.record_batch(batch)
 
     def followable(self, table: str, first: int, last: int) -> bool:
-        """Whether the change feed of these commits tells all that they changed.
+        """Whether delta-rs reads all changes of these commits from the change feed.
 
         delta-rs leaves out rows that only a deletion vector removed, and misreads some times (``int96_timestamps``).
         False also where a commit is gone.
@@ -97,16 +97,16 @@ class DeltaRs:
             return False
 
     def rows_changed(self, table: str, first: int) -> int:
-        """How many rows the commits from a version on wrote, changed and deleted, by what they say of themselves."""
+        """The rows that the commits from a version on wrote, changed and deleted, by the metrics of the commits."""
         return rows_changed_after(self._location(table), first - 1) or 0
 
     def types(self, table: str, version: int | None = None) -> tuple[Column, ...] | None:
-        """The columns of a table with their whole types; None where there is no table."""
+        """The columns of a table with their full types; None where there is no table."""
         opened = self.opened(table, version)
         return None if opened is None else columns_of_json(json.loads(opened.schema().to_json())["fields"])
 
     def property(self, table: str, name: str) -> str | None:
-        """A property of a table; None where it has no such one, or is not there."""
+        """A property of a table; None if the property or the table does not exist."""
         opened = self.opened(table)
         return None if opened is None else opened.metadata().configuration.get(name)
 
@@ -121,12 +121,12 @@ class DeltaRs:
         return range(oldest_version(self._location(table)), head.version + 1)
 
     def is_whole(self, table: str, version: int) -> bool:
-        """Whether all files of a version are still there: VACUUM removes those that are old and in use no longer."""
+        """Whether all files of a version exist: VACUUM removes old files that the newest version does not use."""
         opened = self.opened(table, version)
         return opened is not None and all(Path(file).exists() for file in opened.file_uris())
 
     def commit(self, table: str, version: int) -> CommitInfo | None:
-        """What the commit of a version says of itself; None where it is gone."""
+        """The commit of a version; None where it is gone from the log."""
         return commit_of(self._location(table), version)
 
     def newest_change(self, table: str) -> int | None:
@@ -138,30 +138,30 @@ class DeltaRs:
         return None
 
     def table_id(self, table: str) -> str | None:
-        """What tells a table from one of its name that was made later; None where there is none."""
+        """Delta's id of the table; None where there is no table."""
         opened = self.opened(table)
         return None if opened is None else str(opened.metadata().id)
 
     def count(self, table: str, version: int | None = None) -> int:
-        """How many rows a table has at a version, the newest by default, by what its log says of its files."""
+        """The number of rows at a version, the newest by default, by the statistics in the log."""
         opened = self.opened(table, version)
         if opened is None:
             return 0
         counted = rows_in(pa.table(opened.get_add_actions(flatten=True)))
-        # What deletion vectors have removed the log still counts; a scan does not.
+        # The statistics count rows that deletion vectors removed; a scan does not.
         if counted is None or "deletionVectors" in (opened.protocol().reader_features or ()):
             return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
         return counted
 
     def files(self, table: str, version: int | None = None) -> int:
-        """How many files a table consists of at a version, the newest by default."""
+        """The number of files at a version, the newest by default."""
         opened = self.opened(table, version)
         return 0 if opened is None else len(opened.file_uris())
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def ensure(self, table: str, layout: Layout) -> None:
-        """Create a table, unless it is there."""
+        """Create a table unless it exists."""
         with self.namespace.commit_lock(table):
             if self.head(table) is None:
                 schema = arrow_schema(layout.columns)
@@ -170,12 +170,12 @@ class DeltaRs:
                 )
 
     def append(self, table: str, rows: pa.Table) -> None:
-        """Append rows in one commit. Columns are matched by name; those that are not given are null."""
+        """Append rows in one commit. Columns are matched by name; a missing column is null."""
         with self.namespace.commit_lock(table):
             append_to(self.open(table), rows)
 
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
-        """Append rows by the transactions they belong to, in one commit; how many rows were appended.
+        """Append rows of several transactions in one commit, and return the number of rows appended.
 
         ``rows`` is asked while nobody else commits to the table. Those of a transaction that the table already has are
         left out; columns that a row does not name are null. To a table that is not there nothing is appended.
@@ -199,18 +199,18 @@ class DeltaRs:
                 opened.delete(condition, post_commithook_properties=_hooks())
 
     def replace(self, table: str, rows: pa.Table) -> int:
-        """Put these rows in the place of all, in one commit; its version."""
+        """Replace all rows in one commit, and return its version."""
         with self.namespace.commit_lock(table):
             opened = self.open(table)
             _write(opened, rows, "overwrite")
             return int(opened.version())
 
     def has_folder(self, table: str) -> bool:
-        """Whether a table of this name lies in a folder of this machine; another one is known to Spark's catalog."""
+        """Whether a table of this name lies in a folder of this machine; another one is in Spark's catalog."""
         return self.namespace.folder(table) is not None
 
     def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
-        """The table at a version, the newest by default, as delta-rs has it; None where there is none."""
+        """The table opened at a version, the newest by default; None where there is no table."""
         if self.head(table) is None:
             return None
         return self.open(table, version)
@@ -302,7 +302,7 @@ def is_refused(error: Exception) -> bool:
 
 
 def rows_in(files: pa.Table) -> int | None:
-    """How many rows files have, as the log tells of each (``get_add_actions``); None where it does not."""
+    """The number of rows of files (``get_add_actions``); None if a file has no statistics."""
     counted = files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * len(files)
     return None if None in counted else sum(counted)
 
@@ -313,7 +313,7 @@ def _has(opened: DeltaTable, transaction: Transaction) -> bool:
 
 
 def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
-    """Write rows, a table or what reads them some at a time."""
+    """Write a table of rows, or a reader of batches."""
     deltalake = _deltalake()
     marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
     properties = deltalake.CommitProperties(app_transactions=marks)
@@ -328,7 +328,7 @@ def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Tran
 
 
 def _files() -> Any:
-    """How files are written: as Spark does, see ``runtime.session``.
+    """The properties of Parquet files: as Spark writes them, see ``runtime.session``.
 
     A dictionary of keys, too, is given up late here: when it has 1 MB.
     """
@@ -378,7 +378,7 @@ def _tells_all(location: Path, version: int) -> bool:
 
 
 def _hooks(*, cleanup: bool | None = False) -> Any:
-    """What happens after a commit made here: checkpoints are written, and nothing is cleaned up.
+    """The hooks after a commit: a checkpoint is written, and nothing is cleaned up.
 
     Where that is left to the table (None), commits that are older than it wants are forgotten.
     """

@@ -1,4 +1,4 @@
-"""Times that delta-rs misreads in a change feed, and where it copies rows.
+"""Times that delta-rs misreads: in a change feed, and in rows that it copies.
 
 Spark writes times as INT96 unless it is told otherwise (``runtime.session``). delta-rs counts those in 64 bits of
 nanoseconds, which hold the years 1678 to 2261: 9999-12-31 comes out as a day of 1816. Of queries, not of feeds, it can
@@ -21,13 +21,13 @@ _YEARS = range(1678, 2262)
 
 
 def misread(location: Path, actions: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a commit's feed has such times, as far as the statistics of the files that it added tell."""
+    """Whether the feed of a commit has such times, by the statistics of the files that it added."""
     added = (action["add"] for action in actions if "add" in action)
     return any(_has_far(file.get("stats") or "") and _has_int96(location / unquote(file["path"])) for file in added)
 
 
 def may_be_misread(location: Path, files: pa.Table, columns: Collection[str]) -> bool:
-    """Whether there may be such times in columns of files, as the log tells of these (``get_add_actions``)."""
+    """Whether columns of files (``get_add_actions``) may have such times."""
     suspects = [file for file in files.to_pylist() if any(_may_be_far(file, column) for column in columns)]
     return any(_has_int96(location / unquote(file["path"])) for file in suspects)
 

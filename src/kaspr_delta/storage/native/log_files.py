@@ -11,7 +11,7 @@ from typing import Any
 
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
 
-# So many commits without a sum are looked through.
+# The most commits to read for one number of files.
 _FAR_BACK = 100
 
 
@@ -30,20 +30,20 @@ def commit_of(location: Path, version: int) -> CommitInfo | None:
 
 
 def metrics_of(location: Path, version: int) -> dict[str, int]:
-    """What the commit of a version counted, by Delta's own names; nothing where it is gone from the log."""
+    """The metrics of a commit by Delta's names; none where it is gone from the log."""
     counted = _about(_actions(location, version) or ()).get("operationMetrics") or {}
     return {name: int(value) for name, value in counted.items() if str(value).isdigit()}
 
 
 def notes_in(location: Path, versions: Iterable[int]) -> dict[str, int]:
-    """The notes of commits that carry one (``userMetadata``), and how many rows each wrote; some may be gone."""
+    """The notes (``userMetadata``) of commits, with the rows that each wrote. Commits may be gone from the log."""
     found = (_actions(location, version) or () for version in versions)
     notes = ((_about(actions).get("userMetadata"), actions) for actions in found)
     return {note: rows_of_commit(actions) for note, actions in notes if note is not None}
 
 
 def files_of(location: Path, version: int) -> int | None:
-    """How many files a table consists of at a version; None where its log does not tell.
+    """The number of files at a version; None where the log does not tell it.
 
     Spark's commits leave it beside the log, others do not: what those added and removed is counted.
     """
@@ -61,13 +61,13 @@ def files_of(location: Path, version: int) -> int | None:
 
 
 def change_files_of(location: Path, version: int) -> int | None:
-    """How many files of change data the commit of a version has; None where it is gone from the log."""
+    """The number of change data files in a commit; None where it is gone from the log."""
     actions = _actions(location, version)
     return None if actions is None else sum("cdc" in action for action in actions)
 
 
 def oldest_version(location: Path) -> int:
-    """The oldest version that a log can tell: its first commit, or else its oldest checkpoint with all that follow."""
+    """The oldest version that can be read: that of the first commit, or else of the oldest checkpoint."""
     log = location / "_delta_log"
     commits = {int(file.stem) for file in log.glob("?" * 20 + ".json")}
     if 0 in commits:
@@ -93,8 +93,8 @@ def rows_changed_after(location: Path, version: int) -> int | None:
 
 
 def actions_of(commit: Path) -> list[dict[str, Any]]:
-    """What a commit consists of, given its file. Raises FileNotFoundError."""
-    # As bytes: of characters there are more that end a line, and texts of the table may have them.
+    """The actions in the file of a commit. Raises FileNotFoundError."""
+    # Lines of bytes: texts in the table may have characters that end a line of text.
     return [json.loads(line) for line in commit.read_bytes().splitlines()]
 
 
@@ -109,7 +109,7 @@ def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:
-    """What the commit of a version consists of; None where it is gone from the log."""
+    """The actions of a commit; None where it is gone from the log."""
     try:
         return actions_of(location / "_delta_log" / f"{version:020}.json")
     except FileNotFoundError:
@@ -117,5 +117,5 @@ def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:
 
 
 def _about(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a commit says of itself."""
+    """The ``commitInfo`` of a commit."""
     return next((dict(action["commitInfo"]) for action in actions if "commitInfo" in action), {})

@@ -21,19 +21,18 @@ if TYPE_CHECKING:
 
     from kaspr_delta.storage.tables import Texts
 
-# More values, more rows, and more bytes, are better left to Spark.
+# For more texts, rows or bytes Spark is quicker.
 _MOST_ROWS = 200_000
 _MOST_BYTES = 64 << 20
-# So many values are searched for, and in larger tables one for so many rows: files say which of their pages may have
-# one. For more of them all pages are read, which takes a fixed time; or as many again are searched for where files are
-# not all that tells what the rows are.
+# Up to 1,000 texts, or one for 1,000 rows of the table, are searched for by the page indexes of the files. For more of
+# them a scan of all pages takes less time. Where only delta-rs can read the rows, up to 20,000 texts are searched for.
 _SEARCHED = 1_000
 _ROWS_SEARCHED = 1_000
 _MOST_SEARCHED = 20_000
 
 
 class LookedUp(NamedTuple):
-    """The rows that were found, and in how many files of the table they may be, as these say of themselves."""
+    """The rows that were found, and the number of files that may hold them by their statistics."""
 
     rows: pa.Table
     files: int
@@ -67,14 +66,14 @@ def _condition(texts: Texts) -> str:
 
 
 def _is_one(column: str, some: Collection[str]) -> str:
-    # Pages are told apart by the bounds, not by more than 20 values: without them all of a file is fetched.
+    # DataFusion prunes pages by bounds, and by an IN list only up to 20 values.
     least, greatest = literal(min(some)), literal(max(some))
     return f"({column} >= {least} AND {column} <= {greatest} AND {column} IN ({', '.join(map(literal, some))}))"
 
 
 def _scanned(location: Path, opened: DeltaTable, texts: Texts) -> Iterable[pa.RecordBatch]:
-    """The rows among all of the files; Arrow reads them in a third of the time of the one who could search."""
-    # Not before they are needed: the web side asks for other rows, and is to start at once.
+    """The rows found by a scan of all files by Arrow, in a third of the time of DataFusion."""
+    # Imported late: the web side does without, and starts quicker.
     from pyarrow.dataset import ParquetReadOptions
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
@@ -83,14 +82,14 @@ def _scanned(location: Path, opened: DeltaTable, texts: Texts) -> Iterable[pa.Re
         parquet_read_options=ParquetReadOptions(coerce_int96_timestamp_unit="us"),
     )
     wanted = (pc.field(column).isin(pa.array(some, pa.string())) for column, some in texts.items() if some)
-    # What is read ahead is the memory that this takes.
+    # The read-ahead bounds the memory.
     read: Iterable[pa.RecordBatch]
     read = rows.to_batches(filter=reduce(or_, wanted), batch_readahead=4, fragment_readahead=2)
     return read
 
 
 def _bounded(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table | None:
-    """All of them, with these types; None as soon as they are too much."""
+    """All batches in one table of this schema; None if they exceed the limits."""
     found = [schema.empty_table()]
     rows = size = 0
     for batch in batches:
@@ -103,7 +102,7 @@ def _bounded(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table |
 
 
 def _files(files: pa.Table, texts: Texts) -> int:
-    """How many files may have one of the values, by the least and the greatest that each says it has."""
+    """The number of files that may hold one of the texts, by their least and greatest values."""
     may_have = [False] * files.num_rows
     for column, some in texts.items():
         wanted = sorted(some)

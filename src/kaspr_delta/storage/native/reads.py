@@ -17,7 +17,7 @@ from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, Tex
 
 @dataclass(frozen=True, slots=True)
 class NativeHistory:
-    """The commits in a table's log on this machine's disk, each read when it is asked for."""
+    """The commits in a table's log; each is read when it is asked for."""
 
     delta: DeltaRs
     table: str
@@ -124,10 +124,10 @@ def _condition(texts: Texts) -> str:
 
 
 def _side(row: Mapping[str, Any], side: str, columns: Columns) -> dict[str, Any] | None:
-    """One side of a compared row; None where it was not there."""
+    """One side of a compared row; None if it did not exist."""
     return _seen(columns, row, f"{side}_") if row[f"is_{side}"] else None
 
 
 def _seen(columns: Columns, row: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """The values of a row as Python has them, by columns whose names begin with something in the row."""
+    """The Python values of a row by column; ``before`` is a prefix of the names in the row."""
     return {name: from_columns(kind, row.get(f"{before}{name}")) for name, kind in columns.items()}

@@ -1,4 +1,4 @@
-"""JSON text columns as typed columns, for people who look at tables: the types are inferred from the rows."""
+"""JSON text columns as typed columns for people; the types are inferred from the rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def by_key(rows: DataFrame, *further: str) -> DataFrame:
-    """Rows with keys as JSON text by their keys, whatever types these have: numbers by value, then others by text.
+    """Rows ordered by keys, which are JSON text: numbers by value, then others by text.
 
     Rows of one key are ordered by ``further`` columns.
     """
@@ -22,7 +22,7 @@ def by_key(rows: DataFrame, *further: str) -> DataFrame:
 
 
 def decoded(rows: DataFrame, columns: tuple[str, ...]) -> DataFrame:
-    """Replace columns of JSON text by typed ones; where rows disagree about a field's type it is a VARIANT.
+    """Replace columns of JSON text by typed ones; a field whose type differs between rows is a VARIANT.
 
     Text that is not JSON is null.
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|\w+(?:\(\d+,\s*\d+\))?|[<>:,]")
-# What no column can have, and numbers: Python, which wrote them, knows JSON's fractions as doubles.
+# Types that no column can have; and fractions, which Python wrote as doubles.
 _PLAIN = {"VOID": "STRING"}
 _FRACTION = re.compile(r"DECIMAL\(\d+,\s*[1-9]\d*\)")
 

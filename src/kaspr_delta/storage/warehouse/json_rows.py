@@ -1,4 +1,4 @@
-"""Whole rows as JSON, written by Spark's SQL and read here: a statement's answer has texts only, of times too short."""
+"""Rows as JSON that Spark's SQL writes: answers of the Statement Execution API have no microseconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def json_of(struct: str) -> str:
 
 
 def row_of(columns: Columns, text: str) -> dict[str, Any]:
-    """The row that such JSON tells, its values as Python has them."""
+    """The row in such JSON, with Python values."""
     told = json.loads(text, parse_float=Decimal)
     return {name: _value(kind, told.get(name)) for name, kind in columns.items()}
 

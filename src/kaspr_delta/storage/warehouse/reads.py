@@ -1,4 +1,4 @@
-"""The reads that pages are made of, over Unity Catalog: statements that a SQL warehouse executes, each with a limit."""
+"""Implements TableReads over Unity Catalog, by statements of a SQL warehouse, each with a limit."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
 from kaspr_delta.storage.warehouse.sql_warehouse import RefusedError, SqlWarehouse
 
 MOST_COMMITS = 1_000
-"""How many commits of a table are looked at, the newest."""
+"""The number of newest commits that are read of a table."""
 
 MOST_ROWS = 10_000
-"""How many rows a statement gives that has one for each of a few things, and no limit of its own."""
+"""The limit of statements that return few rows and have no other limit."""
 
 _AT_ONCE = 8
-# Where the files of a version, or what would tell which they were, are gone.
+# Errors where the files of a version, or its log, are gone.
 _GONE = re.compile("FILE_NOT_EXIST|FILE_NOT_FOUND|DELETED_FILE_RETENTION|VERSION_NOT_FOUND|VERSION_NOT_CONTIGUOUS")
 
 
@@ -176,19 +176,19 @@ def _condition(texts: Texts) -> str:
 
 
 def _counted(found: Sequence[Sequence[str | None]]) -> int:
-    """The number of rows that each row of an answer tells."""
+    """The number of rows, which each row of an answer has."""
     return int(found[0][0] or 0) if found else 0
 
 
 def _why(refusal: str) -> str:
-    """Why something cannot be read, in a line."""
+    """The reason in an error, as one line."""
     if _GONE.search(refusal):
         return "its files are gone: VACUUM has removed them"
     return refusal.strip().splitlines()[0][:300].rstrip(".")
 
 
 def _commit(told: Mapping[str, str | None]) -> CommitInfo:
-    """A row of DESCRIBE HISTORY. What a commit counted is a map, as text."""
+    """The commit in a row of DESCRIBE HISTORY, whose metrics are the text of a map."""
     metrics = dict(re.findall(r"(\w+)\W+(\d+)", told["operationMetrics"] or ""))
     operation = told["operation"] or ""
     return CommitInfo(
@@ -197,11 +197,11 @@ def _commit(told: Mapping[str, str | None]) -> CommitInfo:
 
 
 def _moment(text: str) -> datetime:
-    """The time that a text tells, in UTC where it does not say."""
+    """The time in a text, in UTC if it names no zone."""
     moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d*|(\.\d+)", _of_six_digits, text.replace("Z", "+00:00")))
     return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
 
 
 def _of_six_digits(fraction: re.Match[str]) -> str:
-    """A fraction as Python 3.10 reads it too."""
+    """A fraction of a second in a form that Python 3.10 reads."""
     return fraction[0][:7].ljust(7, "0")

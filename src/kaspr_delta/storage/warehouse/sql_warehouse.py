@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MISSING = "TABLE_OR_VIEW_NOT_FOUND"
-# Seconds that a statement may take, a warehouse that has to start included.
+# The most seconds of a statement, the start of a stopped warehouse included.
 _PATIENCE = 300.0
 
 
 class RefusedError(SetupError):
-    """A SQL warehouse cannot execute a statement: a table is not there, say, or there is no grant."""
+    """A SQL warehouse refused a statement: a table or a grant is missing, for example."""
 
     @property
     def is_missing(self) -> bool:
-        """Whether a table or view of the statement is not there."""
+        """Whether a table or view of the statement does not exist."""
         return _MISSING in str(self)
 
 
 @dataclass(frozen=True, slots=True)
 class SqlWarehouse:
-    """A SQL warehouse, by its id, that knows a namespace."""
+    """A SQL warehouse and the namespace whose tables it is asked for."""
 
     client: WorkspaceClient
     warehouse_id: str
     namespace: Namespace
 
     def rows(self, statement: str) -> Iterator[list[str | None]]:
-        """The rows that a statement gives, every value as text. Raises SetupError when it fails."""
+        """The rows that a statement returns, every value as text. Raises SetupError when it fails."""
         yield from self._rows_of(self._executed(statement))
 
     def rows_if_there(self, statement: str) -> list[list[str | None]]:
-        """The same; no rows where a table of the statement is not there."""
+        """The same; no rows where a table of the statement does not exist."""
         try:
             return list(self.rows(statement))
         except RefusedError as error:
@@ -63,11 +63,11 @@ class SqlWarehouse:
         return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
 
     def columns(self, statement: str) -> tuple[Column, ...]:
-        """The columns that a statement gives, with their types."""
+        """The columns that a statement returns, with their types."""
         return _columns_of(self._executed(statement))
 
     def _executed(self, statement: str) -> StatementResponse:
-        """What is answered to a statement when it has succeeded. Raises SetupError, RefusedError when it fails."""
+        """The response to a statement that has succeeded. Raises SetupError, RefusedError when it fails."""
         from databricks.sdk.errors.base import DatabricksError
 
         try:
@@ -109,7 +109,7 @@ class SqlWarehouse:
             )
 
     def execute(self, statement: str) -> None:
-        """Execute a statement that gives nothing. Raises SetupError when it fails."""
+        """Execute a statement that returns no rows. Raises SetupError when it fails."""
         for _ in self.rows(statement):
             pass
 
@@ -118,7 +118,7 @@ class SqlWarehouse:
         return self.namespace.identifier(table)
 
     def insert(self, table: str, columns: str, rows: Sequence[Sequence[Any]], *, overwrite: bool = False) -> None:
-        """Append rows, or put them in the place of all. ``columns`` are those of the layout."""
+        """Append rows, or replace all rows. ``columns`` are those of the layout."""
         types = columns_of(columns)
         verb = "INSERT OVERWRITE" if overwrite else "INSERT INTO"
         names = ", ".join(f"`{column.name}`" for column in types)
@@ -132,13 +132,13 @@ class SqlWarehouse:
             self.execute(f"DELETE FROM {self.identifier(table)}")
 
     def ensure(self, table: str, layout: Layout) -> None:
-        """Create a table, unless it is there."""
+        """Create a table unless it exists."""
         if not self.exists(table):
             place = self.namespace.declared_location(table)
             self.execute(creation(self.identifier(table), layout.columns, layout.catalog_properties, place))
 
     def exists(self, table: str) -> bool:
-        """Whether a table is there."""
+        """Whether a table exists."""
         return self.version(table) is not None
 
     def version(self, table: str) -> int | None:
@@ -154,7 +154,7 @@ class SqlWarehouse:
 
 @dataclass(frozen=True, slots=True)
 class WarehouseSystemTables:
-    """The tables whose names start with ``_kaspr``, through a SQL warehouse. They must be there to be written."""
+    """Implements SystemTables through a SQL warehouse. Tables must exist to be written."""
 
     warehouse: SqlWarehouse
 
@@ -183,7 +183,7 @@ def binary(data: bytes | None) -> str:
 
 
 def _columns_of(response: StatementResponse) -> tuple[Column, ...]:
-    """The columns of a response, as its manifest tells them; a type that no column of a manifest can have is text."""
+    """The columns of a response by its manifest; a type that a manifest cannot tell is text."""
     schema = response.manifest.schema if response.manifest else None
     return tuple(
         Column(column.name or "", _type_of(column.type_text or ""))
@@ -204,7 +204,7 @@ def _state(response: StatementResponse) -> Any:
 
 
 def _value(value: Any, kind: str) -> str:
-    """A value in a statement. NULL has no type of its own, which a row of several needs."""
+    """A value in a statement. NULL is cast, because VALUES of several rows needs its type."""
     match value:
         case None:
             return f"CAST(NULL AS {kind})"
