@@ -1,4 +1,4 @@
-"""What all joins have in common as resources: a channel, which is their log, and dead letters."""
+"""The base of all joins: a channel, which is the log, and dead letters."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS = ("value", "tombstone")
-"""The kinds of rows of a channel that are records; the others are for the join itself."""
+"""The kinds of channel rows that are records; other rows are for the join itself."""
 
 Fold: TypeAlias = Callable[[], Merged | None]
-"""Brings a table up to a batch, and may tell what that took."""
+"""Brings a table up to a batch; may return the cost."""
 
 JoinPlanT = TypeVar(
     "JoinPlanT",
@@ -48,10 +48,10 @@ class Join(PlannedResource[JoinPlanT]):
     __slots__ = ()
 
     counted: ClassVar[tuple[str, ...]] = ("kind", "failed")
-    """The columns of the log by which a batch is counted; a third one says that a row was stale."""
+    """The columns of the log by which rows are counted; a third one marks stale rows."""
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
-        """What brings the join's own tables up to a batch that has rows of these kinds; may run side by side."""
+        """The folds of the join's own tables for a batch with rows of these kinds; they may run in parallel."""
         raise NotImplementedError
 
     def letters(self, rows: DataFrame) -> DataFrame:
@@ -70,13 +70,13 @@ class Join(PlannedResource[JoinPlanT]):
         *,
         here: bool = False,
     ) -> Sequence[Folded]:
-        """Fold successive batches at once, the joins' own tables by these folds. What it takes is told of the last.
+        """Fold successive batches at once, the join's own tables by these folds. The cost is reported with the last.
 
-        ``here``: on the driver, if they are not too many.
+        ``here``: collect the rows to the driver first, if they are not too many.
         """
         counted: list[dict[tuple[str, ...], int]] = [rows.count_by(*self.counted) for _, rows in batches]
         kinds: frozenset[str] = frozenset(name[0] for counts in counted for name in counts)
-        if not (kinds or any(self.renews_letters(batch) for batch, _ in batches)):  # only the memo's state has changed
+        if not (kinds or any(self.renews_letters(batch) for batch, _ in batches)):  # only the memo has changed
             return [Folded(0, 0) for _ in batches]
         several: list[Rows] = [rows for _, rows in batches]
         if here and sum(sum(counts.values()) for counts in counted) <= MANY_ROWS:
@@ -97,7 +97,7 @@ class Join(PlannedResource[JoinPlanT]):
 
 
 def cost_of(merged: Sequence[Merged]) -> dict[str, int]:
-    """What merges took, as counts."""
+    """The cost of merges as counters."""
     if not merged:
         return {}
     return {work(one.name): sum(getattr(done, one.name) for done in merged) for one in fields(Merged)}

@@ -1,4 +1,4 @@
-"""What a result table shows of a pair of rows: columns of them, or what a function makes of both."""
+"""The columns of a result table: picked from both rows, or computed from them by a function."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 SELECTED = "selected"
-"""The column of a log with what the function made, as JSON text; NULL where there is no result row."""
+"""The column of a log with the function's result as JSON text; NULL if there is no result row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SelectRow:
 
 
 def selected_columns(columns: tuple[DdlColumn, ...]) -> dict[str, Column]:
-    """What the function made, column by column."""
+    """The function's result, column by column."""
     row = row_of(F.col(SELECTED), Type("STRUCT", fields=columns))
     return {column.name: row[column.name] for column in columns}
 

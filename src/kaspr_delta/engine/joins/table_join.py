@@ -1,4 +1,4 @@
-"""What joins of two tables have in common: both change feeds in one query, both tables pinned for a batch."""
+"""The base of joins of two tables: both change feeds in one query, both tables pinned for a batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TableJoinPlanT = TypeVar("TableJoinPlanT", ForeignKeyJoinPlan, SameKeyJoinPlan)
 
 
 class Pinned(NamedTuple):
-    """The versions of both tables that count for a batch."""
+    """The pinned versions of both tables."""
 
     left: Commit
     right: Commit
@@ -85,21 +85,21 @@ class TableJoin(Join[TableJoinPlanT]):
         return touched
 
     def pinned(self, spark: SparkSession) -> Pinned:
-        """The newest versions, which a batch is to see from now on."""
+        """The newest versions, which the batch reads from now on."""
         return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
 
     @property
     def select(self) -> SelectPlan | None:
-        """What the result shows, where that is not the pair."""
+        """The selected columns of the result; None if it shows the pair."""
         return self.plan.select
 
     @property
     def selection(self) -> Mapping[str, str]:
-        """The part of the definition that a selection is."""
+        """The fingerprint of the selection, as part of the definition."""
         return {"select": self.select.fingerprint} if self.select else {}
 
     def with_selected(self, effects: Rows) -> Rows:
-        """Rows of the log with what a function selects, if one does."""
+        """Rows of the log with the result of the select function, if there is one."""
         if self.select is None or self.select.function is None or effects.empty:
             return effects
         row = Type("STRUCT", fields=self.select.declared)
@@ -107,7 +107,7 @@ class TableJoin(Join[TableJoinPlanT]):
         return effects.with_columns(how, f"{SELECTED} STRING")
 
     def fold_result(self, rows: Rows, *, several: bool = False) -> Merged:
-        """Bring the result table up to the records among the rows of a batch, or of ``several``."""
+        """Merge the records of one batch, or of ``several``, into the result table."""
         records = newest_by_key(rows.df.where(F.col("kind").isin(*RECORDS)), several=several)
         keep = F.col("kind") == "value"
         if self.select is None:
@@ -140,7 +140,7 @@ class TableJoin(Join[TableJoinPlanT]):
 
 
 def newest_by_key(rows: DataFrame, *, several: bool) -> DataFrame:
-    """Rows of the log, of ``several`` batches the last of each key."""
+    """Rows of the log; of ``several`` batches the last row of each key."""
     if not several:
         return rows
     newest = F.max_by(F.struct("*"), F.struct("checkpoint", "batch")).alias("newest")
@@ -153,7 +153,7 @@ def stored_in_log(rows: Rows, condition: str, *, several: bool) -> Scan | None:
 
 
 def identity(table: TablePlan) -> str:
-    """What a join's state depends on of a table: which one it is, and how it spells keys and values.
+    """The identity of a table for a join's state: its name, and the serializers of keys and values.
 
     Columns of a typed table are not part of it: one that is added changes no row.
     """

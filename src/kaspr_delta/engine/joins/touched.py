@@ -1,4 +1,4 @@
-"""Which keys a batch touched, on which side: all that is believed of a change feed."""
+"""The keys that a batch touched, by side. The change feed is used only to learn which keys changed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NULL_KEY = "null key"
 NOT_CANONICAL = "key is not canonical JSON text"
 
 
-# So many changes are brought to the driver, if they fit: an update is two rows of a change feed.
+# The most changes that are collected to the driver; an update is two rows of a change feed.
 _KNOWN_CHANGES = 200_000
 _BOTH = frozenset({"left", "right"})
 
 
 class Touched(NamedTuple):
-    """Touched keys, each once: columns side, key, changed_at. ``sides`` are those that were, as far as is known."""
+    """Distinct touched keys: columns side, key, changed_at. ``sides``: the sides with touched keys; both if unknown."""
 
     keys: Rows
     sides: Collection[str] = _BOTH
@@ -50,7 +50,7 @@ def touched_keys(changes: DataFrame) -> Touched:
 
 @dataclass(frozen=True, slots=True)
 class CheckKeys:
-    """Names what is wrong with a touched key, in a column ``reason`` (NULL: nothing)."""
+    """Adds the reason why a touched key cannot be joined, in a column ``reason`` (NULL: it can)."""
 
     left: TableText
     right: TableText

@@ -34,5 +34,5 @@ def on_one_line(text: Column) -> Column:
 
 
 def in_lines(text: Column) -> Column:
-    """Base64 text as Spark writes it by default: what hashes in the state of joins were made of."""
+    """Base64 text with line breaks, as Spark writes it by default: hashes in the state of joins are made from it."""
     return F.regexp_replace(on_one_line(text), _LINE, f"$1{_BREAK}")

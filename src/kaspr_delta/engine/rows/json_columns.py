@@ -24,10 +24,10 @@ def is_json(text: Column) -> Column:
     ``try_parse_json`` is another question: it reads no name that stands twice in an object and no half character, and
     does not look at what follows the first value.
     """
-    # In a list with its hash, which it does not know: what is one value is followed by that, and nothing else is.
+    # In a list with its own hash: only if the text is exactly one value, the hash is the second item.
     mark = F.xxhash64(text)
     listed = F.concat(F.lit("["), text, F.lit(","), mark.cast("string"), F.lit("]"))
-    # The first is twice as fast, and knows most of what is JSON.
+    # The first parser is twice as fast and accepts most JSON.
     quickly = F.try_variant_get(F.try_parse_json(listed), "$[1]", "BIGINT")
     exactly = F.get(F.from_json(listed, "ARRAY<STRING>", _AS_PYTHON), F.lit(1))
     return F.coalesce(quickly == mark, exactly == mark.cast("string"), F.lit(False))

@@ -1,4 +1,4 @@
-"""A KasprTable as the engine reads and writes it: live rows as text, or as they are where they have columns."""
+"""A KasprTable as the engine reads and writes it: live rows as JSON text, or as STRUCTs in a typed table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# What of a backlog is one batch: files of so many bytes. A single commit may be more.
+# The most bytes of files in one batch of a backlog. A single commit may be larger.
 _BACKLOG = "1g"
 
 
@@ -47,12 +47,12 @@ class KeyedTable:
 
     @property
     def text(self) -> TableText:
-        """How this table spells its keys and values."""
+        """The text form of this table's keys and values."""
         return text_of(self.plan)
 
     @property
     def place(self) -> tuple[str, ...]:
-        """The columns that tell one row from another."""
+        """The columns that identify a row."""
         return ("key", "window_start") if self.plan.window else ("key",)
 
     @property
@@ -69,21 +69,21 @@ class KeyedTable:
 
     @property
     def has_raw_keys(self) -> bool:
-        """Whether keys are bytes, which are base64 text here."""
+        """Whether keys are bytes, which the engine has as base64 text."""
         return self.plan.serializers.key == "raw"
 
     def as_bytes(self, key: Column) -> Column:
-        """A key as ``key`` gives it as bytes, as it is on a topic."""
+        """A key of ``key`` as bytes, as on a topic."""
         return bytes_of(key) if self.has_raw_keys else key.cast("binary")
 
     def _known(self, keys: Keys) -> Collection[str] | None:
-        """Known keys that the table has as they are."""
+        """The keys, if they are known texts and the table stores them as the same text; else None."""
         as_text = self.plan.typed is None and not self.has_raw_keys
         return keys if as_text and isinstance(keys, Collection) else None
 
     @property
     def value(self) -> Column:
-        """The value column as text. A join's result has two, which are one JSON object here."""
+        """The value column as text: for a join's result a JSON object with both sides."""
         if self.plan.row_type is not None:
             return row_text(self.row).alias("value")
         if self.plan.joined is None:
@@ -93,13 +93,13 @@ class KeyedTable:
 
     @property
     def row(self) -> Column:
-        """The value as it is: a STRUCT where rows have a type, else text."""
+        """The value: a STRUCT in a typed table, else text."""
         if self.plan.row_type is None:
             return self.value
         return F.struct(*(F.col(quoted(column.name)) for column in self.plan.row_type.fields)).alias("value")
 
     def _row_in(self, stored: DataFrame) -> Column:
-        """The value of stored rows as it is, a STRUCT in the order in which the join that reads it stores it."""
+        """The value of stored rows; a STRUCT has its fields in the order in which a join stores them."""
         row_type = self.plan.row_type
         if row_type is None:
             return self.value
@@ -109,28 +109,28 @@ class KeyedTable:
 
     @property
     def timestamp(self) -> Column:
-        """When a row was written; NULL where only its commit tells."""
+        """The time at which a row was written; NULL where only its commit has one."""
         if self.plan.typed is None:
             return F.col("timestamp")
         return (F.lit(None).cast("timestamp") if self.plan.is_foreign else F.col(WRITTEN_AT)).alias("timestamp")
 
     @property
     def has_json_text(self) -> bool:
-        """Whether values are JSON text in one column, which anybody may have written."""
+        """Whether values are JSON text in one column, which may be invalid: anybody may write it."""
         return self.plan.row_type is None and self.plan.serializers.value == "json"
 
     def as_text(self, row: Column) -> Column:
-        """A value as ``live_rows`` gives it as text."""
+        """A value of ``live_rows`` as text."""
         return row if self.plan.row_type is None else row_text(row)
 
     def fingerprint(self, row: Column) -> Column:
-        """What tells values apart, as ``live_rows`` gives them."""
+        """The hash of a value of ``live_rows``."""
         if self.plan.row_type is not None:
             return row_hash(row)
         return F.md5(in_lines(row) if self.plan.serializers.value == "raw" else row)
 
     def is_readable(self, row: Column) -> Column:
-        """Whether a value, as ``live_rows`` gives it, is what its serializer writes."""
+        """Whether a value of ``live_rows`` is valid for its serializer."""
         return is_json(row) if self.has_json_text else F.lit(True)
 
     def scan(self, spark: SparkSession, commit: Commit) -> Scan | None:
@@ -146,7 +146,7 @@ class KeyedTable:
         return self.delta.newest(spark, self.plan.delta_name)
 
     def feed(self, spark: SparkSession, side: str, after: int) -> DataFrame:
-        """The table's change feed after a version, as a stream: which keys were touched, and when.
+        """The change feed after a version as a stream of the keys that changed, with the time of each commit.
 
         Columns side, key, changed_at.
         """
@@ -154,7 +154,7 @@ class KeyedTable:
         return changes.select(F.lit(side).alias("side"), self.key, F.col("_commit_timestamp").alias("changed_at"))
 
     def keys(self, spark: SparkSession, side: str, commit: Commit) -> DataFrame:
-        """All keys at a version, as if that commit had touched them. Columns side, key, changed_at."""
+        """All keys at a version, as if its commit had changed them. Columns side, key, changed_at."""
         rows = self.delta.read(spark, self.plan.delta_name, commit.version)
         return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
 
@@ -179,11 +179,11 @@ class KeyedTable:
         return self.live(stored.df, keys, typed=typed, each_once=each_once)
 
     def stored(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
-        """Rows as the table has them: of these keys if they are known and it keeps them so, else of all."""
+        """Stored rows: of these keys if they are known texts that the table stores, else of all keys."""
         return stored_rows(self.delta, spark, self.plan.delta_name, self._known(keys), version)
 
     def live(self, stored: DataFrame, keys: Keys = None, *, typed: bool = False, each_once: bool = False) -> DataFrame:
-        """What of stored rows is live (see ``live_rows``); ``stored`` has chosen among known keys if it could."""
+        """The live rows among stored ones (see ``live_rows``); ``stored`` has filtered known keys if it could."""
         windows = ("window_start", "window_end") if self.plan.window else ()
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
@@ -209,7 +209,7 @@ class KeyedTable:
         )
 
     def greatest(self, among: Column, *also: str) -> Column:
-        """Of rows of one key the one that counts: a struct of timestamp, value as ``row`` has it, and other columns.
+        """The row that counts among rows of one key: a struct of timestamp, value (see ``row``) and other columns.
 
         It is the latest of those that are ``among`` them, then the greatest.
         """
@@ -244,7 +244,7 @@ class KeyedTable:
         self._merge(stored, upsert, here=here)
 
     def _write_typed(self, rows: DataFrame, typed: TypedPlan, *, timely: bool, here: bool) -> None:
-        """As ``write``. What a value says of the columns of the key does not count: they are those of the key."""
+        """As ``write``. The key's columns come from the key, not from the value."""
         keys = zip(typed.key, key_columns(F.col("key"), typed.key_types), strict=True)
         columns = {name: column.alias(name) for name, column in keys}
         columns |= {one.name: F.col("row")[one.name].alias(one.name) for one in typed.rest}
@@ -273,12 +273,12 @@ class KeyedTable:
         self._merge(stored, Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"))
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
-        """Write rows that are here: key, value (text; None deletes) and timestamp, each key once."""
+        """Write rows of the driver: key, value (text; None deletes) and timestamp, each key once."""
         columns = "key STRING, value STRING, timestamp TIMESTAMP"
         self.write(spark.createDataFrame(list(rows), columns).coalesce(1), here=True)
 
     def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
-        """Take over from another Delta table the rows of a stream whose windows end in a span of time."""
+        """Copy the rows of a stream whose windows end in a span of time from another Delta table."""
         rows = self.delta.read(spark, source).where((F.col("stream") == stream) & (F.col("window_end") <= upto))
         rows = rows if after is None else rows.where(F.col("window_end") > after)
         rows = rows.withColumn("keep", F.expr("true"))
@@ -291,7 +291,7 @@ class KeyedTable:
 
 
 def state_of(delta: Tables, plan: TablePlan) -> KeyedTable:
-    """The table that functions read and write: of windows that do not show before they close, another one."""
+    """The table that functions read and write: another one if windows show only when they close."""
     return KeyedTable(delta, replace(plan, delta_name=plan.state))
 
 
@@ -304,7 +304,7 @@ def _as_text(column: str, serializer: SerializerName) -> Column:
 
 
 def _as_json(column: str, side: TablePlan) -> Column:
-    """What a column of a join's result holds, as a piece of JSON: bytes are in base64 there."""
+    """A column of a join's result as JSON, with bytes as base64."""
     json = F.col(column) if side.row_type is None else row_text(F.col(column))
     if side.serializers.value == "raw":
         json = F.concat(F.lit('"'), on_one_line(json), F.lit('"'))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def live_here(table: TablePlan, stored: pa.Table) -> pa.Table | None:
-    """What of rows as a table has them is live: columns key, value, timestamp, copies.
+    """The live rows among stored ones: columns key, value, timestamp, copies.
 
     None where Spark has to tell: of columns with types, bytes and windows, and where a key has several rows.
     """
@@ -29,8 +29,8 @@ def live_here(table: TablePlan, stored: pa.Table) -> pa.Table | None:
 
 
 def fingerprints(values: pa.ChunkedArray) -> pa.Array:
-    """What tells values apart, none of which is NULL: MD5 of texts, as Spark spells it."""
-    # As bytes: SQL may have written what is no text.
+    """Hashes of values that are not NULL: MD5 of texts, spelled as Spark does."""
+    # Bytes: SQL may have written invalid UTF-8.
     return pa.array(
         [md5(value, usedforsecurity=False).hexdigest() for value in values.cast(pa.binary()).to_pylist()], pa.string()
     )

@@ -1,4 +1,4 @@
-"""How Spark plans the statements of a batch: a wish, and a look, on which no answer depends."""
+"""Hints for Spark's planning, and a count of the files that a query reads. Answers do not depend on either."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-# More partitions than these are better put together by adaptive planning, however few the rows.
+# With more shuffle partitions adaptive planning pays off even for few rows.
 _FEW_PARTITIONS = 8
 
 
@@ -31,13 +31,13 @@ def plan_for(spark: SparkSession, *, few: bool) -> None:
 
 
 def files_read(rows: DataFrame) -> int:
-    """How many files of tables a query reads, when Delta has left out what it can; 0 where only a server knows.
+    """The number of files that a query reads after Delta's file skipping; 0 on Spark Connect.
 
-    It is not planned a second time when it is run.
+    The plan is reused when the query runs.
     """
     return len(rows.inputFiles()) if runs_here(rows.sparkSession) else 0
 
 
 def runs_here(session: SparkSession) -> bool:
-    """Whether batches run in this process: Spark Connect, whose sessions are of another class, runs them elsewhere."""
+    """Whether batches run in this process. Spark Connect, whose sessions have another class, runs them on a server."""
     return ".connect." not in type(session).__module__

@@ -26,49 +26,49 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Keys: TypeAlias = "DataFrame | Collection[str] | None"
-"""Of which keys rows are looked up: those in a column ``key``, known texts, or all."""
+"""The keys of rows to look up: a DataFrame with a column ``key``, known texts, or None for all rows."""
 
 ArrowFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 FEW_ROWS = 2_000
 FEW_BYTES = 4 << 20
-# What a step may hold on the driver that goes on there with more than a few: to shuffle tables for such rows, to start
-# workers, or to read back what was written takes longer than they do. Measured: with 100,000 rows it does not any more.
+# The most rows and bytes of a step on the driver. Up to there shuffles, Python workers and reading back cost more time
+# than the driver takes; measured: with 100,000 rows no longer.
 SOME_ROWS = 20_000
 SOME_BYTES = 16 << 20
-# The same where what the rows are made of is on the driver already, which says how many bytes they are at most.
+# The same where the inputs of a step are on the driver already, which bounds its bytes.
 MANY_ROWS = 200_000
 MANY_BYTES = 64 << 20
-# The same of rows of a log, which have more columns, where that spares a MERGE of Spark's.
+# The same for rows of a log, which have more columns, where a native merge replaces one by Spark.
 MOST_BYTES_BROUGHT = 128 << 20
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A DataFrame and, when it is small, its rows. Of rows that are here it is made when somebody asks for it."""
+    """Rows as a DataFrame and, if they are few, as an Arrow table on the driver; then the DataFrame is made lazily."""
 
     given: DataFrame | Callable[[], DataFrame]
     table: pa.Table | None = None
-    # How many files of tables were read to bring them to the driver, where that was counted.
+    # The number of files that were read to collect them, if it was counted.
     files: int = 0
-    # Whose the DataFrame is to be, where it is not made yet.
+    # The session of a DataFrame that is not made yet.
     session: SparkSession | None = None
     # The scan that reads them, if they are read back from a table.
     scan: Scan | None = None
 
     @cached_property
     def df(self) -> DataFrame:
-        """The rows as Spark has them."""
+        """The rows in Spark."""
         return self.given() if callable(self.given) else self.given
 
     @property
     def spark(self) -> SparkSession:
-        """The session in which they are."""
+        """The session of the rows."""
         return self.session or self.df.sparkSession
 
     @classmethod
     def held(cls, spark: SparkSession, table: pa.Table) -> Rows:
-        """Rows that are on the driver already."""
+        """Rows of an Arrow table on the driver."""
         return cls(partial(frame_of, spark, table), table, session=spark)
 
     @classmethod
@@ -78,7 +78,7 @@ class Rows:
 
     @classmethod
     def of(cls, df: DataFrame, limit: int = FEW_ROWS, limit_bytes: int = FEW_BYTES, *, counted: bool = False) -> Rows:
-        """Bring the rows to the driver if they are few; one Spark action. The files it reads may be ``counted``."""
+        """Collect the rows if they are within the limits; one Spark action. ``counted``: count the files it reads."""
         wanted = df.limit(limit + 1)
         files = files_read(wanted) if counted else 0
         table = collected(wanted)
@@ -88,7 +88,7 @@ class Rows:
 
     @classmethod
     def of_all(cls, some: Sequence[Rows]) -> Rows:
-        """The rows of all; on the driver where each of them is. No Spark action."""
+        """The union of several; on the driver if all of them are. No Spark action."""
         if len(some) == 1:
             return some[0]
         tables = [rows.table for rows in some if rows.table is not None and not rows.empty]
@@ -107,11 +107,11 @@ class Rows:
 
     @property
     def frame(self) -> Frame:
-        """The rows to be written: on the driver if they are there."""
+        """The rows to write: on the driver if they are there."""
         return self.df if self.table is None else self.table
 
     def frame_of(self, made: DataFrame) -> Frame:
-        """Rows to be written that were made of these: collected if these are on the driver."""
+        """Rows to write that were made from these: collected if these are on the driver."""
         return made if self.table is None else collected(made)
 
     @property
@@ -121,25 +121,25 @@ class Rows:
 
     @property
     def few(self) -> bool:
-        """Whether the rows are on the driver, and so few that statements may name them one by one."""
+        """Whether the rows are on the driver and few enough to be literals in a statement."""
         return self.table is not None and self.table.num_rows <= FEW_ROWS
 
     @property
     def some(self) -> bool:
-        """Whether the rows are on the driver, and no more than what a step goes on with there."""
+        """Whether the rows are on the driver and few enough for the next step to run there."""
         return self.table is not None and self.table.num_rows <= SOME_ROWS
 
     @property
     def empty(self) -> bool:
-        """Whether there is certainly no row; False also means "not known"."""
+        """Whether it is known that there is no row."""
         return self.table is not None and self.table.num_rows == 0
 
     def count(self) -> int:
-        """How many rows there are; no Spark action when they are few."""
+        """The number of rows; no Spark action for rows on the driver."""
         return self.df.count() if self.table is None else self.table.num_rows
 
     def values(self, column: str, **those: str | None) -> list[str]:
-        """What stands in a column of the rows that have these values, each once; NULL does not count.
+        """The distinct values in a column of the rows that have these values; NULL is left out.
 
         Raises LookupError for rows that are not on the driver.
         """
@@ -150,7 +150,7 @@ class Rows:
         return values
 
     def where(self, **those: str) -> Rows:
-        """The rows that have these values."""
+        """The rows with these values."""
         from pyspark.sql import functions as F
 
         rows = self.df
@@ -163,9 +163,9 @@ class Rows:
         return Rows(self.df.select(*columns), None if self.table is None else self.table.select(columns))
 
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
-        """How many rows there are of each combination of values; no Spark action when they are few or read back.
+        """The number of rows by combination of values; no Spark action for rows on the driver or in files.
 
-        Where there is no row, the columns need not be there either.
+        Without rows the columns need not exist.
         """
         if self.empty:
             return {}
@@ -181,12 +181,12 @@ class Rows:
         return {tuple(row[column] for column in columns): row["count_all"] for row in counted}
 
     def with_columns(self, function: ArrowFunction, added: str) -> Rows:
-        """Apply a function over Arrow batches that keeps all columns and adds some, told as in DDL."""
+        """Apply a function over Arrow batches that keeps all columns and adds some, given as DDL."""
         kept = columns_of_json(self.df.schema.jsonValue()["fields"])
         return self.map_arrow(function, f"{', '.join(map(str, kept))}, {added}")
 
     def map_arrow(self, function: ArrowFunction, schema: str) -> Rows:
-        """Apply a function over Arrow batches: here when the rows are few, else in Spark's Python workers."""
+        """Apply a function over Arrow batches: on the driver if the rows are there, else in Spark's Python workers."""
         if self.table is None:
             return Rows(self.df.mapInArrow(function, schema))
         spark = self.spark
@@ -203,14 +203,14 @@ def _with(rows: pa.Table, those: Mapping[str, str | None]) -> pa.Table:
 
 
 def union_of(frames: Iterable[DataFrame]) -> DataFrame:
-    """The rows of all, at least one; columns that one of them does not have are NULL in its rows."""
+    """The union of DataFrames, at least one; a missing column is NULL."""
     return reduce(lambda one, more: one.unionByName(more, allowMissingColumns=True), frames)
 
 
 def stored_rows(
     delta: Tables, spark: SparkSession, table: str, keys: Collection[str] | None, version: int | None = None
 ) -> Rows:
-    """The stored rows of known keys, which the table has as text, or of all; on the driver if they were looked up."""
+    """The stored rows of known keys, which the table stores as text, or of all keys."""
     if keys is None:
         return Rows(delta.read(spark, table, version))
     found = delta.look_up(spark, table, {"key": keys}, version)
@@ -218,10 +218,7 @@ def stored_rows(
 
 
 def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataFrame:
-    """The rows of these keys; of a DataFrame those at one of its places.
-
-    Of known keys a few stand in the statement, more are sent to where the table is read.
-    """
+    """The rows of these keys; of a DataFrame of keys by the columns in ``place``."""
     if keys is None:
         return rows
     if isinstance(keys, Collection):
@@ -230,5 +227,5 @@ def among(rows: DataFrame, keys: Keys, place: Sequence[str] = ("key",)) -> DataF
 
 
 def merged(few: DataFrame) -> DataFrame:
-    """Few rows to be joined by merging: to send them to every task would be a Spark job of its own."""
+    """A hint for few rows: a sort-merge join, because a broadcast would be a Spark job of its own."""
     return few.hint("merge")

@@ -1,4 +1,4 @@
-"""Order: where a record stands on its topic or channel.
+"""The order of records on a topic or channel.
 
 ``seq`` orders the rows of one commit; ``offset`` puts the commit's version before it, so that offsets order everything
 on a topic and never repeat, as Kafka's do. They have gaps.
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 # A commit holds up to 2^34 rows, written by up to 1,024 tasks of up to 2^24 rows; 2^29 commits fit beside that.
 SEQ_BITS = 34
-"""How many bits of an offset are the ``seq``; the version is above them."""
+"""The number of bits of an offset that hold the ``seq``; the version is above them."""
 SEQ_MASK = (1 << SEQ_BITS) - 1
 _TASK_BITS = 24
 MOST_TASKS = 1 << (SEQ_BITS - _TASK_BITS)
-"""How many tasks may write one commit."""
+"""The most tasks that may write one commit."""
 _ROW_MASK = (1 << 33) - 1  # the row's number inside its task, in Spark's monotonically_increasing_id
 
 
@@ -46,7 +46,7 @@ def seq_of(offset: int) -> int:
 
 
 def end_of(version: int) -> int:
-    """The offset that no record of that version, or of one before it, exceeds."""
+    """The greatest offset that a record of that version, or of an earlier one, can have."""
     return ((version + 1) << SEQ_BITS) - 1
 
 

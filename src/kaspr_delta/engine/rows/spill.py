@@ -1,4 +1,4 @@
-"""Rows that were made on the driver and are too many to be held there: Spark gets them by way of a file."""
+"""Rows that were computed on the driver and are too many for its memory: Spark reads them from a file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema,
 
 
 def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Batches by as many as are no more than ``SOME_BYTES``, or by one."""
+    """Batches in groups of at most ``SOME_BYTES``, or of one batch."""
     group: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:

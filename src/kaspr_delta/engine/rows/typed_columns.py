@@ -1,4 +1,4 @@
-"""Columns of typed tables as the engine compares and ships them: keys as JSON text, rows as JSON text, and back.
+"""Keys and rows of typed tables as JSON text, and back.
 
 The text is that of ``serde.typed_text``, which is what Python functions read and write.
 """
@@ -19,28 +19,28 @@ from kaspr_delta.spec.ddl import Type
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-# What JSON writes for the characters that it does not let stand; for other control characters their number.
+# The escapes of JSON for control characters; others are escaped by their number.
 _ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 
 
 def key_text(columns: Sequence[Column], types: Sequence[Type]) -> Column:
-    """The key in some columns as canonical JSON text; NULL where one of them is."""
+    """The key in some columns as canonical JSON text; NULL if one of them is NULL."""
     parts = [_scalar_text(column, one) for column, one in zip(columns, types, strict=True)]
     return parts[0] if len(parts) == 1 else F.concat(F.lit("["), F.concat(*_between(parts, F.lit(","))), F.lit("]"))
 
 
 def row_text(row: Column) -> Column:
-    """A STRUCT as JSON text, every column in it; NULL for NULL."""
+    """A STRUCT as JSON text with every column; NULL for NULL."""
     return F.to_json(row, {**SPARK_FORMATS, "ignoreNullFields": "false"})
 
 
 def row_hash(row: Column) -> Column:
-    """What tells rows apart. A column that is added later, with nothing in it, changes no hash."""
+    """The hash of a row. A column that is added later and is NULL does not change it."""
     return F.md5(F.to_json(row, SPARK_FORMATS))
 
 
 def by_name(column: Column, has: Type, wanted: Type) -> Column:
-    """A value with the fields of its STRUCTs in the order of the type that is wanted: they are matched by name."""
+    """A value whose STRUCTs have their fields in the order of the wanted type, matched by name."""
     if has == wanted or has.name != wanted.name:
         return column
     if wanted.name == "ARRAY":
@@ -64,7 +64,7 @@ def row_of(text: Column, of: Type) -> Column:
 
 
 def in_order(value: Column, of: Type) -> Column:
-    """A value as Spark can compare it, which compares no maps: these are lists of entries, the least key first."""
+    """A comparable form of a value. Spark compares no maps, so they become lists of entries, the least key first."""
     if not any(part.name == "MAP" for part in of.parts()):
         return value
     if of.name == "STRUCT":
@@ -90,7 +90,7 @@ def _scalar_text(column: Column, of: Type) -> Column:
         case "text":
             return _quoted_text(column)
         case "number" if of.name == "DECIMAL":
-            # To cast it would give an exponent, unless the session is ANSI's.
+            # A cast gives an exponent in sessions without ANSI.
             scale = of.size[1]
             return F.call_function("format_number", column, F.lit(f"0.{'#' * scale}" if scale else "0"))
         case "number" | "boolean":
@@ -98,7 +98,7 @@ def _scalar_text(column: Column, of: Type) -> Column:
         case "bytes":
             return F.concat(F.lit('"'), base64_of(column), F.lit('"'))
         case "date" | "time" | "local time":
-            # As a field of an object, so that its text has no second writer.
+            # Written as a field of an object: the same writer as for values.
             written = F.to_json(F.struct(column.alias("k")), SPARK_FORMATS)
             return F.when(column.isNotNull(), F.substring(written, 6, 64).substr(F.lit(1), F.length(written) - 6))
         case None:
