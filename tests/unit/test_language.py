@@ -1,0 +1,43 @@
+"""Plain words: a docstring says what a thing is or does, and names that were given up do not come back."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "kaspr_delta"
+GIVEN_UP = (
+    "LiveTable",
+    "StateBehind",
+    "DeltaRsReads",
+    "LocalSystemTables",
+    "append_held",
+    "merged_here",
+    "looked_up_here",
+    "files_of_table",
+)
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """The docstrings of the package by where they stand."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node)
+                if text is not None:
+                    line = 1 if isinstance(node, ast.Module) else node.lineno
+                    yield f"{path.relative_to(ROOT)}:{line}", text
+
+
+def test_no_docstring_begins_with_what() -> None:
+    assert [place for place, text in docstrings() if text.startswith("What ")] == []
+
+
+def test_names_that_were_given_up_stand_nowhere() -> None:
+    old = re.compile(rf"\b({'|'.join(GIVEN_UP)})\b")
+    files = [*PACKAGE.rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "ARCHITECTURE.md", ROOT / "README.md"]
+    found = {file.relative_to(ROOT).as_posix(): old.findall(file.read_text()) for file in files}
+    assert {file: names for file, names in found.items() if names} == {}
