@@ -1,6 +1,6 @@
-"""State of older versions, in which base64 text of bytes had line breaks where Spark wrote it, and none from Python.
+"""Repair of states of older versions: base64 text had line breaks if Spark wrote it, and none if Python did.
 
-Keys of more than 57 bytes did not find each other then.
+Keys of more than 57 bytes did not match then.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Longer text has a line break, or had none where it needed one to be found.
+# The length of a line. Longer text has a line break, or lacks the one that it needed to match.
 _LINE = 76
 
 
 def put_on_one_line(delta: Tables, spark: SparkSession, columns: Mapping[str, Collection[str]]) -> bool:
-    """Take the line breaks out of columns with base64 text, by table.
+    """Remove the line breaks from columns with base64 text, given by table.
 
-    Returns whether any text is longer than a line. Where none is, nothing is written, and no answer was wrong.
+    Returns whether any text is longer than a line. If none is, nothing is written, and no result was wrong.
     """
     long = [table for table, names in columns.items() if _has_long(delta, spark, table, names)]
     for table in long:

@@ -10,9 +10,9 @@ from kaspr_delta.engine.batch.counters import work
 
 @dataclass
 class BatchTiming:
-    """The steps of one batch: ``milliseconds`` are among what it counts (see ``engine.batch.counters``).
+    """The steps of one batch. Their ``milliseconds`` are counters (see ``engine.batch.counters``).
 
-    Between two steps a batch may wait, which counts for none.
+    A wait between two steps counts for neither of them.
     """
 
     milliseconds: dict[str, int] = field(default_factory=dict, init=False)
@@ -20,15 +20,15 @@ class BatchTiming:
 
     @property
     def seconds(self) -> float:
-        """How long all steps took."""
+        """The duration of all steps."""
         return sum(self.milliseconds.values()) / 1_000
 
     def begin(self) -> None:
-        """A step begins now, not where the one before has ended."""
+        """Begin a step now, not at the end of the one before."""
         self._since = time.monotonic()
 
     def done(self, step: str) -> None:
-        """A step has ended, or a part of it."""
+        """End a step, or a part of it."""
         now, name = time.monotonic(), work(step)
         self.milliseconds[name] = self.milliseconds.get(name, 0) + round((now - self._since) * 1_000)
         self._since = now

@@ -1,4 +1,4 @@
-"""The checkpoint of a resource: its name, the batches that are counted under it, and what it begins with. No Spark."""
+"""The checkpoint of a resource: its name, the numbers of its batches, and its start. No Spark."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dataclasses import asdict, dataclass, field
 
 from kaspr_delta.storage.transaction import Transaction
 
-# The batch with which a checkpoint begins.
+# The number of a checkpoint's first batch.
 FIRST = -1
-# What the state of a resource looks like. A change of its tables or of their meaning takes the next number.
+# The format of a resource's state. A change of the state's tables or of their meaning takes the next number.
 STATE_FORMAT = 2
-# In this one base64 text had line breaks, where Spark wrote it (see ``base64_state``).
+# The format in which base64 text had line breaks if Spark wrote it (see ``base64_state``).
 BROKEN_BASE64 = 1
 _NUMBERED = re.compile(r"c(\d{8})-")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class BatchId:
-    """A batch of a log: what was committed under a checkpoint, counted in the order of the commits.
+    """A batch of a log: its checkpoint, and its number in the order of the checkpoint's commits.
 
     Batch 7 of a new checkpoint is not the batch 7 of an old one. Names of checkpoints sort by age (``new_checkpoint``).
     """
@@ -31,7 +31,7 @@ class BatchId:
 
     @property
     def name(self) -> str:
-        """A name for what begins with this batch."""
+        """The name of the stream that begins with this batch."""
         return self.checkpoint if self.number == FIRST else f"{self.checkpoint}-{self.number}"
 
     @property
@@ -45,15 +45,15 @@ class BatchId:
         return BatchId(self.checkpoint, self.number - 1)
 
     def transaction(self, purpose: str) -> Transaction:
-        """The transaction of what is appended for this batch to one place."""
+        """The transaction of this batch's append to one place, which ``purpose`` names."""
         return Transaction(f"{self.checkpoint}:{purpose}", self.number - FIRST)
 
 
 def new_checkpoint(newest: str) -> str:
     """A name for the checkpoint that follows the newest one (``""``: there is none). No name is used twice.
 
-    Checkpoints are numbered, so that their names sort by age whatever a machine's clock says. Earlier versions began
-    the name with the time: such names begin with a digit, and sort before all that have a number.
+    Checkpoints are numbered, so that their names sort by age whatever a machine's clock says. In earlier versions names
+    began with the time, so with a digit: they sort before all numbered ones.
 
     >>> new_checkpoint("c00000007-5f0c2a91")[:10], new_checkpoint("20261124T230148.000000000-5f0c2a91")[:10]
     ('c00000008-', 'c00000001-')
@@ -65,9 +65,9 @@ def new_checkpoint(newest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a stream begins: the definition that the state is made by, and by source the position it goes on from.
+    """The start of a stream: the definition of the state, and by source the position from which the stream reads.
 
-    ``tables`` are the ids of the sources' Delta tables, where Spark's own checkpoint does not tell them.
+    ``tables`` has the ids of the sources' Delta tables if each stream has a Spark checkpoint of its own, else nothing.
     """
 
     definition: Mapping[str, str]
@@ -76,12 +76,12 @@ class Start:
     tables: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """As it stands in the log."""
+        """Return the JSON text that the log holds."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Start:
-        """What the log tells; of a format to come only what this version knows of."""
+        """Read the JSON text of the log. Fields of later formats are ignored."""
         fields = json.loads(text)
         known = (fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
         return cls(*known, fields.get("tables", {}))

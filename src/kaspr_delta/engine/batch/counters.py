@@ -1,4 +1,4 @@
-"""Counters by Kaspr's names, with their labels in one text: what batches write down, and what they add up to."""
+"""Counters of batches, by Kaspr's names. A counter's name holds the metric and the values of its labels in one text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kaspr_delta.storage.statistics import NativeFailure
 
-# The labels of each metric, in the order in which a counter's name holds their values.
+# The labels of each metric, in the order of their values in a counter's name.
 LABELS = {
     "table_operations": ("table", "operation"),
     "messages_received_per_topic": ("topic",),
@@ -23,7 +23,7 @@ _NO_METRICS = frozenset({_WORK, _NATIVE_FAILURE})
 
 @dataclass(frozen=True, slots=True, order=True)
 class Metric:
-    """The value of a counter, summed over all batches that were committed."""
+    """A counter, summed over all committed batches."""
 
     name: str
     labels: Mapping[str, str]
@@ -31,17 +31,17 @@ class Metric:
 
 
 def counter(metric: str, *labels: str) -> str:
-    """The name of a counter: a metric with the values of its labels."""
+    """The name of a counter: JSON text of a metric and the values of its labels."""
     return json.dumps([metric, *labels])
 
 
 def work(name: str) -> str:
-    """The name under which a batch notes what it cost. Such counters stand beside Kaspr's, and are no metrics."""
+    """The name of a counter for a cost of a batch. It is stored beside Kaspr's counters, but is no metric."""
     return counter(_WORK, name)
 
 
 def work_of(counts: Mapping[str, int]) -> dict[str, int]:
-    """What a batch cost, among what it counted."""
+    """The costs of a batch by name, out of all its counters."""
     found = [(json.loads(name), times) for name, times in counts.items()]
     return {name: times for (kind, name, *_), times in found if kind == _WORK}
 
@@ -52,13 +52,13 @@ def failed_natively(failures: Mapping[NativeFailure, int]) -> dict[str, int]:
 
 
 def native_failures(summed: Mapping[str, int]) -> dict[NativeFailure, int]:
-    """The native operations that failed, among counters by their names, with how often each did."""
+    """How often each native operation failed, out of all counters by name."""
     found = [(json.loads(name), times) for name, times in sorted(summed.items())]
     return {NativeFailure(*told): times for (kind, *told), times in found if kind == _NATIVE_FAILURE}
 
 
 def as_metrics(summed: Mapping[str, int]) -> list[Metric]:
-    """Counters by their names as metrics, sorted."""
+    """Return counters, given by name, as sorted metrics."""
     found = [(json.loads(name), times) for name, times in summed.items()]
     found = [(name, times) for name, times in found if name[0] not in _NO_METRICS]
     return [

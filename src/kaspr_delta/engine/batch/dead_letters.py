@@ -1,4 +1,4 @@
-"""Dead letters: what could not be processed, kept with the reason, while everything else goes on."""
+"""Dead letters: events and rows that could not be processed, kept with the reason. All others are processed."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
     from kaspr_delta.engine.batch.checkpoint import BatchId
 
-# What a row of a log tells of its failure, as storage/layout.py has it.
+# The Arrow type of a log row's ``problem``, as in storage/layout.py.
 ARROW_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
 
 
 def problem(reason: str | Column, detail: Column, value: Column) -> Column:
-    """What is wrong with a row, as a column of that type."""
+    """A row's problem as a column of the type of ARROW_PROBLEM."""
     from pyspark.sql import functions as F
 
     fields = {"reason": F.lit(reason) if isinstance(reason, str) else reason, "detail": detail, "value": value}
-    # Text that is certainly there makes a type that NULL does not fit, and most rows have no problem.
+    # A text that is never NULL makes a type without NULL, but most rows have no problem.
     return F.struct(*(F.nullif(field, F.lit("")).alias(name) for name, field in fields.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """Which dead letters the first batch of a checkpoint makes again: those from some sources, or from ``every``."""
+    """Which dead letters the first batch of a checkpoint makes anew: those of ``sources``, or of ``every`` source."""
 
     sources: tuple[str, ...] = ()
     every: bool = False
@@ -42,13 +42,13 @@ def fold_dead_letters(delta: Tables, rows: DataFrame, resource: str, batch: Batc
     delta.append(rows.sparkSession, _letters(rows, resource), DEAD_LETTERS, batch.transaction("dead-letters"))
 
 
-def renew_dead_letters(  # noqa: PLR0913, PLR0917  what is folded, and what it replaces
+def renew_dead_letters(  # noqa: PLR0913, PLR0917  the rows to fold, and the letters they replace
     delta: Tables, rows: DataFrame, resource: str, batch: BatchId, renewed: Renewed, failed: int
 ) -> None:
-    """The same for the first batch of a checkpoint, in the place of the letters that it makes again: in one commit.
+    """As ``fold_dead_letters``, for the first batch of a checkpoint: replace the ``renewed`` letters in one commit.
 
-    So a row that still fails stands there once, and one that does not fail any more is gone. ``failed`` is the number
-    of rows. Repeated after a kill, it puts the same letters in their own place.
+    So a row that still fails has one letter, and a row that no longer fails has none. ``failed`` is the number of rows.
+    A repetition after a kill replaces the letters by the same ones.
     """
     there = delta.query(rows.sparkSession, DEAD_LETTERS, "SELECT DISTINCT resource, source FROM t")
     mine = {row["source"] for row in there if row["resource"] == resource}

@@ -1,4 +1,4 @@
-"""The state of a resource while it stays behind what else the resource keeps, where nobody else reads it."""
+"""State that is folded later than the other tables of a resource, because only the resource itself reads it."""
 
 from __future__ import annotations
 
@@ -27,40 +27,41 @@ _NOTHING = BatchReport(0, 0, 0, 0, 0, 0.0)
 
 @dataclass
 class DeferredState:
-    """How far the state of one resource is folded, and what batches left that it lacks.
+    """How far the state of one resource is folded, and the states of the batches that it lacks.
 
-    Progress tells it from when the state was behind for the first time; before, it is as far as all else.
+    Progress records this from the first time that the state is behind. Until then the state is folded as far as
+    everything else.
     """
 
     delta: Tables
     resource: Resource
-    # What batches left that are folded but for their states, the oldest first.
+    # The states of batches that are folded except for their states, the oldest first.
     held: list[pa.Table] = field(default_factory=list, init=False)
     _folded: BatchId | None = field(default=None, init=False)
     _told: BatchId | None = field(default=None, init=False)
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
-        """Bring the state up to what is folded (see ``folded_batches``), as the log has it."""
+        """Fold the state from the log, up to the last folded batch (see ``folded_batches``)."""
         self.held.clear()
         ref = str(self.resource.ref)
         self._folded, self._told = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
         self.fold(spark)
 
     def stays(self, spark: SparkSession, first: BatchId) -> None:
-        """Called before batches, from a first one on, are folded without their states."""
+        """Record how far the state is, before the batches from ``first`` on are folded without their states."""
         if self._told is None or self._told.checkpoint != first.checkpoint:
             self._tell(spark, first.before)
 
     def followed(self, spark: SparkSession, last: BatchId, *, states: bool) -> None:
-        """Called when batches up to a last one are folded, with their ``states`` or without."""
+        """Note that the batches up to ``last`` are folded, with their ``states`` or without."""
         self._folded = last
         if states and self._told is not None:
             self._tell(spark, last)
 
     def fold(self, spark: SparkSession) -> None:
-        """Bring the state up to the last batch that is folded but for it, if it is behind. May be repeated.
+        """Fold the state up to the last folded batch, if it is behind. May be repeated.
 
-        What is held is all that it lacks; who has just started finds that in the log.
+        If ``held`` has states, they are all that is missing. After a start it is empty, and the log is read.
         """
         upto, told = self._folded, self._told
         if upto is None or told is None or told >= upto or not isinstance(self.resource, FoldsTogether):
@@ -81,7 +82,7 @@ class DeferredState:
 
 
 def last_of_each_key(states: Sequence[pa.Table]) -> pa.Table:
-    """What successive batches left, the oldest first: of each key the last row."""
+    """The last row of each key, in states of successive batches, the oldest first."""
     rows = pa.concat_tables(states)
     numbered = rows.append_column("n", pa.array(range(rows.num_rows), pa.int64()))
     last = numbered.group_by("key").aggregate([("n", "max")])["n_max"]
@@ -89,5 +90,5 @@ def last_of_each_key(states: Sequence[pa.Table]) -> pa.Table:
 
 
 def _newest(folded: Mapping[str, int]) -> BatchId | None:
-    """Of the last folded batches by checkpoint that of the newest."""
+    """The last folded batch of the newest checkpoint; ``folded`` has one batch per checkpoint."""
     return max((BatchId(checkpoint, number) for checkpoint, number in folded.items()), default=None)

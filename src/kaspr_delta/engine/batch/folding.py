@@ -1,4 +1,4 @@
-"""Folding: bringing what a resource keeps up to its log, batch by batch or several batches at once."""
+"""Folding: bringing the tables of a resource up to its log, batch by batch or several batches at once."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# A fold waits until so many times as long as the last one took has passed since, but never longer than some seconds:
-# folds of large tables, in which every changed row has a file written anew, take a thirtieth of the time, but for those
-# of very large ones, and small tables are up to date at once.
+# A fold waits for _REST times the duration of the last one, at most _LONGEST_REST seconds. So small tables are up to
+# date at once. Folds of large tables, in which every changed row makes a file be written anew, take a thirtieth of the
+# time; those of very large tables take more.
 _REST = 29
 _LONGEST_REST = 120.0
-# Where no batch comes for so many times as long as the last fold took, and for so many seconds, nothing is to wait for.
+# A fold waits no longer if no batch came for _QUIET times the duration of the last fold, and for _LEAST_QUIET seconds.
 _QUIET = 3
 _LEAST_QUIET = 1.0
-# What is held of batches that wait, and of states that stay behind, in which every batch looks for keys.
+# The most bytes held of waiting batches, and of states that stay behind: every batch looks for keys in these.
 _MOST_BYTES = 64 << 20
 _MOST_BEHIND = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A batch that is in the log; ``state`` is what of it has to be known until it is folded, where it may wait."""
+    """A batch in the log. If it may wait, ``state`` is the state that later batches need of it until it is folded."""
 
     batch: BatchId
     rows: Rows
@@ -50,18 +50,18 @@ class Committed:
 
     @property
     def held(self) -> int:
-        """The bytes of it on the driver."""
+        """Its bytes on the driver."""
         return sum(table.nbytes for table in (self.rows.table, self.state) if table is not None)
 
 
 @dataclass
 class Folding:
-    """The folds of one resource, and the tail of its log: batches that wait for the next.
+    """The folds of one resource, and the tail of its log: batches that wait for the next fold.
 
-    What waits is in the log. Whoever dies leaves it to be folded by the next who starts.
+    Waiting batches are in the log. After a crash, the next process folds them.
 
-    In a run without end (``lasting``) the state that batches leave stays behind when they are folded, for nobody but
-    the resource reads it: what is ``behind`` is held, and folded when it is too much for that, or the run ends.
+    In a run without end (``lasting``) the states of batches stay ``behind`` when the batches are folded, because only
+    the resource reads them. They are held, and folded when they are too large or the run ends.
     """
 
     delta: Tables
@@ -78,17 +78,17 @@ class Folding:
 
     @property
     def states(self) -> list[pa.Table]:
-        """What has to be known of the batches whose states are in no table yet, the oldest first."""
+        """The states of batches that are in no table yet, the oldest first."""
         return [*self.behind.held, *(one.state for one in self.tail if one.state is not None)]
 
     @property
     def waits(self) -> bool:
-        """Whether something is not folded yet."""
+        """Whether a batch or a state is not folded yet."""
         return bool(self.tail or self.behind.held)
 
     @property
     def due(self) -> bool:
-        """Whether a batch waits that has waited long enough, for no other that comes, or is too much to be held."""
+        """Whether batches wait and have waited long enough, no further batch comes, or they are too large to hold."""
         if not self.tail:
             return False
         now = time.monotonic()
@@ -97,7 +97,7 @@ class Folding:
         return rested or quiet or sum(one.held for one in self.tail) > _MOST_BYTES
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
-        """Forget what waits, for the log has it, and bring the state up to what is folded (see ``folded_batches``)."""
+        """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""
         self.tail.clear()
         self.behind.resume(spark, folded)
 
@@ -113,11 +113,11 @@ class Folding:
         return self.settle(spark) if state is None else self.fold_due(spark)
 
     def fold_due(self, spark: SparkSession) -> list[BatchReport]:
-        """Fold what waits, if it is due; states may stay behind."""
+        """Fold the waiting batches, if they are due. Their states may stay behind."""
         return self._fold_tail() if self.due else []
 
     def settle(self, spark: SparkSession) -> list[BatchReport]:
-        """Fold all that waits."""
+        """Fold all waiting batches and states."""
         reports = self._fold_tail() if self.tail else []
         self.behind.fold(spark)
         return reports
@@ -125,7 +125,7 @@ class Folding:
     def _fold_tail(self) -> list[BatchReport]:
         batches = list(self.tail)
         state = self._may_stay_behind()
-        # The rows belong to the session of their stream, which has settings of its own.
+        # The rows belong to their stream's session, which has its own settings.
         session = batches[-1].rows.spark
         here = all(one.rows.here for one in batches)
         plan_for(session, few=here and sum(one.rows.count() for one in batches) <= FEW_ROWS)
@@ -139,16 +139,16 @@ class Folding:
         return reports
 
     def _may_stay_behind(self) -> pa.Table | None:
-        """The states that are in no table yet, of each key the last; None if they are not to stay so."""
+        """The states that are in no table yet, the last of each key; None if they must be folded now."""
         if not self.lasting or any(one.state is None for one in self.tail):
             return None
         state = last_of_each_key(self.states)
         return state if state.nbytes <= _MOST_BEHIND else None
 
     def fold(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool = True) -> list[BatchReport]:
-        """Fold batches in the order of the log, at once, and write down that they are folded. May be repeated.
+        """Fold batches, given in the order of the log, together, and record that in progress. May be repeated.
 
-        Without their ``states`` these stay behind.
+        Unless ``states``, their states stay behind.
         """
         if states:
             self.behind.fold(spark)

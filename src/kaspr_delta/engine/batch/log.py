@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# With each run a stream may begin. Of other checkpoints starts may be found too, which are older.
+# The row of the newest start. May also find older starts, of other checkpoints, with the same batch number.
 _NEWEST_START = (
     "start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"
     " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
@@ -29,11 +29,11 @@ _NEWEST_START = (
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """What a batch leaves beside its effects.
+    """The facts about a batch that the log keeps beside its effects.
 
-    ``stream`` is the last batch of the streaming query that is in the log, -1 before the first; ``rows_in`` and
-    ``counts`` tell what the batch did; ``state`` is what the resource's next batch has to know. With ``direct`` the
-    batch is only announced here: the append to a topic commits it.
+    ``stream`` is the last batch of the streaming query that is in the log, -1 before the first. ``rows_in`` and
+    ``counts`` say how much the batch processed. ``state`` is handed to the resource's next batch. With ``direct`` the
+    batch is only announced: the append to a topic commits it.
     """
 
     stream: int = -1
@@ -43,12 +43,12 @@ class Memo:
     direct: CommitIntent | None = None
 
     def to_json(self) -> str:
-        """As it stands in the log."""
+        """Return the JSON text that the log holds."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Memo:
-        """What the log tells; of a format to come only what this version knows of."""
+        """Read the JSON text of the log. Fields of later formats are ignored."""
         fields = json.loads(text)
         memo = cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
         return memo if memo.direct is None else replace(memo, direct=CommitIntent(*memo.direct))
@@ -56,11 +56,11 @@ class Memo:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """What a log says to who starts: how the newest stream began, what the last batch left, what is not folded yet.
+    """The end of a log, as a run that starts needs it: the newest stream's start, the last memo, the unfolded batches.
 
-    ``last`` is the last number that was taken, ``begun`` the batch that holds the start. Of a new log there is no
-    start. ``newest`` is the newest checkpoint that the log or the progress names: a log that was deleted leaves
-    progress behind.
+    ``last`` is the batch with the last number in use, even if it is an announced batch that was not committed.
+    ``begun`` is the batch that holds ``start``; a new log has no start. ``newest`` is the newest checkpoint that the
+    log or the progress names: a deleted log leaves progress behind.
     """
 
     last: BatchId = field(default=BatchId(""))
@@ -73,17 +73,17 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """An append-only Delta table with what the batches of one resource decided.
+    """An append-only Delta table with the decisions of the batches of one resource.
 
-    Every batch has one row with its memo beside those of its effects. Where a stream begins it holds the start too: in
-    the first batch of a checkpoint, and in batches without effects.
+    Every batch has rows for its effects, and one row with its memo. If a stream begins with the batch, that row holds
+    the start too: in the first batch of a checkpoint, and in batches without effects.
     """
 
     delta: Tables
     table: str
 
     def begin(self, effects: Rows, batch: BatchId, memo: Memo, start: Start) -> Rows:
-        """Commit a batch together with the start of a stream, and return its rows as the log has them."""
+        """Commit a batch with the start of a stream, and return its rows as the log has them."""
         return self._commit(effects, batch, {"memo": memo.to_json(), "start": start.to_json()})
 
     def append(self, effects: Rows, batch: BatchId, memo: Memo) -> Rows:
@@ -93,7 +93,7 @@ class Log:
     def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
         spark = effects.spark
         memo = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
-        if effects.table is None:  # many rows: not computed a second time, but read back
+        if effects.table is None:  # many rows: read back, not computed a second time
             rows = effects.df.unionByName(frame_of(spark, memo), allowMissingColumns=True)
             self.delta.append(spark, _marked(rows, batch), self.table, batch.transaction("log"))
             return self.batch(spark, batch)
@@ -101,7 +101,7 @@ class Log:
         told = _marked_here(memo, batch)
         everything = told if effects.empty else pa.concat_tables([_optional(mine), told], promote_options="default")
         self.delta.append(spark, everything, self.table, batch.transaction("log"))
-        if effects.empty:  # its columns may be others: nothing was computed
+        if effects.empty:  # nothing was computed, so its columns may differ from the log's
             return Rows(lambda: self.batch(spark, batch).df, mine, session=spark)
         return Rows(_marked(effects.df, batch), mine)
 
@@ -110,7 +110,7 @@ class Log:
         return self.between(spark, batch.before, batch)
 
     def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
-        """The effects of the batches of a checkpoint that come after one, up to and with another."""
+        """The effects of the batches of a checkpoint after ``after``, up to and with ``upto``."""
         scan = self.delta.scan(
             spark,
             self.table,
@@ -122,9 +122,9 @@ class Log:
         return Rows(scan.df, scan=scan)
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
-        """What is to know before the first batch. ``folded`` is the last folded batch by checkpoint.
+        """Return the end of the log. ``folded`` is the last folded batch by checkpoint.
 
-        A batch that was announced and has not been committed is none.
+        An announced batch that was not committed is neither unfolded nor the source of the memo.
         """
         late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
         recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
@@ -136,7 +136,7 @@ class Log:
         memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}
         starts = {batch for batch, row in found.items() if row["start"] is not None}
         unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
-        # A stream that begins with nothing has nothing to fold.
+        # A start without rows has nothing to fold.
         unfolded = [batch for batch in unfolded if batch not in starts or memos[batch].rows_in]
         never = {batch for batch in unfolded if self._never_came(spark, batch, memos[batch])}
         begun = max(starts)
@@ -155,7 +155,7 @@ def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:
 
 
 def _optional(rows: pa.Table) -> pa.Table:
-    """The rows with columns that may be null, as they are in a memo's row."""
+    """The rows with all columns nullable: they are null in the row of the memo."""
     return rows.cast(pa.schema([field.with_nullable(nullable=True) for field in rows.schema]))
 
 

@@ -1,4 +1,4 @@
-"""Counters that outlive the process: each batch writes what it added into its progress row."""
+"""Counters that outlive the process: the progress row of each batch holds its increments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def summed_counters(delta: Tables, spark: SparkSession) -> dict[str, int]:
-    """All counters of an application by their names (see ``engine.batch.counters``)."""
+    """The sums of all counters of an application, by name (see ``engine.batch.counters``)."""
     counts = F.explode(F.from_json("counts", "MAP<STRING, BIGINT>")).alias("counter", "times")
     summed = delta.read(spark, PROGRESS).select(counts).groupBy("counter").agg(F.sum("times").alias("times"))
     return {row["counter"]: row["times"] for row in summed.collect()}

@@ -1,4 +1,4 @@
-"""What every resource of a plan is made of, and how most of them answer the questions of the common batch."""
+"""The base class of the resources of a plan, with the answers that most of them give to the common batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PlanT = TypeVar("PlanT", bound=LoggedPlan)
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource(Generic[PlanT]):
-    """A resource of an application: its own plan and that of the whole. By default it goes by its records alone."""
+    """A resource of an application, with both plans. By default only records drive it, no clock."""
 
     delta: Tables
     plan: PlanT
@@ -61,20 +61,20 @@ class PlannedResource(Generic[PlanT]):
 
     @property
     def event_timeout(self) -> float:
-        """How many seconds a function may take for one event or row."""
+        """The most seconds that a function may take for one event or row."""
         return self.application.event_timeout / 1_000
 
     @property
     def renewed(self) -> Renewed:
-        """The dead letters that a new checkpoint makes again: those of records, which are not read again, stay."""
+        """The dead letters that a new checkpoint makes anew. By default none: records are not read again."""
         return Renewed()
 
     def renews_letters(self, batch: BatchId) -> bool:
-        """Whether dead letters of a batch take the place of earlier ones."""
+        """Whether the dead letters of a batch replace earlier ones."""
         return batch.number == FIRST and self.renewed != Renewed()
 
     def letter_folds(self, batch: BatchId, letters: DataFrame, failed: int) -> Sequence[Callable[[], None]]:
-        """What brings the dead letters up to a batch, of which so many rows have failed."""
+        """The folds of the dead letters of a batch; ``failed`` is the number of its rows that failed."""
         made = self.delta, letters, str(self.ref), batch
         if self.renews_letters(batch):
             return [partial(renew_dead_letters, *made, self.renewed, failed)]

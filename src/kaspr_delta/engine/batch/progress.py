@@ -1,4 +1,4 @@
-"""How far each resource's log is folded, and what each batch did: one appended row per batch."""
+"""Progress: how far each resource's log is folded, and a report of each batch. One appended row per batch."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# Old batches are summed up when so many have gathered.
+# The number of old rows from which they are summed up.
 _MANY_OLD = 100
 _SUMS = ("rows_in", "rows_out", "dead_letters", "stale", "conflicts", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What a batch did.
+    """The report of a batch.
 
-    ``rows_out`` are records and table writes; ``stale`` are left rows that had changed since they subscribed, and were
-    computed anew; ``conflicts`` are commits that somebody else's commit forced to be repeated; ``seconds`` is
-    wall-clock time; ``counts`` are JSON, see ``engine.batch.metrics``.
+    ``rows_out`` are records and table writes. ``stale`` are left rows that had changed since they subscribed, and were
+    computed anew. ``conflicts`` are commits that were repeated because of a concurrent commit. ``seconds`` is
+    wall-clock time. ``counts`` is JSON, see ``engine.batch.metrics``.
     """
 
     rows_in: int
@@ -48,13 +48,13 @@ class Progress:
     resource: str
 
     def record(self, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
-        """Write down that a batch is folded, and what it did."""
+        """Append the report of a batch: from now on it counts as folded."""
         row = (self.resource, batch.checkpoint, batch.number, *astuple(report), datetime.now(timezone.utc))
         self.delta.append(spark, arrow_rows(PROGRESS, [row]), PROGRESS)
 
 
 def folded_batches(delta: Tables, spark: SparkSession) -> dict[str, dict[str, int]]:
-    """By resource and checkpoint, the last batch that is folded; batches are folded in order."""
+    """The last folded batch, by resource and checkpoint. Batches are folded in order."""
     last = "SELECT resource, checkpoint, max(batch) AS batch FROM t GROUP BY resource, checkpoint"
     folded: dict[str, dict[str, int]] = {}
     for row in delta.query(spark, PROGRESS, last):
@@ -63,9 +63,9 @@ def folded_batches(delta: Tables, spark: SparkSession) -> dict[str, dict[str, in
 
 
 def forget_old(delta: Tables, spark: SparkSession) -> None:
-    """Delete what the system tables need to keep no longer (``storage.layout.RETENTION``).
+    """Delete rows of the system tables that are older than their retention (``storage.layout.RETENTION``).
 
-    Old batches of a checkpoint are summed up in one row, which says how far the log is folded and keeps the counters.
+    Old batches of a checkpoint become one row, which keeps the last folded batch and the summed counters.
     """
     for table in (PROGRESS, DEAD_LETTERS, EVENTS):
         before = _days_ago(RETENTION[table])

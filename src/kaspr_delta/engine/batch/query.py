@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
-# Statements are planned on the driver: more at once would only wait for each other.
+# Statements are planned on the driver: more of them at once would only wait for each other.
 _SIDE_BY_SIDE = 4
 
 
@@ -43,26 +43,27 @@ _SIDE_BY_SIDE = 4
 class Query:
     """A resource with its log and, once it has recovered, its checkpoint.
 
-    Spark Connect ships it to a process of its server, which runs the batches of the stream; ticks stay where it was
-    made. From then on each of the two learns from the log what the other has committed.
+    Spark Connect ships a copy to a process of its server, which runs the batches of the stream; ticks stay in the
+    process that made it. From then on both read the other's commits from the log.
     """
 
     delta: Tables
     resource: Resource
-    # Those that share this resource's tables: what one of them had committed is folded before this one reads.
+    # The queries that share this resource's tables: their committed batches are folded before this query reads.
     companions: tuple[Query, ...] = ()
-    # Told of every batch once it is folded, where the query runs in this process.
+    # Called with the report of every folded batch, if the query runs in this process.
     listener: Callable[[BatchReport], None] | None = None
     log: Log = field(init=False)
     folding: Folding = field(init=False)
-    # What stopped the query, where it runs in this process.
+    # The error that stopped the query, if it runs in this process.
     failure: Exception | None = field(default=None, init=False)
     _start: Start | None = field(default=None, init=False)
     # The batch of the log with which the stream begins.
     _begun: BatchId = field(default=BatchId(""), init=False)
     _last: BatchId = field(default=BatchId(""), init=False)
     _memo: Memo = field(default=Memo(), init=False)
-    # The tables it reads as they were before the last stream of this run that ended by itself, or that runs now.
+    # By source the table's version at the start of a stream: the last one of this run that ended by itself, and the
+    # one that runs now.
     _processed: Mapping[str, int] = field(default_factory=dict, init=False)
     _running: Mapping[str, int] = field(default_factory=dict, init=False)
     _shipped: bool = field(default=False, init=False)
@@ -73,16 +74,16 @@ class Query:
 
     def __getstate__(self) -> dict[str, Any]:
         self._shipped = True
-        return {**self.__dict__, "listener": None}  # nobody listens on the server
+        return {**self.__dict__, "listener": None}  # the server has no listener
 
     def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
-        """Before the first batch: finish what a killed run had committed but not folded (see ``folded_batches``).
+        """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
 
-        A resource without a state makes its first. Raises RebuildNeededError when the state is that of another
+        A resource without a checkpoint begins its first. Raises RebuildNeededError when the state is that of another
         definition, and SetupError when it has another format.
         """
         with self.delta.namespace.turn(self.resource.turn):
-            # Companions may fold for this one, in another process too: what is folded counts from when it is our turn.
+            # Companions may fold for this query, in another process too: so progress is read during the turn.
             tail = self._finish(spark, folded_batches(self.delta, spark) if self.companions else folded)
             if tail.start is not None:
                 self._check(tail.start)
@@ -92,7 +93,7 @@ class Query:
                 self._go_on(spark, tail)
 
     def ended(self, spark: SparkSession) -> None:
-        """The stream has processed all there was when it started."""
+        """End a stream that has processed everything that was present at its start."""
         self._processed = self._running
         self.settle(spark)
         if self._start is not None and self._start.tables:
@@ -101,7 +102,7 @@ class Query:
                 self._continue(self._start, spark, self._streamed().upto(self._running))
 
     def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
-        """Fold what was committed and still waits for that; or only if it has waited long enough."""
+        """Fold the committed batches that wait; with ``if_due`` only if they have waited long enough."""
         folding = self.folding
         wanted, fold = (folding.due, folding.fold_due) if if_due else (folding.waits, folding.settle)
         if wanted:
@@ -109,26 +110,26 @@ class Query:
                 self._tell(fold(spark))
 
     def sources_changed(self, spark: SparkSession) -> bool:
-        """Whether the resource reads other sources by now than its checkpoint does."""
+        """Whether the resource now reads other sources than its checkpoint does."""
         return self._start is not None and set(self.resource.sources(spark)) != set(self._start.positions)
 
     def follow_sources(self, spark: SparkSession) -> None:
-        """Go on with a new checkpoint if the resource reads other sources by now. Its stream must have stopped."""
+        """Begin a new checkpoint if the resource now reads other sources. Its stream must have stopped."""
         if self.sources_changed(spark):
             with self.delta.namespace.turn(self.resource.turn):
                 self._go_on(spark, self._finish(spark, folded_batches(self.delta, spark)))
 
     def rebuild(self, spark: SparkSession) -> None:
-        """Make the state anew from the tables as they are: what comes out differently is emitted, in one commit."""
+        """Make the state anew from the current tables. Differences are emitted, in one commit."""
         with self.delta.namespace.turn(self.resource.turn):
             tail = self._finish(spark, folded_batches(self.delta, spark))
             self._mended(spark, tail)
             self._begin(spark, tail, again=True)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
-        """Go on without the change feed where changes are gone from it: whether that could be done.
+        """Continue without the change feed if changes are gone from it; return whether that worked.
 
-        Records are read from the rows of their topic. Where there are no such rows the state is made anew, if the
+        Records are read from the rows of their topic. Resources without such rows make their state anew, if the
         application says so.
         """
         if not is_gap(self.failure or error):
@@ -147,18 +148,18 @@ class Query:
             return True
 
     def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
-        """Start the query: until what is there now is processed, or, with an interval, until it is stopped.
+        """Start the query: until everything present is processed, or, with an interval, until it is stopped.
 
-        None where there is nothing to do: no topic matches a pattern, or, without an interval, nothing was committed to
-        what it reads since all of it was processed.
+        None if there is nothing to do: no topic matches a pattern, or all commits to its sources have been processed.
+        The second is checked without an interval, and always if the start has table ids.
         """
         if self._start is None:
             msg = f"{self.resource.ref} was not recovered"
             raise RuntimeError(msg)
-        if self.failure is not None:  # it may have committed a batch that it did not fold
+        if self.failure is not None:  # it may have committed a batch without folding it
             self.failure = None
             self.recover(spark, folded_batches(self.delta, spark))
-        self.settle(spark)  # what waits belongs to the session of the stream before
+        self.settle(spark)  # waiting batches belong to the session of the stream before
         self.folding.lasting = every is not None
         if self._shipped:
             with self.delta.namespace.turn(self.resource.turn):
@@ -170,7 +171,7 @@ class Query:
         if not self._running or (every is None and self._has_read_all(spark)):
             return None
         unread = self._unread(spark, self._start)
-        if not unread.positions:  # what was new a run that died had read
+        if not unread.positions:  # a run that died had read all news
             return None
         stream = self._streamed().source(spark, unread)
         remove_unfinished(self._checkpoint)
@@ -181,10 +182,10 @@ class Query:
         return writer.trigger(processingTime=f"{every} milliseconds").start()
 
     def process(self, batch: DataFrame, batch_id: int) -> None:
-        """One batch. Whoever dies between two of its writes finds at the next start all it needs to go on."""
+        """Run one batch. After a crash between two of its writes, the next start completes it."""
         steps, spark = BatchTiming(), batch.sparkSession
         with self._turn(spark):
-            if self.resource.timed:  # otherwise nobody else commits while the stream runs
+            if self.resource.timed:  # otherwise only the stream commits while it runs
                 self._learn(spark)
             # A replay that finds its batch in the log computes nothing: `recover` has folded it.
             if batch_id <= self._memo.stream:
@@ -195,7 +196,7 @@ class Query:
             self._commit(spark, decision, batch_id, steps)
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
-        """A batch for what the clock has made due, outside the stream; the number of rows it took up."""
+        """Run a batch, outside the stream, for work that the clock has made due; return the number of its rows."""
         steps = BatchTiming()
         with self._turn(spark):
             self._learn(spark)
@@ -206,13 +207,13 @@ class Query:
             return decision.rows_in
 
     def account_of(self, error: Exception) -> Exception:
-        """What stopped the query, as clear as can be told."""
+        """The error that stopped the query, with a clearer reason if one is known."""
         error = self.failure or error
         reason = why_the_feed_ends(error)
         return error if reason is None else self._cannot_go_on(reason)
 
     def _cannot_go_on(self, reason: str) -> KasprError:
-        """The error that says why, and how the resource gets on all the same: by a rebuild, or from its beginning."""
+        """The error with this reason and the remedy: a rebuild, or deletion and a new beginning."""
         ref = self.resource.ref
         if self.resource.definition:
             return RebuildNeededError(str(ref), reason)
@@ -223,14 +224,14 @@ class Query:
 
     @property
     def _tables_read(self) -> Mapping[str, str | None]:
-        """By source the Delta table that it is."""
+        """By source, its Delta table; None for a place elsewhere."""
         return {} if self._start is None else {one: self._streamed().table_of(one) for one in self._start.positions}
 
     def _has_read_all(self, spark: SparkSession) -> bool:
-        """Whether what the tables have by now was read: by a stream of this run, or, as its checkpoint tells, before.
+        """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.
 
-        Only Spark's checkpoint can tell: a batch that changes nothing leaves no trace in the log, and a large commit
-        comes in several batches.
+        Only Spark's checkpoint, or the start with which the last stream ended, knows what earlier ones read: a batch
+        that changes nothing leaves no trace in the log, and a large commit comes in several batches.
         """
         if self._processed:
             return self._running == self._processed
@@ -254,23 +255,23 @@ class Query:
         return checkpoints_of(self.delta, self.resource.ref) / self._begun.name
 
     def _table_ids(self, spark: SparkSession) -> Mapping[str, str]:
-        """By source the id of its table, where each stream has a checkpoint of its own; empty where one goes on."""
+        """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
         if self.delta.namespace.streams_go_on or not isinstance(self.resource, StreamedResource):
             return {}
         tables = {source: self.resource.table_of(source) for source in self.resource.sources(spark)}
-        if None in tables.values():  # only the stream knows how far it has read
+        if None in tables.values():  # a place elsewhere: only the stream knows how far it has read
             return {}
         return {source: str(self.delta.table_id(spark, str(table))) for source, table in tables.items()}
 
     def _news(self, start: Start) -> dict[str, int]:
-        """The sources to whose tables something was committed, with their positions."""
+        """The sources whose tables have new commits, with their positions."""
         newest = self._streamed().upto(self._running)
         return {source: position for source, position in start.positions.items() if position < newest[source]}
 
     def _unread(self, spark: SparkSession, start: Start) -> Start:
-        """What the next stream reads: all sources, or those with news where it has a checkpoint of its own.
+        """The start of the next stream: with all sources, or, if it has a checkpoint of its own, those with news.
 
-        A stream whose run died is not gone on with there, but what it did is in the log.
+        In the second case a stream whose run died is not continued: the log says how far its batches came.
         """
         if not start.tables:
             return start
@@ -285,12 +286,12 @@ class Query:
         return replace(start, positions=self._news(start))
 
     def _continue(self, start: Start, spark: SparkSession, positions: Mapping[str, int]) -> Start:
-        """Begin a new stream where the one before has come to."""
+        """Begin a new stream at the positions that the one before has reached."""
         before, this = self._checkpoint, self._last.next
         start, memo = replace(start, positions=positions), Memo(state=self._memo.state)
         self.log.begin(Rows.none(spark), this, memo, start)
         self._start, self._begun, self._last, self._memo = start, this, this, memo
-        shutil.rmtree(before, ignore_errors=True)  # nobody needs it, and a kill before this leaves no more than that
+        shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
         return start
 
     def _streamed(self) -> StreamedResource:
@@ -309,7 +310,7 @@ class Query:
             yield
 
     def _learn(self, spark: SparkSession) -> None:
-        """Go on from what the log says, where another process commits to it too."""
+        """Read from the log how to continue, if another process commits to it too."""
         if self._shipped:
             tail = self._finish(spark, folded_batches(self.delta, spark))
             self._last, self._memo = tail.last, tail.memo
@@ -331,19 +332,19 @@ class Query:
         this = self._last.next
         committed = Committed(this, self.log.append(decision.effects, this, memo), memo, steps)
         steps.done("commit")
-        # Step 6: fold, now or later. Who decides in two processes has to find all in the tables.
+        # Step 6: fold, now or later. If two processes decide, each must find everything in the tables.
         self._tell(self.folding.take(spark, committed, may_wait=not self._shipped))
         self._last, self._memo = this, memo
 
     def _append_directly(self, spark: SparkSession, direct: DirectAppend, memo: Memo, steps: BatchTiming) -> bool:
-        """Commit a batch by the append to its topic. False where that failed, most likely by an event."""
+        """Commit a batch by the append to its topic. Returns False if that failed, most likely because of an event."""
         announced = direct.announcement(self.delta, spark)
         memo = replace(memo, direct=announced)
         this = self._last = self._last.next
         self.log.append(Rows.none(spark), this, memo)
         try:
             direct.commit(self.delta, this)
-        except Exception:  # noqa: BLE001  whatever it was: through the log it is a dead letter, or fails once more
+        except Exception:  # noqa: BLE001  committed through the log, it becomes a dead letter or fails again
             if appended(self.delta, spark, announced, this) is None:
                 return False
         steps.done("commit")
@@ -352,19 +353,19 @@ class Query:
         return True
 
     def _go_on(self, spark: SparkSession, tail: LogTail) -> None:
-        """Go on with the newest checkpoint, if there is one and it reads what the resource reads."""
+        """Continue the newest checkpoint if it reads the sources of the resource; otherwise begin a new one."""
         if tail.start is None or set(self.resource.sources(spark)) != set(tail.start.positions):
             self._begin(spark, tail)
         else:
-            # Earlier versions went on with a stream everywhere: there such a one counts as one that died.
+            # Earlier versions continued streams everywhere. Over tables of a catalog, their streams count as died.
             start = tail.start if tail.start.tables else replace(tail.start, tables=self._table_ids(spark))
             self._start, self._begun, self._last, self._memo = start, tail.begun, tail.last, tail.memo
         self._processed = {}
 
     def _begin(self, spark: SparkSession, tail: LogTail, *, again: bool = False) -> None:
-        """Begin a new checkpoint: the same steps as in a batch, over everything.
+        """Begin a new checkpoint: the same steps as in a batch, over all rows.
 
-        What is made ``again`` is folded also where nothing differs: dead letters may have to go.
+        A state that is made ``again`` is folded even without differences: dead letters may have to go.
         """
         steps = BatchTiming()
         begun = self.resource.begin(spark, tail.memo.state, log_is_new=tail.start is None)
@@ -379,7 +380,7 @@ class Query:
         *,
         again: bool = False,
     ) -> None:
-        """Begin a new checkpoint with a decision, at the positions after it."""
+        """Begin a new checkpoint with ``begun``: a decision and the positions after it."""
         (decision, positions), first = begun, BatchId(new_checkpoint(tail.newest))
         start = Start(self.resource.definition, positions, tables=self._table_ids(spark))
         steps.done("decide")
@@ -391,19 +392,19 @@ class Query:
         self._start, self._begun, self._last, self._memo = start, first, first, memo
 
     def _finish(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogTail:
-        """Fold what is committed but not folded."""
+        """Fold the committed batches that are not folded yet, and return the end of the log."""
         self.folding.resume(spark, folded)
         tail = self.log.tail(spark, folded.get(str(self.resource.ref), {}))
-        # Together: a fold of them may have died half-way, and an older batch must not undo what a newer one did.
+        # Together: a fold of them may have died half-way, and an older batch must not undo a newer one.
         unfolded = [Committed(batch, self.log.batch(spark, batch), memo) for batch, memo in tail.unfolded]
         if unfolded:
             self._tell(self.folding.fold(spark, unfolded))
         return tail
 
     def _mended(self, spark: SparkSession, tail: LogTail) -> bool:
-        """Whether the state is of a format whose keys might not find each other; they do now, but what did not matters.
+        """Repair a state in whose format keys might not match; return whether any keys could have been affected.
 
-        The state is begun anew then, as in a rebuild: only what comes out differently is emitted.
+        The state then has to be begun anew, as in a rebuild: only differences are emitted.
         """
         if tail.start is None or tail.start.format != BROKEN_BASE64:
             return False
@@ -415,7 +416,7 @@ class Query:
                 self.listener(report)
 
     def _check(self, start: Start) -> None:
-        """Raise RebuildNeededError when the state was made by another definition, SetupError for another format."""
+        """Raise RebuildNeededError if the state was made by another definition, SetupError if it has another format."""
         ref = self.resource.ref
         if start.format not in {STATE_FORMAT, BROKEN_BASE64}:
             msg = (
@@ -435,17 +436,17 @@ class Query:
         except Exception as error:
             self.failure = error
             raise
-        except BaseException as error:  # a panic of delta-rs: nobody above would take it for a failure
+        except BaseException as error:  # a panic of delta-rs: callers would not take it for a failure
             self.failure = RuntimeError(f"{type(error).__name__}: {error}")
             raise self.failure from error
 
 
 def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
-    """Run independent Spark actions at the same time; the first failure is raised once all have ended."""
+    """Run independent Spark actions at the same time. The first failure is raised after all have ended."""
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         return [done.result() for done in [pool.submit(action) for action in actions]]
 
 
 def checkpoints_of(delta: Tables, ref: ResourceRef) -> Path:
-    """The folder of a resource's checkpoints, of those that a rebuild replaced too."""
+    """The folder of a resource's checkpoints, including those that a rebuild replaced."""
     return delta.namespace.checkpoints / f"{ref.kind}-{ref.name}"

@@ -1,4 +1,4 @@
-"""What a kind of resource adds to the batch that all have in common."""
+"""The protocol of resources: the steps that each kind adds to the common batch."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a batch decided: the rows to append to the log, and how many rows it was given.
+    """The decision of a batch: the rows to append to the log, and the number of its input rows.
 
-    ``state`` is what the next batch has to know: plain data, handed to it as it is. ``counts`` are for the metrics.
-    ``direct`` are the same effects as records of one topic, where their append to it may be the commit.
+    ``state`` is plain data, handed to the next batch unchanged. ``counts`` are for the metrics. ``direct`` has the same
+    effects as records of one topic, if the append to that topic may be the commit.
     """
 
     effects: Rows
@@ -33,7 +33,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a fold brought over: records and table writes, dead letters, and left rows that had been stale.
+    """The numbers of a fold: records and table writes, dead letters, and left rows that had been stale.
 
     ``counts`` are for the metrics.
     """
@@ -45,7 +45,7 @@ class Folded:
 
 
 class Resource(Protocol):
-    """What a kind of resource adds to the common batch. Must be picklable: Spark Connect ships it to its server."""
+    """One kind of resource's steps of the common batch. Must be picklable: Spark Connect ships it to its server."""
 
     @property
     def ref(self) -> ResourceRef:
@@ -64,17 +64,17 @@ class Resource(Protocol):
 
     @property
     def timed(self) -> bool:
-        """Whether there may be something to decide when nothing arrives."""
+        """Whether the clock alone may make a batch due."""
         ...
 
     @property
     def definition(self) -> Mapping[str, str]:
-        """What its state depends on, by what people call it; where that changes, a rebuild is due. Empty: no state."""
+        """The definition of its state, by names that people use. A change makes a rebuild due. Empty: no state."""
         ...
 
     @property
     def fills_gaps(self) -> bool:
-        """Whether its state is made anew by itself where changes are gone that it had not read."""
+        """Whether its state is rebuilt automatically when unread changes are gone."""
         ...
 
     @property
@@ -83,31 +83,31 @@ class Resource(Protocol):
         ...
 
     def sources(self, spark: SparkSession) -> Collection[str]:
-        """What it reads, as of now. Where that changes, a new checkpoint goes on from where the old one stands."""
+        """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
         ...
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """What a new checkpoint begins with: a decision over all that is there, and its position in each source.
+        """Begin a new checkpoint: return a decision over all existing rows, and the position in each source.
 
-        ``state`` is what the last batch of the checkpoint before left.
+        ``state`` is the one that the last batch of the checkpoint before left.
         """
         ...
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
-        """A decision over all that was not read, and the positions after it, without the change feed.
+        """Return a decision over all unread records, and the positions after them, without the change feed.
 
-        None where only the change feed has what was not read.
+        None if only the change feed has the unread changes.
         """
         ...
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
-        """Steps 1 to 4 for what the clock has made due, if anything. ``ending``: this run waits for nothing more."""
+        """Steps 1 to 4 for work that the clock has made due, if any. ``ending``: this run waits for nothing more."""
         ...
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        """Step 6: bring what the resource keeps up to one batch of its log. May be repeated."""
+        """Step 6: fold one batch of the log into the resource's tables. May be repeated."""
         ...
 
 
@@ -116,7 +116,7 @@ class StreamedResource(Resource, Protocol):
     """A resource that reads a stream."""
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """The stream of changes and records that it reads: of the sources in the start, from their positions on."""
+        """The stream of changes and records of the sources in ``start``, from their positions on."""
         ...
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
@@ -124,40 +124,41 @@ class StreamedResource(Resource, Protocol):
         ...
 
     def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        """By source the position at which all of its table was read, up to and with a version."""
+        """By source, the position at which its table is read up to and with a version."""
         ...
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        """By source the position after which a stream may go on, as the last batch left it.
+        """By source, the position after which a stream may continue, according to the last batch's state.
 
-        Of other sources changes may be read again.
+        Changes of sources without a position may be read again.
         """
         ...
 
     def table_of(self, source: str) -> str | None:
-        """The Delta table behind a source; None for a place elsewhere: what is new there only the stream can tell."""
+        """The Delta table behind a source; None for a place elsewhere, in which only the stream can find news."""
         ...
 
 
 @runtime_checkable
 class FoldsTogether(StreamedResource, Protocol):
-    """A resource that can decide while earlier batches are not folded yet, so that several are folded at once."""
+    """A resource that can decide while earlier batches are unfolded, so that several are folded at once."""
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
-        """As for all; ``tail`` is the state that batches left which are in no table yet, the oldest first."""
+        """Steps 1 to 4, as above. ``tail`` has the states of batches that are in no table yet, the oldest first."""
         ...
 
     def state_of(self, rows: Rows) -> pa.Table | None:
-        """What has to be known of a batch of the log while it is not folded, by ``key``; None: too much to hold."""
+        """The state, by ``key``, that later batches need of a batch until it is folded; None: too much to hold."""
         ...
 
     def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
-        """As ``fold``, for successive batches of the log; without their ``states``, which then stay behind."""
+        """As ``fold``, for successive batches of the log. Unless ``states``, their states stay behind."""
         ...
 
     def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
-        """Bring the state up to what batches left, and tell what that took.
+        """Fold the states of batches, and return counters of the cost.
 
-        Rows are as ``state_of`` has them, each key once, or the log's own, of ``several`` successive batches.
+        The rows are either as ``state_of`` returns them, each key once, or those of the log, of ``several`` successive
+        batches.
         """
         ...

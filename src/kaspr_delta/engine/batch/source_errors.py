@@ -1,4 +1,4 @@
-"""What keeps a stream from reading on, in sentences: Delta says it in many words and does not know the remedy."""
+"""The errors that end a stream, as sentences: Delta's messages are long and do not name the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _FEED_OFF = (
 )
 TABLE_REPLACED = "a table it reads was replaced by another one of the same name"
 _REMOVED = "changes that it had not read yet are gone from a table it reads (VACUUM, or a retention that is too short)"
-# What Delta's message holds, and what that means. The first that fits counts.
+# Parts of Delta's messages, and the reason that each means. The first match counts.
 _REASONS = {
     "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE": TABLE_REPLACED,
     "DELTA_MISSING_CHANGE_DATA": _FEED_OFF,
@@ -28,16 +28,16 @@ _REASONS = {
 
 
 def columns_were_added(error: Exception) -> bool:
-    """Whether a table got columns while it was read: a stream stops once for that, and goes on when it is restarted."""
+    """Whether a table got columns while it was read: the stream stops once, and continues after a restart."""
     return "DELTA_SCHEMA_CHANGED" in str(error)
 
 
 def is_gap(error: Exception) -> bool:
-    """Whether changes that were not read are gone, and the table is there."""
+    """Whether unread changes are gone from a table that still exists."""
     return why_the_feed_ends(error) == _REMOVED
 
 
 def why_the_feed_ends(error: Exception) -> str | None:
-    """The reason why a source cannot be read on from where it is; None where the error is of another kind."""
+    """The reason why a source cannot be read further; None for errors of other kinds."""
     text = str(error)
     return next((reason for sign, reason in _REASONS.items() if sign in text), None)

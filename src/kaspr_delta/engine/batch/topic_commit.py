@@ -1,7 +1,7 @@
-"""Batches without effects in the log: many records, all for one topic, are committed by their append to it.
+"""Direct appends: a batch of many records, all for one topic, is committed by its append to that topic.
 
-The log would hold each of them a second time. It announces the batch instead, and whoever finds an announcement that
-nobody says is done asks the topic's table whether the append was made.
+The log would hold each record a second time. It announces the batch instead. If progress does not report an announced
+batch as folded, recovery looks in the topic's table whether the append was made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RECORDS, _NOTHING = "records", "nothing"
 
 
 class CommitIntent(NamedTuple):
-    """The topic that a batch is about to be appended to, and the newest version of its table at that moment."""
+    """The announcement: the topic that a batch is about to append to, and the newest version of its table by then."""
 
     topic: str
     version: int
@@ -31,24 +31,25 @@ class CommitIntent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DirectAppend:
-    """The effects of a batch as records of one topic. To compute them fails where an event fails."""
+    """The effects of a batch as records of one topic. If an event fails, computing ``records`` fails."""
 
     topic: str
     records: DataFrame
 
     def announcement(self, delta: Tables, spark: SparkSession) -> CommitIntent:
-        """What the log has to say before the append."""
+        """Return the announcement that the log must hold before the append."""
         return CommitIntent(self.topic, delta.newest(spark, topic_table(self.topic)).version)
 
     def commit(self, delta: Tables, batch: BatchId) -> None:
-        """Append the records. Raises whatever Spark raises; then the batch may be committed or not (``appended``)."""
+        """Append the records. After an error of Spark the batch may be committed or not: ask ``appended``."""
         append_to_topic(delta, Rows(self.records), self.topic, batch, note=_note(batch, _RECORDS))
 
 
 def appended(delta: Tables, spark: SparkSession, announced: CommitIntent, batch: BatchId) -> int | None:
-    """How many records an announced batch has appended; None if it has not, and from now on cannot.
+    """Return how many records an announced batch has appended; None if it has not, and can no longer do so.
 
-    An append of nothing under the batch's transaction takes the place of its records, unless they are there.
+    Makes an empty append under the batch's transaction: it is skipped if the records are there, and keeps them out if
+    they are not.
     """
     table = topic_table(announced.topic)
     records, nothing = _note(batch, _RECORDS), _note(batch, _NOTHING)
@@ -56,7 +57,7 @@ def appended(delta: Tables, spark: SparkSession, announced: CommitIntent, batch:
     if not noted.keys() & {records, nothing}:
         append_to_topic(delta, Rows(delta.read(spark, table).limit(0)), announced.topic, batch, note=nothing)
         noted = delta.notes(spark, table, announced.version)
-    # A history that tells neither is short, and the append was made long ago.
+    # Without either note the history was truncated: the append was made long ago.
     return None if nothing in noted else noted.get(records, 0)
 
 

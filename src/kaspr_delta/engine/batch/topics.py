@@ -1,4 +1,4 @@
-"""Topics that only a function named. They are written down, for a Delta name does not tell the topic's name."""
+"""Topics that only a function named. They are recorded: a Delta name does not reveal the topic's name."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def known_topics(delta: Tables, spark: SparkSession) -> set[str]:
 
 
 def make_topic(delta: Tables, spark: SparkSession, name: str) -> None:
-    """Make a topic, unless it is there."""
+    """Make a topic, unless it exists."""
     table = topic_table(name)
     if not delta.exists(spark, table):
-        # Written down first: a kill in between must not leave a topic that nobody knows by name.
+        # Recorded first: a kill in between must not leave a table whose topic has no known name.
         delta.append(spark, arrow_rows(TOPICS, [(name,)]), TOPICS)
     delta.create(spark, table, TOPIC)
 
 
 def append_to_topic(delta: Tables, records: Rows, topic: str, batch: BatchId, *, note: str | None = None) -> None:
-    """Append what a batch sends to a topic, once, however often it is tried. The note stands in the table's history."""
+    """Append the records of a batch to a topic. Idempotent. The note is kept in the table's history."""
     table, transaction = topic_table(topic), batch.transaction(f"topic:{topic}")
     delta.append(records.spark, records.frame, table, transaction, note=note)
