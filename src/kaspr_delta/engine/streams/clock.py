@@ -1,7 +1,7 @@
-"""Stream time: how far a stream of events has come, and with it which windows have closed.
+"""Stream time, and the windows that have closed by it.
 
-It is the greatest time seen in one partition of the input, Kafka Streams' own scope: a partition that is behind loses
-nothing because another one is ahead.
+Stream time is the greatest time seen in one partition of the input, as in Kafka Streams: a partition that is behind
+loses nothing because another one is ahead.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.spec.durations import milliseconds
 
-# The stream of tables whose windows go by the clock.
+# The stream of tables whose windows follow the wall clock.
 NOW = "now"
 _SECONDS_LATEST = 253_402_300_800  # the year 10000
 
 
 class Passed(NamedTuple):
-    """Ends of windows that a stream has passed: those after ``after`` (None: all before too) up to ``upto``."""
+    """The window ends that a stream has passed: after ``after`` (None: from the beginning), up to and with ``upto``."""
 
     stream: str
     after: int | None
@@ -35,7 +35,7 @@ class Passed(NamedTuple):
 class Clock:
     """The times of one table's streams during a batch, in milliseconds.
 
-    ``times`` are as of the last event that succeeded; ``before`` as of the beginning of the batch.
+    ``times`` has them after the last event that succeeded, ``before`` at the beginning of the batch.
     """
 
     window: WindowPlan
@@ -53,7 +53,7 @@ class Clock:
         self._tick()
 
     def arrive(self, events: Sequence[tuple[InputRecord, Any]]) -> None:
-        """An event begins, records with their values; the newest counts. Raises what the author's selector raises."""
+        """Begin an event: records with values; the newest one counts. Raises the errors of the author's selector."""
         self._tick()
         self.at = self.event = self.current()
         newest: int | None = None
@@ -66,36 +66,36 @@ class Clock:
                 newest, self.at, self.event, self.stream = at, at, moment, stream
 
     def time_of(self, record: InputRecord, value: Any) -> int:
-        """The time that places an event in windows. Raises what the author's selector raises."""
+        """The time that places an event in windows. Raises the errors of the author's selector."""
         if self.window.relative_to == "now":
-            return self.times[NOW]  # a clock that is set back makes no event late
+            return self.times[NOW]  # setting back the clock makes no event late
         if self.window.selector is None:
             return self._moment(record)
         return instant(call(in_empty_scope(self.window.selector), value, {}))
 
     def is_open(self, start: int) -> bool:
-        """Whether a window still takes the current event."""
+        """Whether a window still accepts the current event."""
         return self.window.is_open(start, self._pending.get(self.stream, self.at))
 
     def keep(self) -> None:
-        """The current event succeeded: its time counts."""
+        """Keep the time of the current event, which succeeded."""
         self.times.update(self._pending)
         self._pending.clear()
 
     def drop(self) -> None:
-        """The current event failed: it never was."""
+        """Forget the time of the current event, which failed."""
         self._pending.clear()
 
     def current(self) -> int:
-        """The time of the clock on the wall."""
+        """The time of the wall clock."""
         return _milliseconds(self.now())
 
     def closed(self) -> Iterator[Passed]:
-        """Windows that have closed since the batch began."""
+        """The windows that have closed since the batch began."""
         return self._passed(self.window.closed)
 
     def expired(self) -> Iterator[Passed]:
-        """Windows whose rows have left since the batch began."""
+        """The windows that have expired since the batch began: their rows have to leave."""
         return self._passed(self.window.expired)
 
     def _passed(self, end: Callable[[int], int | None]) -> Iterator[Passed]:
@@ -110,12 +110,12 @@ class Clock:
             self.times[NOW] = max(self.current(), self.times.get(NOW, 0))
 
     def _moment(self, record: InputRecord) -> int:
-        """The record's own time; one without has the time at which it is processed."""
+        """The record's own time, or, if it has none, the time at which it is processed."""
         return self.current() if record.timestamp is None else record.timestamp // 1_000
 
 
 def instant(selected: Any) -> int:
-    """What a relativeToSelector returned, in milliseconds: Unix seconds, a datetime, or ISO text. Raises ValueError.
+    """Convert a relativeToSelector's result to milliseconds: Unix seconds, a datetime, ISO text. Raises ValueError.
 
     >>> instant(1.5), instant("1970-01-01T00:00:02Z")
     (1500, 2000)
@@ -133,7 +133,7 @@ def instant(selected: Any) -> int:
 
 
 def length(duration: float | timedelta | str) -> int:
-    """A length of time in milliseconds: seconds, a timedelta, or text such as ``"5m"``."""
+    """Convert a length of time to milliseconds: seconds, a timedelta, or text such as ``"5m"``."""
     if isinstance(duration, str):
         return milliseconds(duration)
     return _milliseconds(duration.total_seconds() if isinstance(duration, timedelta) else duration)

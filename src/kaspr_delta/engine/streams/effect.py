@@ -1,4 +1,4 @@
-"""What an agent does to the world: sends, table writes, dead letters. Rows of its log."""
+"""Effects of an agent: sends, table writes and dead letters. They are the rows of its log."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ SCHEMA = pa.schema(
     ]
 )
 
-# Sends, all of them of one topic, on the way out of Python workers (see ``records_for_spark``).
+# The columns of sends to one topic on their way out of Python workers (see ``records_for_spark``).
 RECORD_COLUMNS = "key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"
 
-# All effects on that way (see ``for_spark``).
+# The columns of all effects on that way (see ``for_spark``).
 WORKERS_COLUMNS = f"kind STRING, target STRING, {RECORD_COLUMNS}"
 
 # The columns that make a send a record of its topic.
@@ -46,11 +46,11 @@ RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
 
 
 class EventFailedError(Exception):
-    """An event failed where nothing but records can be handed on."""
+    """An event failed where only records can be handed on."""
 
 
 class Effect(NamedTuple):
-    """One effect, in the order of the log's columns but for ``seq``, which is its place. Times are in microseconds."""
+    """One effect, in the order of the log's columns without ``seq``, its place. Times are in microseconds."""
 
     kind: str
     target: str
@@ -65,24 +65,24 @@ class Effect(NamedTuple):
 
 
 def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
-    """Effects as rows on the driver."""
+    """Return effects as rows on the driver."""
     return Rows.held(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
 
 
 def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:
-    """Effects as rows of SCHEMA, numbered from ``first_seq``."""
+    """Return effects as rows of SCHEMA, numbered from ``first_seq``."""
     rows = list(effects)
     return numbered(rows, range(first_seq, first_seq + len(rows)))
 
 
 def numbered(effects: Sequence[Effect], seq: Sequence[int]) -> pa.RecordBatch:
-    """Effects with these numbers as rows of SCHEMA."""
+    """Return effects with these numbers as rows of SCHEMA."""
     columns = dict(zip(Effect._fields, zip(*effects, strict=True), strict=True)) if effects else {}
     return columns_to_arrow(columns, seq)
 
 
 def columns_to_arrow(columns: Mapping[str, Any], seq: Sequence[int] | pa.Array) -> pa.RecordBatch:
-    """Effects with these numbers as rows of SCHEMA, column by column; those that are not given are empty."""
+    """Return effects, given as columns, with these numbers as rows of SCHEMA. Missing columns are NULL."""
     given = {**columns, "seq": seq}
 
     def column(of: pa.Field) -> pa.Array:
@@ -95,10 +95,10 @@ def columns_to_arrow(columns: Mapping[str, Any], seq: Sequence[int] | pa.Array) 
 
 
 def for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
-    """Effects on their way out of Python workers, as WORKERS_COLUMNS: every column costs, and nested ones most.
+    """Return effects as WORKERS_COLUMNS, for their way out of Python workers.
 
-    Headers, which only sends have, and problems, which only dead letters have, share a column: JSON text, bytes in it
-    as base64. Agents that run in workers have no windows.
+    Every column costs, and nested ones most. So headers, which only sends have, and problems, which only dead letters
+    have, share a column: JSON text, with bytes as base64. Agents that run in workers have no windows.
     """
     nested = [effects.column(name) for name in ("headers", "problem")]
     if all(column.null_count == len(column) for column in nested):
@@ -112,21 +112,21 @@ def for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def records_for_spark(effects: pa.RecordBatch) -> pa.RecordBatch:
-    """Sends of one topic on their way out of Python workers, as RECORD_COLUMNS. Raises EventFailedError."""
+    """Return sends to one topic as RECORD_COLUMNS, for their way out. Raises EventFailedError for other effects."""
     if pc.any(pc.not_equal(effects.column("kind"), "send")).as_py():
         raise EventFailedError
     return for_spark(effects).drop_columns(["kind", "target"])
 
 
 def records_from_workers(rows: DataFrame) -> DataFrame:
-    """Records as they are in a topic, from what ``records_for_spark`` made of them."""
+    """Return the result of ``records_for_spark`` as records of a topic."""
     from pyspark.sql import functions as F
 
     return rows.withColumn("headers", F.from_json("about", HEADERS)).select(*RECORD)
 
 
 def from_workers(rows: DataFrame) -> DataFrame:
-    """Effects as they are in the log, from what ``for_spark`` made of them."""
+    """Return the result of ``for_spark`` as effects of the log."""
     from pyspark.sql import functions as F
 
     sent = F.col("kind") == "send"

@@ -1,4 +1,4 @@
-"""What a function sees of a record: the event, its message, and the application around it."""
+"""Records as functions see them: the event, its message, and the application around it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.serializers import decode, decoder, key_decoder
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-"""What times are counted from."""
+"""The time from which times are counted."""
 
 
 def microseconds(moment: datetime) -> int:
-    """A time as records have it; one without a time zone, as Spark collects them, is this machine's."""
+    """Convert a time to a record's microseconds. A time without a zone, as Spark collects it, is this machine's."""
     aware = moment if moment.tzinfo is not None else moment.astimezone(timezone.utc)
     return (aware - EPOCH) // timedelta(microseconds=1)
 
 
 def moment_of(microseconds: int) -> datetime:
-    """A time of a record as Spark takes it."""
+    """Convert a record's time to a datetime, as Spark takes it."""
     return EPOCH + timedelta(microseconds=microseconds)
 
 
 class InputRecord(NamedTuple):
-    """A record as it is read: of a topic, or of a join's channel (whose value is ``{"left": …, "right": …}``).
+    """A record as it is read from a topic or from a join's channel (there the value is ``{"left": …, "right": …}``).
 
     ``timestamp`` is in microseconds since 1970, as Delta has it.
     """
@@ -56,7 +56,7 @@ class Message:
 
 
 class Event:
-    """``context["event"]``: key and value decoded, headers by name. What few functions ask for is made when asked."""
+    """``context["event"]``: key and value decoded, headers by name. Rarely used properties are made when asked for."""
 
     __slots__ = ("_headers", "_record", "key", "value")
 
@@ -82,7 +82,7 @@ class Event:
 
 
 class JoinedValue(dict[str, Any]):
-    """What a channel delivers: ``value["left"]`` and ``value.left`` both work, ``right`` is None without a match."""
+    """A value of a channel: ``value["left"]`` and ``value.left`` both work. ``right`` is None without a match."""
 
     @property
     def left(self) -> Any:
@@ -105,7 +105,7 @@ class AppConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """``context["app"]``: what functions may ask of their application."""
+    """``context["app"]``: the application, as its functions see it."""
 
     conf: AppConfiguration
     log: logging.Logger = field(repr=False)
@@ -117,12 +117,12 @@ class App:
         return cls(AppConfiguration(name, application_id), logging.getLogger(f"kaspr_delta.app.{name}"))
 
     def is_leader(self) -> bool:
-        """Whether this instance leads: always, for one query is the only reader of its input."""
+        """Whether this instance leads: always, because one query is the only reader of its input."""
         return True
 
 
 Decoder = Callable[[InputRecord], tuple[Any, Any]]
-"""A record to its key and value, as functions see them. Raises SerializationError."""
+"""Decodes a record to its key and value, as functions see them. Raises SerializationError."""
 
 
 @dataclass(frozen=True, slots=True)

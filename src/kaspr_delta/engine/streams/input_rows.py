@@ -1,4 +1,4 @@
-"""Input records as rows: as Spark hands them on, and one by one."""
+"""Input records as rows: in the form for Python workers, and one by one."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 ONLY_VALUES = ("source", "key", "value", "timestamp")
-"""What is in every Arrow batch of input records; the rest may be left out where no function can ask for it."""
+"""The columns of every Arrow batch of input records. Others may be left out if no function can ask for them."""
 
 
 def records_of(rows: pa.RecordBatch | pa.Table) -> Iterator[InputRecord]:
-    """Rows with the columns of InputRecord, one by one; headers may be text or left out (see ``for_workers``)."""
+    """Yield rows one by one, as InputRecord. Headers may be text or left out (see ``for_workers``)."""
     columns = [_column(rows, name) for name in InputRecord._fields]
     return map(InputRecord._make, zip(*columns, strict=True))
 
 
 def for_workers(records: DataFrame, *, only_values: bool) -> DataFrame:
-    """Records on their way to Python workers: headers as JSON text, their values as base64.
+    """Return records for their way to Python workers: headers as JSON text, with their values as base64.
 
-    Arrays of structs cost more on that way than all other columns together, also where they are empty; and every column
-    costs. With ``only_values`` those are left out that nobody will ask for.
+    On that way arrays of structs cost more than all other columns together, even if they are empty, and every column
+    costs. With ``only_values``, only the columns ONLY_VALUES are returned.
     """
     if only_values:
         return records.select(*ONLY_VALUES)
@@ -56,7 +56,7 @@ def _header(encoded: dict[str, str | None]) -> dict[str, Any]:
 
 
 def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
-    """The values of a column as InputRecord has them; most columns of text and headers have one value only."""
+    """The values of a column as in InputRecord. Shortcuts: most columns of text and headers have only one value."""
     if column.null_count == len(column):
         return repeat(None, len(column))
     if pa.types.is_timestamp(column.type):
@@ -68,5 +68,5 @@ def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
 
 
 def in_partition_order(records: DataFrame) -> DataFrame:
-    """Records brought together by source and partition, each in the order in which it was written."""
+    """Repartition records by source and partition, and sort each partition in the order of its offsets."""
     return records.repartition("source", "partition").sortWithinPartitions("offset")

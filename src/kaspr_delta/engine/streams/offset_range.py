@@ -1,7 +1,8 @@
-"""Batches with too many records to be held: what they consist of, commit by commit, and what that is good for.
+"""Batches with too many records to hold, described by ranges of offsets, one per commit.
 
-Every look at a batch of a stream computes all columns of all its rows. So it is looked at once, and read again from the
-tables that it came from, by offsets: there Spark reads the files and columns that are wanted.
+Every query of a streaming batch computes all columns of all its rows. So the batch is queried once, for its ranges.
+Then, if all its commits are complete, records are read from their tables by offsets: there Spark reads only the files
+and columns that it needs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class OffsetRange(NamedTuple):
-    """The records of a batch that one commit to a topic or channel brought; ``size`` is that of keys and values."""
+    """The records of a batch from one commit to a topic or channel; ``size`` is the bytes of keys and values."""
 
     source: str
     version: int
@@ -33,7 +34,7 @@ class OffsetRange(NamedTuple):
 
 
 def extents_of(records: DataFrame) -> list[OffsetRange]:
-    """What rows of InputRecord consist of; one Spark action."""
+    """The ranges of rows of InputRecord; one Spark action."""
     commits = records.groupBy("source", F.shiftright("offset", SEQ_BITS))
     return [OffsetRange(*row) for row in commits.agg(F.max("offset"), F.count("*"), F.sum(size())).collect()]
 
@@ -44,7 +45,7 @@ def size() -> Column:
 
 
 def by_source(extents: Iterable[OffsetRange]) -> dict[str, list[OffsetRange]]:
-    """Those of each source, in the order of its commits."""
+    """The ranges of each source, in the order of its commits."""
     return {source: list(found) for source, found in groupby(sorted(extents), key=attrgetter("source"))}
 
 
@@ -54,21 +55,21 @@ def positions_of(extents: Iterable[OffsetRange]) -> dict[str, int]:
 
 
 def rows_of(extents: Iterable[OffsetRange]) -> dict[str, int]:
-    """How many records each source has brought."""
+    """The number of records of each source."""
     return {source: sum(extent.rows for extent in found) for source, found in by_source(extents).items()}
 
 
 class Feed(Protocol):
-    """Where the records of a batch came from."""
+    """The origin of a batch's records."""
 
     def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
-        """The records after some positions, up to and with others."""
+        """The records after positions ``after``, up to and with ``upto``, by source."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LargeBatch:
-    """A batch that is looked at again. Whether its commits are ``whole`` in it was asked."""
+    """A batch whose records are read again. ``whole``: it has all records of its commits."""
 
     records: DataFrame
     feed: Feed
@@ -77,7 +78,7 @@ class LargeBatch:
 
     @classmethod
     def of(cls, records: DataFrame, feed: Feed) -> LargeBatch:
-        """Rows of InputRecord that the feed has too; two Spark actions."""
+        """Make a batch of rows of InputRecord, which the feed has too. One Spark action, and at most two a source."""
         extents = extents_of(records)
         return cls(records, feed, extents, _are_whole(extents, feed, records.sparkSession))
 
@@ -98,9 +99,9 @@ class LargeBatch:
 
 
 def _are_whole(extents: Sequence[OffsetRange], feed: Feed, spark: SparkSession) -> bool:
-    """Whether a batch has all records of its commits: a stream may bring the files of a large one in several batches.
+    """Whether a batch has all records of its commits. A stream may split the files of a large commit into batches.
 
-    That can be so of the first and the last commit of each source.
+    So only the first and the last commit of each source can be incomplete.
     """
 
     def is_whole(one: OffsetRange) -> bool:
@@ -112,9 +113,10 @@ def _are_whole(extents: Sequence[OffsetRange], feed: Feed, spark: SparkSession) 
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Numbers for what records become: in the order of the records, whichever task works on which.
+    """Sequence numbers for the effects of records: in the order of the records, whichever task processes them.
 
-    Each of the commits, in their order, has the numbers from its first one on.
+    ``firsts`` has the first place of each of the ``commits``. A record has ``each`` numbers, from ``each`` times its
+    place on.
     """
 
     commits: tuple[int, ...]
@@ -123,7 +125,7 @@ class Numbering:
 
     @classmethod
     def of(cls, extents: Collection[OffsetRange], each: int) -> Numbering | None:
-        """Of the records of one source, so many numbers for each; None where one commit cannot hold as many."""
+        """``each`` numbers for a record; None unless there is one source, or if one commit cannot hold so many."""
         sources = by_source(extents)
         if len(sources) != 1:
             return None
@@ -137,7 +139,7 @@ class Numbering:
         return cls(tuple(extent.version for extent in in_order), tuple(firsts), each)
 
     def numbers(self, offsets: pa.Array) -> pa.Array:
-        """The first number of each record, told by its offset."""
+        """The first number of each record, given the offsets."""
         commits = pc.index_in(pc.shift_right(offsets, SEQ_BITS), value_set=pa.array(self.commits, pa.int64()))
         firsts = pa.array(self.firsts, pa.int64()).take(commits)
         return pc.multiply(pc.add(firsts, pc.bit_wise_and(offsets, SEQ_MASK)), self.each)

@@ -1,4 +1,4 @@
-"""Sends: which topic, key, value, partition and headers a pipeline value becomes."""
+"""Sends: how a pipeline value becomes a record, with topic, key, value, partition and headers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kaspr_delta.plan.definition.resources import SendPlan, TablePlan
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.serde.serializers import encode_key, encode_value
 
-# What Kafka accepts as a topic's name.
+# The topic names that Kafka accepts.
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 MOST_PARTITIONS = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics there are: how many partitions each has, which name each Delta table belongs to, and changelogs."""
+    """The existing topics: the number of partitions by topic, names by Delta table, and changelogs."""
 
     partitions: Mapping[str, int]
     default_partitions: int
@@ -33,17 +33,17 @@ class Topics:
 
     @classmethod
     def of(cls, plan: Plan, made: Iterable[str] = ()) -> Topics:
-        """Those of a plan, and those that were made because a function named them."""
+        """The topics of a plan, and the topics ``made`` because a function named them."""
         partitions = {topic.name: topic.partitions for topic in plan.topics}
         names = {topic_table(name): name for name in (*made, *partitions)}
         return cls(partitions, plan.default_partitions, names, {table.changelog: table for table in plan.tables})
 
     def partition(self, topic: str, key: bytes | None) -> int:
-        """The partition of a key. Equal keys go to the same one; records without a key to the first."""
+        """The partition of a key. Equal keys have the same partition; records without a key go to the first."""
         return 0 if key is None else zlib.crc32(key) % self.partitions.get(topic, self.default_partitions)
 
     def checked(self, selected: Any) -> str:
-        """What a nameSelector returned, as the name of a topic. Raises ValueError."""
+        """Check that a nameSelector's result can be the name of a topic, and return it. Raises ValueError."""
         if not isinstance(selected, str) or not _TOPIC.fullmatch(selected):
             msg = f"nameSelector must return a topic's name (letters, digits, '.', '_' and '-'), not {selected!r}"
             raise ValueError(msg)
@@ -57,11 +57,11 @@ class Topics:
 def send(
     plan: SendPlan, value: Any, offered: Mapping[str, Any], topics: Topics, timestamp: int | None
 ) -> Effect | None:
-    """The record to append to a topic, or None when the predicate declines.
+    """Return the record to append to a topic, or None if the predicate declines.
 
-    All selectors see the pipeline value. Evaluated in Kaspr's order: predicate, name, key, value, partition, headers.
-    Raises whatever the author's selectors raise, SerializationError, and ValueError or TypeError for what a selector
-    may not return: whatever this returns can be written.
+    All selectors see the pipeline value. They are evaluated in Kaspr's order: predicate, name, key, value, partition,
+    headers. Raises the errors of the author's selectors, SerializationError, and ValueError or TypeError for invalid
+    results of selectors. A returned record can always be written.
     """
     if plan.predicate is not None and not _select(plan.predicate, value, offered):
         return None
@@ -83,7 +83,7 @@ def _select(snippet: Snippet, value: Any, offered: Mapping[str, Any]) -> Any:
 
 
 def _partition(selected: Any) -> int:
-    partition = operator.index(selected)  # TypeError for what is no whole number
+    partition = operator.index(selected)  # TypeError if it is no whole number
     if not 0 <= partition < MOST_PARTITIONS:
         msg = f"partitionSelector must return the number of a partition, not {selected!r}"
         raise ValueError(msg)
@@ -97,7 +97,7 @@ def _headers(selected: Any) -> list[dict[str, Any]] | None:
 
 
 def headers(pairs: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
-    """Headers of a record: names as text, values as bytes. Raises UnicodeEncodeError for text without UTF-8."""
+    """Headers of a record: names as text, values as bytes. Raises UnicodeEncodeError for text that has no UTF-8."""
     return [{"key": str(name).encode().decode(), "value": _header_value(value)} for name, value in pairs]
 
 

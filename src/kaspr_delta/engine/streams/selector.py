@@ -1,4 +1,4 @@
-"""A key that an author's function makes of a value: what it is looked up by, refers to or is grouped by."""
+"""Keys that an author's function makes of values: to look up, to refer to or to group by."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.serde.table_text import TableText
 
 DUPLICATES = " rows have this key; the newest one is used: delete the others"
-"""What is said of several rows of one key, after their number."""
+"""The message about several rows of one key, after their number."""
 Problem = dict[str, str | None]
-"""What is wrong with a row: reason, detail and the value in question (see ``dead_letters.ARROW_PROBLEM``)."""
+"""A problem of a row: reason, detail and the value in question (see ``dead_letters.ARROW_PROBLEM``)."""
 
 
 class Selected(NamedTuple):
-    """A key as text, None where there is none; and what went wrong, if anything did."""
+    """A key as text, or None; and the problem, if there was one."""
 
     key: str | None
     problem: Problem | None = None
@@ -34,8 +34,9 @@ class Selected(NamedTuple):
 class Selector:
     """A function ``(value)`` or ``(value, key)`` that returns a key, which ``table`` spells.
 
-    ``name`` is the function's in a manifest, ``what`` the key is: both are told when something goes wrong. A key that
-    ``looks_up`` what others wrote must be of their type; one that makes rows may be text where keys are bytes.
+    Problems mention ``name``, the function's name in a manifest, and ``what``, the role of the key. A key that
+    ``looks_up`` existing rows must be of the type of their keys. A key that makes rows may be text although the keys
+    are bytes.
     """
 
     function: Snippet
@@ -46,7 +47,7 @@ class Selector:
     looks_up: bool = True
 
     def __call__(self, value: Any, key: Any, stored: str | None) -> Selected:
-        """The key of a value. ``stored`` is the value as text, for the problem."""
+        """Return the key of a value. ``stored`` is the value as text, for the problem."""
         try:
             with at_most(self.timeout):
                 selected = call_with(in_empty_scope(self.function), value, key)
@@ -57,10 +58,10 @@ class Selector:
             return Selected(None, problem(f"{self.name} failed", account_of_failure(frames=3), stored))
 
     def keys_of(self, values: Iterable[Any], keys: Iterable[Any]) -> list[str | None] | None:
-        """The keys of many values, which are read meanwhile, under one time limit, at a fraction of what a call takes.
+        """Return the keys of many values under one time limit, at a fraction of the cost of single calls.
 
-        None where it goes wrong with any of them: only calls one by one tell with which. ``keys`` are read where the
-        function asks for them.
+        None if any of them fails: only single calls tell which. Both iterables are read during the call, ``keys`` only
+        if the function asks for them. The time to read them counts too.
         """
         function = in_empty_scope(self.function)
         if inspect.iscoroutinefunction(function):
@@ -78,19 +79,19 @@ class Selector:
 
 
 def problem(reason: str, detail: str, value: str | None) -> Problem:
-    """What is wrong with a row."""
+    """Return the problem of a row."""
     return {"reason": reason, "detail": detail, "value": value}
 
 
 def duplicates(copies: int | None, value: str | None) -> Problem | None:
-    """What is wrong where a table has several rows of one key: one is used, always the same."""
+    """Return the problem of a key with several rows in a table, of which always the same one is used; else None."""
     if copies is None or copies == 1:
         return None
     return problem("duplicate key", f"{copies}{DUPLICATES}", value)
 
 
 def with_selected(rows: pa.RecordBatch, name: str, selected: Sequence[Selected]) -> pa.RecordBatch:
-    """The rows with two more columns: the keys, under a name, and ``problem``."""
+    """Return the rows with two more columns: the keys, under ``name``, and ``problem``."""
     keys = pa.array([one.key for one in selected], pa.string())
     problems = pa.array([one.problem for one in selected], ARROW_PROBLEM)
     return pa.RecordBatch.from_arrays([*rows.columns, keys, problems], [*rows.schema.names, name, "problem"])

@@ -1,4 +1,4 @@
-"""What an agent reads: records of topics or of a join's channel, in one form. The only way to read either."""
+"""The input of agents: records of topics or of a join's channel, in one form. All readers of either use it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The position in a topic of which nothing was read.
+# The position in an unread topic.
 NOTHING = -1
 
 INPUT = {
@@ -47,18 +47,18 @@ INPUT = {
 class Source:
     """The input of an agent. A *position* is the offset of the last record read of a topic or channel.
 
-    ``reader`` is who reads, as ``kind/name``: what a retry handed to another reader alone is skipped.
+    ``reader`` is the reading resource, as ``kind/name``: records that a retry sent only to another reader are skipped.
     """
 
     delta: Tables
     read: TopicInput | ChannelInput
     application: Plan
     reader: str
-    # Whether records are read from the rows that are there, not from the change feed.
+    # Whether records are read from the existing rows, not from the change feed.
     from_rows: bool = False
 
     def names(self, spark: SparkSession) -> tuple[str, ...]:
-        """The topics, or the channel, that are read as of now, in order."""
+        """The topics, or the channel, that are read now, in order."""
         if isinstance(self.read, ChannelInput):
             return (self.read.channel,)
         if self.read.pattern is None:
@@ -68,7 +68,7 @@ class Source:
         return tuple(sorted(name for name in named if pattern.fullmatch(name)))
 
     def first_position(self, spark: SparkSession, name: str) -> int:
-        """Where a reader that is new begins."""
+        """The position at which a new reader begins."""
         if self.read.start == "earliest":
             return NOTHING
         return end_of(self.newest(spark, name))
@@ -81,9 +81,9 @@ class Source:
         return topic_table(name) if table is None else table.delta_name
 
     def unread(self, spark: SparkSession, after: Mapping[str, int]) -> Unread | None:
-        """The records after some positions without the change feed, which may not reach back to them.
+        """The records after some positions, without the change feed, which may not reach back to them.
 
-        None where there are no records, or only the change feed has them.
+        None if there are no new commits, or if only the change feed has the records.
         """
         upto = {name: end_of(self.newest(spark, name)) for name in after}
         tracked = all(self.delta.appended_rows(spark, self.table(name)) is not None for name in after)
@@ -101,14 +101,15 @@ class Source:
 
         def read(name: str) -> DataFrame:
             at = positions[name]
-            # Where streams go on, one has begun at the record that was read. A new one does without: it may be gone.
+            # A continued stream began at the version of the last record read. A new one begins after that, as it may be
+            # gone.
             first = version_of(at if self.delta.namespace.streams_go_on else at + 1)
             return self.delta.stream(spark, self.table(name), first, limit)
 
         return self._records(read, positions)
 
     def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
-        """The records after some positions, up to and with others."""
+        """The records after positions ``after``, up to and with ``upto``, by source."""
 
         def read(name: str) -> DataFrame:
             if self.from_rows and (rows := self.delta.appended_rows(spark, self.table(name))) is not None:
@@ -126,13 +127,13 @@ class Source:
 
     @property
     def serializers(self) -> Serializers:
-        """How keys and values are spelled: values of a channel are JSON objects."""
+        """The serializers of keys and values. Values of a channel are JSON objects."""
         if isinstance(self.read, TopicInput):
             return self.read.serializers
         return Serializers(self._join(self.read).spelling.key, "json")
 
     def decoder(self) -> Decoder:
-        """Makes events of the records."""
+        """Return the decoder of the records."""
         if isinstance(self.read, TopicInput):
             return TopicDecoder(self.read.serializers)
         return ChannelDecoder(JoinedText.of(self._join(self.read), self.application))
@@ -145,7 +146,7 @@ class Source:
         return join
 
     def _records(self, read: Callable[[str], DataFrame], positions: Mapping[str, int]) -> DataFrame:
-        # The order of the topics is part of the checkpoint.
+        # Sorted: the order of the topics is part of the checkpoint.
         feeds = [self._of(name, read(name)).where(F.col("offset") > positions[name]) for name in sorted(positions)]
         return reduce(lambda one, other: one.unionByName(other), feeds)
 
@@ -160,7 +161,7 @@ class Source:
 
 
 class Unread(NamedTuple):
-    """Records that are read from rows, the source that has them once more, and the positions after them."""
+    """Records that are read from rows, the source from which they can be read again, and the positions after them."""
 
     source: Source
     records: DataFrame
@@ -168,11 +169,11 @@ class Unread(NamedTuple):
 
 
 def topic_records(feed: DataFrame, topic: str, reader: str | None = None) -> DataFrame:
-    """A topic's change feed as rows of InputRecord, and in ``arrived`` when each was committed.
+    """Return a topic's change feed as rows of InputRecord, with the commit time in ``arrived``.
 
-    A record that a retry handed to one reader alone is there for that ``reader`` only, who does not see its mark.
+    A record that a retry sent to one reader is returned only for that ``reader``, without its mark.
     """
-    appended = feed.where(F.col("_change_type") == "insert")  # retention deletes; that is no record
+    appended = feed.where(F.col("_change_type") == "insert")  # a deletion by retention is no record
     marked = _has("headers.key", F.lit(RETRY_FOR))
     mark = F.struct(F.lit(RETRY_FOR).alias("key"), F.lit(reader).cast("binary").alias("value"))
     mine = F.lit(False) if reader is None else _has("headers", mark)
@@ -189,10 +190,10 @@ def channel_records(
     partitions: int,
     types: tuple[Type | None, Type | None] = (None, None),
 ) -> DataFrame:
-    """A channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``.
+    """Return a channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``.
 
-    ``types`` are those of its columns left and right, None where they are text. Of the records that a retry handed to
-    one reader alone those for this one are there.
+    ``types`` are the types of its columns left and right, None for text. Records that a retry sent to one reader are
+    returned only for that ``reader``.
     """
     kinds = ("value", "tombstone") if channel.tombstones else ("value",)
     mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))
@@ -211,9 +212,9 @@ def channel_records(
 
 
 def changelog_records(feed: DataFrame, table: KeyedTable) -> DataFrame:
-    """A table's change feed as rows of InputRecord: what a row became, or a tombstone.
+    """Return a table's change feed as rows of InputRecord: the new row, or a tombstone.
 
-    The rows of one commit have no order of their own; a row that was replaced comes after its deletion.
+    The rows of one commit have no order of their own. If a row was deleted and inserted, the tombstone comes first.
     """
     changes = feed.where(F.col("_change_type") != "update_preimage")
     deleted = F.col("_change_type") == "delete"
@@ -234,7 +235,7 @@ def changelog_records(feed: DataFrame, table: KeyedTable) -> DataFrame:
 
 
 def _has(array: str, item: Column) -> Column:
-    """Whether an array holds an item. Unlike ``exists`` it lets Spark generate code for the whole scan."""
+    """Whether an array has an item. Unlike ``exists`` it lets Spark generate code for the whole scan."""
     return F.coalesce(F.array_contains(array, item), F.lit(False))
 
 
@@ -248,7 +249,7 @@ def _no_headers() -> Column:
 
 def partition_of(key: Column, partitions: int) -> Column:
     """The partition of a key, given as bytes."""
-    # Records without a key, which joins of streams may have, are in the first one.
+    # Records without a key, which joins of streams may have, are in the first partition.
     return F.coalesce(F.pmod(F.crc32(key), F.lit(partitions)), F.lit(0)).cast("int").alias("partition")
 
 

@@ -1,4 +1,4 @@
-"""A stream as one side of a join: its records as text, with the key they are looked up by."""
+"""A stream as one side of a join: its records as text, with the key to look up."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A record as joins and aggregations take it. Without `problem.value` nothing is wrong with it; `failed` ones are left
-# out but for their dead letter, the others are joined without a key to look up.
+# A record as joins and aggregations take it. `problem` is NULL if nothing is wrong with it. An `unreadable` record only
+# makes a dead letter; joins take other records with a problem too, without a key to look up.
 RECORD = (
     "source STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key STRING, value STRING, look_up STRING,"
     f" problem {PROBLEM}, unreadable BOOLEAN, arrived TIMESTAMP"
@@ -68,10 +68,10 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadRecords:
-    """Rows of InputRecord to rows of RECORD. Without a selector a record is looked up by its own key.
+    """Converts rows of InputRecord to rows of RECORD. Without a selector, ``look_up`` is the record's own key.
 
-    ``keys`` is how the table it is looked up in spells that key; None: as the record has it. ``partitions`` spreads the
-    records over so many partitions anew, by the key they are looked up by; None leaves them where they are.
+    ``keys`` spells that key as the other table does; None: as the record does. ``partitions`` repartitions the records
+    by ``look_up`` over so many partitions; None keeps their partitions.
     """
 
     decoder: Decoder
@@ -103,7 +103,7 @@ class ReadRecords:
             return _Read(*place, _readable(record.key), None, None, unreadable, unreadable=True)
         if self.selector is None:
             return _Read(*self._placed(place, key, self.text), key, value, own)
-        if value is None:  # there is nothing to select from
+        if value is None:  # the selector needs a value
             return _Read(*place, key, None, None)
         look_up, failure = self.selector(event_value, event_key, value)
         if failure is not None:
@@ -113,7 +113,7 @@ class ReadRecords:
     def _placed(
         self, place: tuple[str, int, int, int], key: str | None, spelled: TableText
     ) -> tuple[str, int, int, int]:
-        """Where a record is among so many partitions: where a topic has records with the bytes of that key."""
+        """A record's place with its new partition: the one of these bytes as a key on a topic."""
         if self.partitions is None:
             return place
         source, _, offset, timestamp = place
@@ -125,7 +125,7 @@ class ReadRecords:
 
 @dataclass(frozen=True, slots=True)
 class StreamSide:
-    """The records of a topic or channel, for a join or an aggregation: the ``reader``, as ``kind/name``."""
+    """The records of a topic or channel, for the join or aggregation that ``reader`` names, as ``kind/name``."""
 
     delta: Tables
     plan: StreamPlan
@@ -134,12 +134,12 @@ class StreamSide:
 
     @property
     def text(self) -> TableText:
-        """How keys and values of the records are spelled."""
+        """The spelling of the records' keys and values as text."""
         return TableText(self.source.serializers)
 
     @property
     def source(self) -> Source:
-        """The records as they are."""
+        """The source of the records."""
         return Source(self.delta, self.plan.input, self.application, self.reader)
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
@@ -147,7 +147,7 @@ class StreamSide:
         return self.source.stream(spark, {self.plan.name: positions[self.plan.name]}, limit)
 
     def first_position(self, spark: SparkSession, done: Mapping[str, int]) -> int:
-        """Where a new checkpoint goes on: where the one before had come to, else at the beginning."""
+        """The position at which a new checkpoint begins: where the one before stopped, else that of a new reader."""
         return done.get(self.plan.name, self.source.first_position(spark, self.plan.name))
 
     @property
@@ -165,18 +165,18 @@ class StreamSide:
         return end_of(newest) > position and not self.between(spark, position, newest).isEmpty()
 
     def between(self, spark: SparkSession, position: int, version: int) -> DataFrame:
-        """The records after a position, up to and with a version of that table that is not before it."""
+        """The records after a position, up to and with a version of that table, which must not precede the position."""
         name = self.plan.name
         return self.source.between(spark, {name: position}, {name: end_of(version)})
 
     def reading(self, selector: Selector | None = None, keys: TableText | None = None) -> ReadRecords:
-        """What makes rows of RECORD of rows of InputRecord. A channel has as many partitions as its reader says."""
+        """Return the conversion to rows of RECORD. The reader sets the number of partitions of a channel."""
         spread = self.plan.repartitioned or isinstance(self.plan.input, ChannelInput)
         partitions = self.plan.partitions if spread else None
         return ReadRecords(self.source.decoder(), self.text, selector, partitions, keys)
 
     def read(self, records: Rows, selector: Selector | None = None, keys: TableText | None = None) -> Rows:
-        """Rows of InputRecord as rows of RECORD."""
+        """Convert rows of InputRecord to rows of RECORD."""
         return records.map_arrow(self.reading(selector, keys), RECORD)
 
 
@@ -190,12 +190,12 @@ def reached(records: Rows) -> dict[str, int]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: of a channel's pairs, bytes are in base64, as in a join's result (see ``KeyedTable``)."""
+    """A value for JSON: bytes in a channel's pairs become base64, as in a join's result (see ``KeyedTable``)."""
     if not isinstance(value, JoinedValue):
         return value
     return {side: base64.b64encode(part).decode() if isinstance(part, bytes) else part for side, part in value.items()}
 
 
 def _readable(data: bytes | None) -> str | None:
-    """Bytes as text for people to look at."""
+    """Bytes as text for people to read."""
     return None if data is None else data.decode("utf-8", "replace")

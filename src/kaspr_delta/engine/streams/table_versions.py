@@ -1,12 +1,12 @@
-"""What the rows of a table were when a record of a stream met them.
+"""The versions of a table's rows, and the version that a record of a stream sees.
 
-A stream-table join sees the table as it is when the record arrives. Where one batch brings changes of the table and
-records of the stream, they are merged by the times of their heads, each side in the order in which it arrived, as Kafka
-Streams chooses between the buffers of its inputs. With the greatest time so far on its side as its *place*, a record
-comes after every change whose place is not greater.
+A stream-table join sees the table as it is when the record arrives. If one batch has both changes of the table and
+records of the stream, they are merged by the times of their heads, each side in the order in which it arrived. Kafka
+Streams chooses in the same way between the buffers of its inputs. The *place* of a change or record is the greatest
+time so far on its side: a record comes after every change whose place is not greater.
 
-A row that somebody wrote, and no event, has the time of its writing: no whole millisecond, as the times of events are.
-A deletion has no time at all. Both stand where they arrived: a record sees them if it was committed after them.
+The time of an event is a whole millisecond. A row that no event wrote has the time of its writing, which is not one. A
+deletion has no time at all. Such changes keep the order of arrival: a record sees them if it was committed after them.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from kaspr_delta.engine.streams.source import partition_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The order of what a row was before the batch: it comes before all changes.
+# The ``order`` of a row's version from before the batch: it precedes all changes.
 _BEFORE = -1
 _NEVER = "CAST(NULL AS TIMESTAMP)"
 
 
 def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
-    """Every row as it is, as if it had always been so. Columns as those of ``versions``."""
+    """The current version of every row, as if it had always existed. Columns as in ``versions``."""
     return table.live_rows(spark, version, keys).select("key", *_before(_NEVER, _NEVER))
 
 
 def rows_by_their_time(table: KeyedTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
-    """Every row as it is, from its event's time on: those of a table of which nothing was seen before."""
+    """The current version of every row, valid from its event's time on: for a table that was not read before."""
     return in_their_own_time(newest_rows(table, spark, version, keys))
 
 
 def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: DataFrame | None) -> DataFrame:
-    """What rows were after one version of the table and became up to another.
+    """The versions that rows had after version ``after`` of the table, and got up to ``upto``.
 
-    Columns key, order, since, committed, value, timestamp: the value (NULL: no row) a key has from a place on, or from
-    the time of a commit (both NULL: from before), the later in ``order`` counting. ``keys`` restricts them to those in
-    its column ``key``.
+    Columns key, order, since, committed, value, timestamp. A key has the ``value`` (NULL: no row) from the place
+    ``since`` on, or from the commit time ``committed`` on (both NULL: from before the batch). Of several, the last in
+    ``order`` counts. ``keys`` restricts the rows to the keys in its column ``key``.
     """
     unchanged = newest_rows(table, spark, upto, keys)
     if upto <= after:
@@ -53,7 +53,7 @@ def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys
 
 
 def changed_rows(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> DataFrame:
-    """The versions of those rows that changed."""
+    """As ``versions``, for the changed rows only."""
     changed = _changed(table, spark, after, upto)
     were = changed.groupBy("key").agg(F.min_by("was", "version").alias("was"))
     were = were.select("key", "was.*").select("key", *_before(_NEVER, _NEVER))
@@ -70,7 +70,7 @@ def by_key(rows: DataFrame, *also: str) -> DataFrame:
 
 
 def seen(among: Column) -> Column:
-    """Of some versions the one that a record sees (columns place, arrived): a struct, NULL where there is none."""
+    """The one of these versions that a record sees (columns place, arrived): a struct, NULL if there is none."""
 
     def is_seen(version: Column) -> Column:
         in_time = version["since"].isNull() | (version["since"] <= F.col("place"))
@@ -86,7 +86,7 @@ def place_in(partition: tuple[str, ...], *order: str | Column) -> Column:
 
 
 def _changed(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> DataFrame:
-    """Per key and commit what the row was and became: columns key, version, was, became, since."""
+    """Per key and commit, the row before and after: columns key, version, was, became, since, committed, and others."""
     feed = table.delta.changes(spark, table.plan.delta_name, after + 1, upto)
     rows = feed.select(
         table.key,
@@ -96,9 +96,9 @@ def _changed(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> D
         F.col("_commit_version").alias("version"),
         F.col("_commit_timestamp").alias("at"),
     )
-    if table.has_json_text:  # as among live rows, JSON's null is no value
+    if table.has_json_text:  # as in live rows, JSON's null is no value
         rows = rows.withColumn("value", F.nullif(F.col("value"), F.lit("null")))
-    # Of several rows of one key the newest counts, as among live rows.
+    # Of several rows of one key the newest counts, as in live rows.
     commits = rows.groupBy("key", "version").agg(
         table.greatest(~F.col("is_new")).alias("was"),
         table.greatest(F.col("is_new")).alias("became"),
@@ -123,7 +123,7 @@ def _as_text(table: KeyedTable, row: str) -> Column:
 
 
 def in_their_own_time(rows: DataFrame) -> DataFrame:
-    """Versions that come from before, from the time of their events or their writing on."""
+    """Make versions from before the batch valid from the time of their event, or of their writing, on."""
     own, event = F.col("timestamp"), event_time(F.col("timestamp"))
     times = {"since": F.coalesce("since", event), "committed": F.coalesce("committed", F.when(event.isNull(), own))}
     return rows.withColumns(
@@ -132,11 +132,11 @@ def in_their_own_time(rows: DataFrame) -> DataFrame:
 
 
 def event_time(timestamp: Column) -> Column:
-    """The time of the event that wrote a row; NULL where none did."""
+    """The time of the event that wrote a row; NULL if no event did."""
     return F.when(F.unix_micros(timestamp) % 1_000 == 0, timestamp)
 
 
 def _before(since: str, committed: str) -> tuple[Column, ...]:
-    """What makes rows, which have a value and a timestamp, versions that come before those of a batch."""
+    """The columns that make rows, with value and timestamp, versions from before a batch."""
     order = F.lit(_BEFORE).cast("bigint").alias("order")
     return order, F.expr(since).alias("since"), F.expr(committed).alias("committed"), F.col("value"), F.col("timestamp")
