@@ -1,4 +1,4 @@
-"""What is old leaves: rows and records whose retention is over, as ``extraTopicConfigs`` and declarations say."""
+"""Retention: deletes rows and records that are too old, as ``extraTopicConfigs`` and declarations say."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 def remove_old(delta: Tables, spark: SparkSession, plan: Plan) -> None:
-    """Delete rows of tables that were not written, and records of topics that were made, longer ago than they are kept.
+    """Delete table rows and topic records that are older than their retention.
 
-    Joins see a deleted row. A row that SQL wrote without a time counts from the first time it is seen here.
+    A row's age counts from its last write, a record's from its timestamp. Joins see the deletion of a row. A row that
+    SQL wrote without a time gets the time at which this function first sees it.
     """
     now = datetime.now(timezone.utc)
     for table in plan.tables:
@@ -33,13 +34,13 @@ def remove_old(delta: Tables, spark: SparkSession, plan: Plan) -> None:
         if topic.retention is not None:
             before = now - timedelta(milliseconds=topic.retention)
             _remove_before(delta, spark, topic.delta_name, before)
-            if topic.binding is not None and topic.binding.direction == "input":  # what came in stands there too
+            if topic.binding is not None and topic.binding.direction == "input":  # the log holds the records too
                 _remove_before(delta, spark, topic.log, before, "kind = 'send'")
 
 
-def _remove_before(  # noqa: PLR0913, PLR0917  what is deleted
+def _remove_before(  # noqa: PLR0913, PLR0917  all parts of the condition
     delta: Tables, spark: SparkSession, table: str, moment: datetime, only: str = "true", column: str = "timestamp"
 ) -> None:
-    # Looked up first: a deletion costs more than a look, also where there is nothing to delete.
+    # Read first: a DELETE costs more than a read, even if it deletes nothing.
     if not delta.read(spark, table).where((F.col(column) < moment) & F.expr(only)).isEmpty():
         delta.delete(spark, table, f"{column} < {{moment}} AND {only}", moment=moment)

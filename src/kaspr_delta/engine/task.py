@@ -1,4 +1,4 @@
-"""The task as a resource: a pipeline that the clock starts. It reads tables and sends to topics."""
+"""The task as a resource: the clock starts its pipeline, which reads tables and sends to topics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Task(Pipeline[TaskPlan]):
         return Decision(to_rows(spark, []), 0), {}
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision:
-        """One run. A function that fails is a dead letter; the next run comes all the same."""
+        """Run the pipeline once. A function that fails becomes a dead letter, and does not stop later runs."""
         now = datetime.now(timezone.utc)
         tables, clocks = opened(spark, self.delta, self.application, self.plan, AgentState())
         executor = self.executor(spark, _no_record, tables, clocks, read_only=True)
@@ -47,7 +47,7 @@ class Task(Pipeline[TaskPlan]):
         for effect in effects:
             if effect.kind == "dead-letter" and effect.problem is not None:
                 _log.error("%s failed:\n%s", self.ref, effect.problem["detail"])
-        # A run leaves a trace also when it sends nothing.
+        # The new state makes the query commit a run that sends nothing, too.
         return Decision(to_rows(spark, effects), 1, {"at": now.isoformat()}, executor.counts)
 
 

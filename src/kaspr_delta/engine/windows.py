@@ -1,4 +1,4 @@
-"""What happens to the rows of tables with windows when time passes: shown when their window closes, gone in the end."""
+"""Windowed tables over time: rows appear when their window closes, and are deleted when it expires."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 PASSED = ("close", "expire")
-"""The kinds of rows of a log that tell of windows that a stream has passed."""
+"""The kinds of log rows that report windows which a stream has passed."""
 
 
 def pass_window(delta: Tables, spark: SparkSession, table: TablePlan, row: Row) -> None:
-    """Bring a table up to a row of a log of one of these kinds: columns kind, stream, window_start, timestamp."""
+    """Fold a log row of one of the kinds in PASSED into a table: columns kind, stream, window_start, timestamp."""
     if row["kind"] == "close":
         span = row["window_start"], row["timestamp"]
         KeyedTable(delta, table).show(spark, table.state, row["stream"], *span)
