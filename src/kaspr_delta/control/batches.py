@@ -1,4 +1,4 @@
-"""Which batches of the progress are new: told by their numbers, for the clocks of machines differ and jump."""
+"""New batches in the progress table, found by batch number: the clocks of machines differ and jump."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from kaspr_delta.storage.native.sql_text import literal
 
 LastBatches = Mapping[str, tuple[str, int]]
-"""By ``kind/name`` the checkpoint and the number of the last known batch. A later batch of a resource is greater."""
+"""By ``kind/name``, checkpoint and number of the last known batch. Later batches of a resource compare greater."""
 
 
 def after(known: LastBatches) -> str:
-    """The SQL condition for rows of the progress that tell of later batches than the known ones.
+    """The SQL condition for progress rows of later batches than the known ones.
 
     >>> after({"join/j": ("c2", 7)})
     "NOT (resource = 'join/j' AND (checkpoint < 'c2' OR checkpoint = 'c2' AND batch <= 7))"

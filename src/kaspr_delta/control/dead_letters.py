@@ -1,4 +1,4 @@
-"""Dead letters without Spark: which there are, where their records came from, and who else reads them there."""
+"""Dead letters, read without Spark: where their records came from, and which other resources read them there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kaspr_delta.storage.table_reads import TableReads
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A row of the dead letters. ``copies``: so many rows are equal in everything."""
+    """A row of the dead letters. ``copies`` is the number of identical rows."""
 
     resource: str
     source: str | None
@@ -35,20 +35,20 @@ class Letter:
 
     @property
     def id(self) -> str:
-        """What tells it from other letters."""
+        """A hash of all columns, equal for identical rows only."""
         told = (self.resource, self.source, self.key, self.value, self.reason, self.detail, self.timestamp, self.batch)
         text = json.dumps([*told, self.at], default=lambda moment: moment.isoformat())
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def ref(self) -> ResourceRef:
-        """What could not process it."""
+        """The resource that could not process the record."""
         return ResourceRef.of(self.resource)
 
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """What became of letters: how many records were put where again, and the letters whose records are not there."""
+    """The result of a retry: the number of records sent again by origin, and the letters whose records are gone."""
 
     records: Mapping[Origin, int]
     lost: tuple[Letter, ...]
@@ -56,13 +56,13 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The dead letters of an application, as they are by now. Nothing is retried from here, see LocalDeadLetters."""
+    """The current dead letters of an application. Only LocalDeadLetters can retry them."""
 
     tables: TableReads
     plan: Plan
 
     def newest(self, most: int, resource: str | None = None, letter: str | None = None) -> list[Letter]:
-        """The newest letters, of one resource or of all; with a ``letter``, an id, at most that one."""
+        """The newest letters of one resource or of all. ``letter``, an id, restricts them to that one."""
         where = {} if resource is None else {"resource": resource}
         rows = self.tables.newest(DEAD_LETTERS, ("at",), most if letter is None else None, where)
         counted: dict[Letter, int] = {}
@@ -72,21 +72,21 @@ class DeadLetters:
         return [one for one in found if letter in {None, one.id}]
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """How many there are, by resource (``kind/name``) and source."""
+        """The number of letters by resource (``kind/name``) and source."""
         grouped = self.tables.grouped(DEAD_LETTERS, ("resource", "source"))
         return {(resource or "", source or ""): letters for (resource, source), letters in grouped.items()}
 
     def can_retry(self, letter: Letter) -> bool:  # noqa: ARG002
-        """Whether the letter's record can be put on its topic or channel again from here."""
+        """Whether ``retry`` can put the letter's record on its topic or channel again."""
         return False
 
     def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:  # noqa: ARG002
-        """Put the records of letters on their topics and channels again. Raises PermissionError where nobody can."""
+        """Put the records of letters on their topics and channels again. Raises PermissionError in a catalog."""
         msg = "Nothing is retried in a catalog: put records on their topics with kaspr-delta produce."
         raise PermissionError(msg)
 
     def origin_of(self, letter: Letter) -> Origin | None:
-        """Where the letter's record came from, if that is a topic or a channel; else ``why_not`` tells more."""
+        """The topic or channel that the letter's record came from; None for another source, see ``why_not``."""
         name = letter.source or ""
         for read in _inputs(self.plan, letter.ref):
             join = self.plan.channel(name)
@@ -97,7 +97,7 @@ class DeadLetters:
         return None
 
     def why_not(self, letter: Letter) -> str:
-        """Why a letter cannot be retried by itself, or not from here, and what to do instead."""
+        """The reason why a letter cannot be retried alone, or not here, and the alternative."""
         ref, origin = letter.ref, self.origin_of(letter)
         if origin is not None and origin.kind == "topic":
             return f"Nothing is retried in a catalog: put its record on topic {origin.name} with kaspr-delta produce."
@@ -111,7 +111,7 @@ class DeadLetters:
         return f"It is a row of a table: it is tried again when it changes{again}."
 
     def seen_twice(self, letters: Iterable[Letter]) -> list[str]:
-        """Which other readers would get records of letters a second time, in sentences without their full stop."""
+        """Sentences, without full stops, that name the other readers that would get the records a second time."""
         sentences = []
         for origin, mine in self.by_origin(letters).items():
             for ref, count in by_resource(mine).items():
@@ -123,7 +123,7 @@ class DeadLetters:
         return sentences
 
     def by_origin(self, letters: Iterable[Letter]) -> dict[Origin, list[Letter]]:
-        """The letters whose records came from a topic or channel, by that."""
+        """The letters whose records came from a topic or channel, by origin."""
         by_origin: dict[Origin, list[Letter]] = {}
         for letter in letters:
             origin = self.origin_of(letter)
@@ -132,7 +132,7 @@ class DeadLetters:
         return by_origin
 
     def other_readers(self, letter: Letter) -> list[str]:
-        """Which other resources, and which export, read the topic or channel of a letter."""
+        """The other resources, and the export, that read the topic or channel of a letter."""
         origin = self.origin_of(letter)
         if origin is None:
             return []
@@ -168,7 +168,7 @@ def _reads_topic(read: TopicInput | ChannelInput, name: str) -> bool:
 
 
 def by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:
-    """How many letters there are of each resource."""
+    """The number of letters of each resource."""
     counts: dict[ResourceRef, int] = {}
     for letter in letters:
         counts[letter.ref] = counts.get(letter.ref, 0) + letter.copies

@@ -1,4 +1,4 @@
-"""What happens to resources when others come and go: Kaspr's references, and its events when they change."""
+"""Kaspr's references between resources, and the events when a referenced resource appears or disappears."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Resources = Mapping[tuple[str, str], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """That a resource names another one: its application (``app``), or a join its ``leftTable`` or ``rightTable``."""
+    """A reference of a resource: to its application (``app``), or of a join to its ``leftTable`` or ``rightTable``."""
 
     role: str
     kind: str
@@ -27,7 +27,7 @@ class Reference:
 
     @property
     def status(self) -> str:
-        """As it stands in the status of the resource: TableFound, AppNotFound."""
+        """The text in the status of the resource: TableFound, AppNotFound."""
         return f"{'App' if self.role == 'app' else 'Table'}{self._end}"
 
     @property
@@ -58,7 +58,7 @@ def by_name(manifests: Iterable[Manifest]) -> Resources:
 
 
 def references(manifest: Manifest, there: Resources) -> Iterator[Reference]:
-    """What a resource refers to, and whether it is there. The result of a join may stand where a table may."""
+    """The references of a resource, each with whether its target exists. The result of a join counts as a table."""
     if isinstance(manifest, KasprApp):
         return
     application = manifest.metadata.application or ""
@@ -72,9 +72,9 @@ def references(manifest: Manifest, there: Resources) -> Iterator[Reference]:
 
 
 def events_of_change(before: Resources, after: Resources, at: datetime) -> list[Event]:
-    """What a change of the applied resources means for those that are there afterwards.
+    """The events of a change of the applied resources, for the resources that exist afterwards.
 
-    A reference is told once when its resource is new, and again whenever what it names comes or goes.
+    A reference has one event when its resource is new, and another whenever the named resource appears or disappears.
     """
     known = {(id_, reference) for id_, one in before.items() for reference in references(one, before)}
     return [

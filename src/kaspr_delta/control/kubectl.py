@@ -12,12 +12,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
-# Below so many of a unit the smaller one says more: 119s, 119m, 47h.
+# Below this many of a unit the next smaller unit is used: 119s, 119m, 47h.
 _SMALLER_UNTIL = 2
 
 
 def age(moment: datetime) -> str:
-    """How long ago it was, in one unit.
+    """The time since a moment, in one unit.
 
     >>> from datetime import timedelta
     >>> age(datetime.now(timezone.utc) - timedelta(minutes=90))
@@ -31,7 +31,7 @@ def age(moment: datetime) -> str:
 
 
 def columns(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table, three blanks between columns."""
+    """The lines of a table, with three blanks between columns."""
     table = [heading, *rows]
     widths = [max(len(row[number]) for row in table) for number in range(len(heading))]
     for row in table:
@@ -39,7 +39,7 @@ def columns(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[s
 
 
 def yaml_text(value: Any) -> str:
-    """Plain data as YAML; text of several lines, such as Python, as a block."""
+    """Plain data as YAML. Text of several lines, such as Python, becomes a block."""
     yaml = YAML()
     yaml.width = 120
     out = io.StringIO()
@@ -48,7 +48,7 @@ def yaml_text(value: Any) -> str:
 
 
 def described(value: Any, depth: int = 0) -> Iterator[str]:
-    """Plain data as `kubectl describe` shows it: names as words, aligned below one another."""
+    """Plain data as `kubectl describe` prints it: names as words, values aligned."""
     indent = "  " * depth
     if isinstance(value, dict):
         width = max((len(_words(name)) for name, item in value.items() if not _is_deep(item)), default=0) + 1

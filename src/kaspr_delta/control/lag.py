@@ -1,4 +1,4 @@
-"""How far a resource is behind what it reads, as Spark's checkpoints and Delta's logs tell without Spark."""
+"""The lag of a resource behind its inputs, read from Spark's checkpoints and Delta's logs without Spark."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kaspr_delta.storage.stream_checkpoint import positions_in
 
 
 class _Read(NamedTuple):
-    """A Delta table that a resource reads: record by record from its beginning, or from where its checkpoint began.
+    """A Delta table that a resource reads, either from its beginning or from where the checkpoint began.
 
-    ``name`` is what the checkpoint calls it. An ``is_stream`` has offsets as positions, rows have versions.
+    ``name`` is its name in the checkpoint. If ``is_stream`` its positions are offsets, otherwise versions.
     """
 
     table: str
@@ -27,22 +27,22 @@ class _Read(NamedTuple):
     is_stream: bool
 
     def first_unread(self, began: Mapping[str, int]) -> int:
-        """The first version of which nothing is read when a checkpoint begins at these positions."""
+        """The first version that is completely unread when a checkpoint begins at these positions."""
         position = began.get(self.name, -1)
         return (version_of(position) if self.is_stream and position >= 0 else position) + 1
 
 
 def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
-    """The number of rows and records that a resource has yet to read, as the commits tell: of a channel about so many.
+    """The number of rows and records that a resource has not read yet, by the commits' own counts.
 
-    What it has read and holds back, until others come, is not counted.
+    For a channel the number is approximate. Records that were read and are held back until others come do not count.
     """
     return sum(lags_of(delta, plan, ref).values())
 
 
 def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
-    """The same by what it reads: ``topic/x``, ``table/x`` or ``join/x``."""
-    # Of a table of others that is not on this machine nothing is known here.
+    """The lag of ``lag_of`` by source: ``topic/x``, ``table/x`` or ``join/x``."""
+    # A table of others that is not on this machine is left out: its log cannot be read here.
     sources = {label: source for label, source in _read_by(plan, ref) if delta.has_folder(source.table)}
     newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
     positions = () if newest is None else positions_in(newest)
@@ -53,7 +53,7 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
             label: 0 if version is None else delta.rows_changed(sources[label].table, version)
             for label, version in first.items()
         }
-    # No batch has ended yet: a resource is where its checkpoint began.
+    # No batch has ended yet: the resource stands where its checkpoint began.
     began = _began_at(delta, _log_of(plan, ref))
     return {
         label: delta.count(source.table)
@@ -64,13 +64,13 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
 
 
 def _began_at(delta: DeltaRs, log: str) -> Mapping[str, int] | None:
-    """The positions at which the newest checkpoint of a log began; None where none has begun."""
+    """The positions at which the newest checkpoint of a log began; None if none has begun."""
     newest = "SELECT start FROM t WHERE start IS NOT NULL ORDER BY checkpoint DESC LIMIT 1"
     return next((Start.from_json(row["start"]).positions for row in delta.rows(log, newest)), None)
 
 
 def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
-    """The Delta tables that a resource may read, by what they hold."""
+    """The Delta tables that a resource may read, each with its source as ``kind/name``."""
     agent = plan.agent(ref.name) if ref.kind == "agent" else None
     from_the_start = agent is None or agent.input.start == "earliest"
     sides = _sides(plan, ref)
@@ -84,7 +84,7 @@ def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
         elif kind == "table" and table is not None:
             yield edge.source, _Read(table.delta_name, from_the_start=False, name=sides.get(name, ""), is_stream=False)
         elif kind == "join" and join is not None:
-            # Whoever reads a join's result as rows reads another table than who reads its channel.
+            # Of a table-table join only agents read the channel; other resources read its result.
             if isinstance(join, TableTableJoinPlan) and agent is None:
                 yield edge.source, _Read(join.result, from_the_start=False, name=sides.get(name, ""), is_stream=False)
             else:
@@ -92,7 +92,7 @@ def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
 
 
 def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
-    """By table, or join that stands for one, what the checkpoint of the resource that reads its rows calls it."""
+    """By table, or join in the place of a table, its name in the checkpoint of the resource that reads its rows."""
     join = plan.join(ref.name) if ref.kind == "join" else None
     if isinstance(join, TableTableJoinPlan):
         return {join.left: "left", join.right: "right"}
@@ -113,6 +113,6 @@ def _log_of(plan: Plan, ref: ResourceRef) -> str:
 
 
 def _newest_checkpoint(folder: Path) -> Path | None:
-    """The checkpoint in use; their names sort by age. None where no batch was ever finished."""
+    """The checkpoint in use: checkpoint names sort by age. None if no batch was ever finished."""
     used = [checkpoint for checkpoint in folder.glob("*") if any((checkpoint / "commits").glob("[0-9]*"))]
     return max(used, default=None, key=lambda checkpoint: checkpoint.name)

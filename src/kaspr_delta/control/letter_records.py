@@ -1,4 +1,4 @@
-"""The records that dead letters tell of, as they are on their topics and channels."""
+"""The records of dead letters, read from their topics and channels."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from kaspr_delta.control.dead_letters import Letter
 
 _RECORD = ("key", "value", "headers", "timestamp", "partition")
-# Put on a channel anew, these belong to no batch of the join: its state does not know them.
+# A record that is put on a channel again belongs to no batch of the join, and the join's state ignores it.
 _EMISSION = ("key", "kind", "left", "right", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A topic or channel that a letter's record came from; ``table`` holds its records.
+    """The topic or channel that a letter's record came from. ``table`` holds its records.
 
-    Of a channel ``is_state`` tells that its join keeps a result, of which each record is the newest state of its key.
+    ``is_state``: a channel whose join keeps a result, so that each record is the newest state of its key.
     """
 
     kind: Literal["topic", "channel"]
@@ -36,22 +36,22 @@ class Origin:
 
 
 def records_of(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-    """The record of a letter, once for each copy, as columns of its origin's table; none where it is not there."""
+    """The record of a letter, once per copy, as columns of its origin's table. Empty if the record is gone."""
     return (_on_channel if origin.kind == "channel" else _on_topic)(delta, origin, letter)
 
 
 def handed_to(reader: str, origin: Origin, record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of an origin as all its readers but one skip it."""
+    """The record, marked so that all readers of the origin except one skip it."""
     if origin.kind == "channel":
         return {**record, "kind": kind_for(record["kind"], reader)}
     return {**record, "headers": [*(record["headers"] or ()), {"key": RETRY_FOR, "value": reader.encode()}]}
 
 
 def _on_topic(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-    """The record of a letter as it is on its topic, once for each copy; none where it is gone.
+    """The record of a letter from its topic, once per copy. Empty if it is gone.
 
-    A letter holds text for people; the topic has the bytes, the headers and the partition. An earlier retry may have
-    put it there for one reader; that mark is not of the record.
+    A letter holds only text; the topic has the bytes, the headers and the partition. The mark of an earlier retry for
+    one reader is removed.
     """
     at = "timestamp IS NULL" if letter.timestamp is None else f"timestamp = {moment_literal(letter.timestamp)}"
     columns = ", ".join(f'"{name}"' for name in _RECORD)
@@ -64,9 +64,9 @@ def _on_topic(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, 
 
 
 def _on_channel(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str, Any]]:
-    """The record of a letter as it is on its channel, once for each copy.
+    """The record of a letter from its channel, once per copy.
 
-    None where a newer one of its key came since and the channel tells states: the older would come last.
+    Empty if the channel holds states and has a newer record of the key: the older state would become the last one.
     """
     columns = ", ".join(f'"{name}"' for name in _EMISSION)
     where = f"key = {literal(letter.key or '')} AND kind IN ('value', 'tombstone') AND checkpoint IS NOT NULL"
@@ -79,7 +79,7 @@ def _on_channel(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str
 
 
 def _spellings(data: bytes | None) -> Iterator[str | None]:
-    """How a letter may show bytes: as they are, as canonical JSON text, or, raw ones of joins, as base64."""
+    """The texts by which a letter may show bytes: UTF-8, base64 (raw bytes in joins) and canonical JSON text."""
     if data is None:
         yield None
         return
@@ -94,7 +94,7 @@ def _spellings(data: bytes | None) -> Iterator[str | None]:
 
 
 def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
-    """Whether a letter's value is this record. One of typed tables is told by its time and kind alone."""
+    """Whether a letter's value is that of a record. For typed tables only the kind is compared here, not the sides."""
     if value is None or row["kind"] != "value":
         return value is None and row["kind"] == "tombstone"
     if any(isinstance(row[side], dict) for side in ("left", "right")):
@@ -104,7 +104,7 @@ def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
 
 
 def _is_side(text: str | None, told: Any) -> bool:
-    """Whether a letter tells this side of a pair: as JSON, or as text (bytes, and all sides in older letters)."""
+    """Whether a letter shows this side of a pair: as JSON, or as text (bytes, and all sides in older letters)."""
     return bool(told == text) or (text is not None and bool(told == _parsed(text)))
 
 

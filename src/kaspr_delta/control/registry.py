@@ -1,4 +1,4 @@
-"""The manifests applied to a warehouse: kept in the application's schema, so that later commands know them."""
+"""The registry of applied manifests, stored in the application's schema for later commands."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from kaspr_delta.spec.manifest import Manifest
 from kaspr_delta.storage.layout import EVENTS, RESOURCES
 from kaspr_delta.storage.system_tables import SystemTables
 
-# The layout of an application's tables. A change that an older or newer version would misread takes the next number.
+# The layout of an application's tables. Increment it for a change that an older or newer version would misread.
 WAREHOUSE_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An applied manifest. ``origin`` is the file it came from, ``file`` how that was called when it was applied.
+    """An applied manifest. ``origin`` is its file as an absolute path, ``file`` the path as given when it was applied.
 
-    ``created`` is when it was first applied, ``generation`` counts its specs from 1.
+    ``created`` is the time when it was first applied. ``generation`` counts its specs from 1.
     """
 
     kind: str
@@ -48,16 +48,16 @@ class Document:
         return cls(manifest.manifest.kind, name, str(Path(file).absolute()), file, line, manifest.text, created)
 
     def load(self) -> LoadedManifests:
-        """The manifest, with its place in the file it came from."""
+        """The manifest, with its location in its file."""
         return _loaded_once(self.text, self.file, self.line)
 
     @property
     def id(self) -> tuple[str, str]:
-        """Kind and name, of which there is one."""
+        """Kind and name, unique in a registry."""
         return self.kind, self.name
 
     def after(self, before: Document | None) -> Document:
-        """The document as the successor of another one: as old, and another generation if its spec is another."""
+        """The document as the successor of another: same ``created``, and the next generation if the spec differs."""
         if before is None:
             return self
         same = spec_hash(_manifest(self)) == spec_hash(_manifest(before))
@@ -67,14 +67,14 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The applied documents of one application, and what happened to the resources."""
+    """The applied documents of one application, and the events of its resources."""
 
     tables: SystemTables
 
     def documents(self) -> list[Document]:
         """All documents, in the order in which they were applied.
 
-        Raises SetupError for an application that another version of this package keeps in another format.
+        Raises SetupError if another version of this package stored the application in another format.
         """
         rows = self.tables.rows(RESOURCES)
         if rows and rows[0].get("format") != WAREHOUSE_FORMAT:
@@ -83,9 +83,9 @@ class Registry:
         return [Document(**{name: row[name] for name in Document.__dataclass_fields__}) for row in rows]
 
     def change(self, update: Callable[[list[Document]], list[Document]]) -> tuple[list[Document], list[Document]]:
-        """Change the documents, with what that means for resources as events; those before and those after.
+        """Change the documents and append the resulting events. Returns the documents before and after.
 
-        Nobody else changes them meanwhile. Where ``update`` raises nothing is changed.
+        A lock keeps others from changing them meanwhile. If ``update`` raises, nothing is changed.
         """
         with self.tables.alone(RESOURCES):
             before = self.documents()
@@ -99,16 +99,19 @@ class Registry:
         return before, after
 
     def events(self) -> list[Event]:
-        """What happened, in its order."""
+        """All events, oldest first."""
         return sorted(Event(**row) for row in self.tables.rows(EVENTS))
 
     @property
     def version(self) -> int | None:
-        """Another one after each change."""
+        """The version of the documents: it differs after each change."""
         return self.tables.version(RESOURCES)
 
     def changed(self, every: float) -> Callable[[], bool]:
-        """What tells whether there was a change from now on; it looks at most once in so many seconds."""
+        """A function that returns whether the documents changed since this call.
+
+        It reads the version at most once in ``every`` seconds, and returns False in between.
+        """
         known, looked = self.version, time.monotonic()
 
         def look() -> bool:
@@ -122,7 +125,7 @@ class Registry:
 
 
 def documents_of(loaded: LoadedManifests, application: str) -> list[Document]:
-    """The documents of one application. What belongs to none is among them, for that is told of whenever it is read."""
+    """The documents of one application, and those without one, which each later reading reports."""
     owners = {application, None}
     return [
         Document.of(found)
@@ -133,10 +136,10 @@ def documents_of(loaded: LoadedManifests, application: str) -> list[Document]:
 
 
 def applied(before: Iterable[Document], new: Iterable[Document], path: Path | None = None) -> list[Document]:
-    """What holds after some manifests were applied: they are added, or take the place of those of their names.
+    """The documents after new ones were applied: added, or in the place of those with the same kind and name.
 
-    With the ``path`` of a file or folder they stand for all that was applied from it before: what is no longer in it is
-    gone. A resource that came from another file stays, unless the new ones hold it too.
+    With the ``path`` of a file or folder, documents applied from it before are removed if they are not among the new
+    ones. A resource from another file stays, unless it is among the new ones.
     """
     old = {document.id: document for document in before}
     fresh = {document.id: document.after(old.get(document.id)) for document in new}
@@ -148,7 +151,7 @@ def applied(before: Iterable[Document], new: Iterable[Document], path: Path | No
 
 
 def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
-    """What is left when a resource is deleted. Raises NotFoundError."""
+    """The documents without a deleted resource. Raises NotFoundError."""
     documents = list(before)
     left = [document for document in documents if document.id != (kind, name)]
     if len(left) == len(documents):
@@ -157,7 +160,7 @@ def without(before: Iterable[Document], kind: str, name: str) -> list[Document]:
 
 
 def spec_hash(manifest: Manifest) -> str:
-    """What tells one spec of a resource from another: 16 hexadecimal digits."""
+    """A hash of a resource's kind, name, labels and spec: 16 hexadecimal digits."""
     written: dict[str, Any] = {"name": manifest.metadata.name, "labels": dict(sorted(manifest.metadata.labels.items()))}
     text = f"{manifest.kind} {written} {manifest.spec.model_dump_json(by_alias=True)}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -169,7 +172,7 @@ def loaded(documents: Iterable[Document]) -> LoadedManifests:
 
 
 def manifests(documents: Iterable[Document]) -> Resources:
-    """What documents declare, by kind and name."""
+    """The manifests of documents, by kind and name."""
     return by_name(map(_manifest, documents))
 
 
@@ -178,7 +181,7 @@ def _manifest(document: Document) -> Manifest:
     return manifest.manifest
 
 
-# A registry is read again whenever it may have changed, and most of its documents have not.
+# A registry is read again whenever it may have changed, but most of its documents have not.
 _loaded_once = lru_cache(maxsize=4096)(load_text)
 
 

@@ -1,4 +1,4 @@
-"""How applied resources stand: what they refer to, whether they can run, and how far they are."""
+"""The status of applied resources: their references, whether they can run, and their counts."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from kaspr_delta.version import VERSION
 
 
 class Facts(Protocol):
-    """What is known of an application's tables and runs. None: nobody counted."""
+    """Counts of an application's tables and runs. None: not counted."""
 
     def rows(self, table: str) -> int | None:
-        """How many rows a Delta table has."""
+        """The number of rows of a Delta table."""
         ...
 
     def lag(self, ref: ResourceRef) -> int | None:
-        """How many rows and records a resource has yet to take up."""
+        """The number of rows and records that a resource has not read yet."""
         ...
 
     @property
     def done(self) -> Mapping[str, Mapping[str, Any]]:
-        """By ``kind/name`` what its batches did: rows_in, rows_out, failures, last_batch; and its dead_letters now."""
+        """By ``kind/name``, sums of its batches (rows_in, rows_out, failures), last_batch and current dead_letters."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceStanding:
-    """One resource. ``waits`` is why it cannot run; ``keeps`` the Delta table in which its rows are.
+    """One resource. ``waits`` is the reason why it cannot run, ``keeps`` the Delta table that holds its rows.
 
-    Of an application ``linked`` are the resources that belong to it, by kind, each with its hash.
+    ``linked``, for an application only, are its resources by kind, each with its hash.
     """
 
     document: Document
@@ -55,22 +55,22 @@ class ResourceStanding:
 
     @property
     def ref(self) -> ResourceRef:
-        """The resource as people write it."""
+        """The resource as ``kind/name``."""
         return ResourceRef(short_kind(self.document.kind), self.document.name)
 
     @property
     def application(self) -> str:
-        """The application it belongs to."""
+        """The name of its application."""
         return self.manifest.metadata.application or self.document.name
 
     @property
     def ready(self) -> bool:
-        """Whether all it needs is there."""
+        """Whether it can run."""
         return not self.waits
 
     @property
     def status(self) -> dict[str, Any]:
-        """The status as Kaspr has it, and what there is to count here."""
+        """The status with Kaspr's fields, and the counts of this package."""
         named = {one.role: {"name": one.name, "status": one.status} for one in self.references}
         counted = {"rows": self.rows, "lag": self.lag}
         counted |= {_CAMEL[name]: value for name, value in self.done.items()}
@@ -91,7 +91,7 @@ class ResourceStanding:
 
     @property
     def resource(self) -> dict[str, Any]:
-        """The manifest as it was written, with what Kubernetes would add, and the status."""
+        """The manifest as written, with the metadata that Kubernetes would add, and the status."""
         written = dict(read_document(self.document.text, self.document.file, self.document.line).data)
         metadata = {
             **written["metadata"],
@@ -103,7 +103,7 @@ class ResourceStanding:
 
     @property
     def _config_map(self) -> str:
-        """The name that Kaspr's guide shows for joins, and Kaspr's rule for the others."""
+        """The name: for joins as Kaspr's guide shows it, for other kinds by Kaspr's rule."""
         name = self.document.name
         return name if self.ref.kind == "join" else f"{name}-{self.ref.kind}"
 
@@ -115,20 +115,20 @@ class ResourceStanding:
 
 
 def plan_of(documents: list[Document], schema: str) -> Plan | None:
-    """The plan of an application whose documents these are; None where all were deleted."""
+    """The plan of the application with these documents; None if all were deleted."""
     plans, _ = build_plans(loaded(documents))
     return plan_in(plans, schema)
 
 
 def plan_in(plans: Sequence[Plan], schema: str) -> Plan | None:
-    """Of some plans that of a schema. One of Unity Catalog may have another name than its one application."""
+    """The only plan, or the one of a schema: one of Unity Catalog may have another name than its application."""
     return next((plan for plan in plans if len(plans) == 1 or plan.schema == schema), None)
 
 
 def standings(
     documents: list[Document], plan: Plan | None, facts: Facts, only: ResourceRef | None = None
 ) -> Iterator[ResourceStanding]:
-    """How each of the resources stands, or only one, in the order in which they were applied."""
+    """The standing of each resource, or only of one, in the order in which they were applied."""
     everything = manifests(documents)
     waiting = {} if plan is None else dict(plan.waiting)
     for document in documents:
@@ -157,7 +157,7 @@ def standings(
 
 
 def events_of(events: list[Event], document: Document) -> list[Event]:
-    """What happened to a resource since it was created."""
+    """The events of a resource since it was created."""
     return [event for event in events if (event.kind, event.name) == document.id and event.at >= document.created]
 
 
@@ -170,7 +170,7 @@ def _linked(everything: Mapping[tuple[str, str], Manifest]) -> dict[str, list[di
 
 
 def kept_in(plan: Plan, ref: ResourceRef) -> str | None:
-    """The Delta table in which the rows of a resource are; None where it keeps none."""
+    """The Delta table that holds the rows of a resource; None if it keeps none."""
     table = plan.table(ref.name) if ref.kind == "table" else None
     join = plan.join(ref.name) if ref.kind == "join" else None
     if table is not None:
@@ -194,7 +194,7 @@ def _moment(at: datetime) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Moments as text, as Kubernetes has them."""
+    """The value with moments as text, in the format of Kubernetes."""
     match value:
         case Mapping():
             return {name: _plain(item) for name, item in value.items()}

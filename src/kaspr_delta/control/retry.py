@@ -1,4 +1,4 @@
-"""Dead letters of this machine's warehouses tried again: their records go onto their topics and channels once more."""
+"""Retries of dead letters on this machine's disk: their records are put on their topics and channels again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LocalDeadLetters(DeadLetters):
 
     @classmethod
     def of(cls, delta: DeltaRs, plan: Plan) -> LocalDeadLetters:
-        """Those in the tables of a namespace."""
+        """The dead letters in the tables of a namespace."""
         return cls(NativeReads(delta), plan, delta)
 
     def can_retry(self, letter: Letter) -> bool:
@@ -35,11 +35,11 @@ class LocalDeadLetters(DeadLetters):
         return self.origin_of(letter) is not None
 
     def retry(self, letters: Iterable[Letter], asked_by: str | None = None, *, only_failed: bool = False) -> Retried:
-        """Put the records of letters on their topics and channels again, as they were, and remove the letters.
+        """Put the records of letters on their topics and channels again, unchanged, and remove the letters.
 
-        With ``only_failed`` each record is for the resource that failed on it, and all other readers skip it. A
-        letter's record is put there once, however often and by how many this is asked: the append carries the letter's
-        id as its transaction. Who dies before the letter is removed can ask again.
+        With ``only_failed`` each record is for the resource that failed on it, and all other readers skip it. A retry
+        is idempotent: the append carries the letter's id as its transaction, so repeated and concurrent calls append a
+        letter's record once. After a crash before the letter is removed, call it again.
         """
         sent: dict[Origin, int] = {}
         lost: list[Letter] = []
@@ -51,7 +51,7 @@ class LocalDeadLetters(DeadLetters):
         return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
 
     def _send(self, origin: Origin, letters: Iterable[Letter], *, only_failed: bool) -> tuple[list[Letter], int]:
-        """Append the records of letters; the letters that had one, and how many records were new."""
+        """Append the records of letters. Returns the letters that had one, and the number of new records."""
         records: dict[Letter, list[dict[str, Any]]] = {}
 
         def rows() -> dict[str, list[dict[str, Any]]]:
@@ -68,7 +68,7 @@ class LocalDeadLetters(DeadLetters):
         return list(records), sent
 
     def _note(self, letters: Iterable[Letter], told: str) -> None:
-        """Remove letters whose records were sent, and tell of it by events."""
+        """Remove letters whose records were sent, and append an event for each resource."""
         self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
         now = datetime.now(timezone.utc)
         events = [
@@ -80,7 +80,7 @@ class LocalDeadLetters(DeadLetters):
 
 
 def _is(letter: Letter) -> str:
-    """What holds for a letter's rows alone."""
+    """The SQL condition that holds only for the rows of a letter."""
     texts = {name: getattr(letter, name) for name in ("resource", "source", "key", "value", "reason", "detail")}
     tests = [f"{name} IS NULL" if text is None else f"{name} = {literal(text)}" for name, text in texts.items()]
     moments = {"timestamp": letter.timestamp, "at": letter.at}

@@ -1,4 +1,4 @@
-"""What is told of tables that others write and that cannot be read as they are."""
+"""Messages about tables of others that cannot be read in their present form."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TURN_ON = "ALTER TABLE {} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)
 
 
 def does_not_tell(table: str, namespace: Namespace) -> str:
-    """That the change feed of a table is off, and who turns it on how."""
+    """The message that a table's change feed is off, with the statement by which its owner turns it on."""
     statement = _TURN_ON.format(namespace.identifier(table))
     return f"'{table}' does not tell what changes in it: its owner has to run {statement}"
 
 
 def column_reasons(table: str, typed: TypedPlan, columns: tuple[Column, ...]) -> str:
-    """Why the columns that were found cannot be those of the plan; nothing if they can."""
+    """The reasons why the columns that were found do not fit the plan; empty if they fit."""
     problems = (*column_problems(columns, written=False), *key_problems(columns, typed.key))
     return "; ".join(f"{message} in '{table}' ({hint})" for message, hint in problems)

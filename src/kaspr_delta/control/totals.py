@@ -1,4 +1,4 @@
-"""What resources have done so far, added up from their progress rows, and the dead letters there are; without Spark."""
+"""Totals of each resource, from its progress rows, and its current dead letters. Read without Spark."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.storage.layout import DEAD_LETTERS, OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 
-# What is added up, and of which column of the progress.
+# The names of the sums, each with its column of the progress table.
 _SUMS = {"rows_in": "rows_in", "rows_out": "rows_out", "failures": "dead_letters"}
 
 
 @dataclass
 class _Sums:
-    """Sums by resource, the counters of each, and the last batch that is in them."""
+    """By resource, the sums, the counters and the last batch that is included."""
 
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
     counters: dict[str, Counter[str]] = field(default_factory=dict)
     last: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Add a batch, which comes after all that were added."""
+        """Add a batch, later than all those added before."""
         self.last[row["resource"]] = row["checkpoint"], row["batch"]
         done = self.resources.setdefault(row["resource"], dict.fromkeys(_SUMS, 0))
         for name, column in _SUMS.items():
@@ -43,7 +43,7 @@ class _Sums:
 
 @dataclass
 class Totals:
-    """The sums of an application on this machine's disk. Batches are read once, so that a look costs what is new.
+    """The sums of an application on this machine's disk. Each batch is read once: a refresh reads only new batches.
 
     A row that sums up older batches (see ``engine.batch.progress``) has the number of the last of them.
     """
@@ -57,16 +57,16 @@ class Totals:
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
-        """By ``kind/name`` what a resource has done: rows_in, rows_out, failures and last_batch.
+        """By ``kind/name``, the totals of a resource: rows_in, rows_out, failures, last_batch and dead_letters.
 
-        ``failures`` counts all that ever became a dead letter, ``dead_letters`` those that are there by now.
+        ``failures`` counts all dead letters that were ever written, ``dead_letters`` those that exist now.
         """
         done = self._current().resources
         return {name: {**one, "dead_letters": self._letters.get(name, 0)} for name, one in done.items()}
 
     @property
     def metrics(self) -> list[Metric]:
-        """All counters."""
+        """The counters of all resources together."""
         everything: Counter[str] = Counter()
         for counts in self._current().counters.values():
             everything.update(counts)
@@ -74,7 +74,7 @@ class Totals:
 
     @property
     def metrics_by_resource(self) -> dict[str, list[Metric]]:
-        """The counters that each resource has counted."""
+        """The counters of each resource."""
         return {name: as_metrics(counts) for name, counts in self._current().counters.items()}
 
     def _current(self) -> _Sums:
@@ -85,8 +85,8 @@ class Totals:
             return self._sums
 
     def _read(self) -> _Sums:
-        """The sums with the batches that are new."""
-        sums = self._sums.copy()  # others are reading those
+        """The sums, with the new batches added."""
+        sums = self._sums.copy()  # other threads read the old ones
         columns = ", ".join(("resource", "checkpoint", "batch", "counts", "at", *_SUMS.values()))
         new = f"{OF_RESOURCES} AND {after(sums.last)}"
         for row in self.delta.rows(PROGRESS, f"SELECT {columns} FROM t WHERE {new} ORDER BY checkpoint, batch"):  # noqa: S608
@@ -96,6 +96,6 @@ class Totals:
 
 
 def dead_letters_by_resource(query: Callable[[str, str], Iterable[Mapping[str, Any]]]) -> dict[str, int]:
-    """The number of dead letters by ``kind/name``. ``query`` runs a SELECT over a table, which it calls ``t``."""
+    """The number of dead letters by ``kind/name``. ``query`` runs a SELECT over a table named ``t``."""
     counted = "SELECT resource, count(*) AS letters FROM t GROUP BY resource"
     return {row["resource"]: row["letters"] for row in query(DEAD_LETTERS, counted)}
