@@ -1,1 +1,1 @@
-"""What surrounds the engine: the Spark session, the registry of manifests, the runner."""
+"""Everything around the engine: the Spark session, the application's tables, applying manifests, the runner."""

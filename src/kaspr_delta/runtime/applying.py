@@ -1,4 +1,4 @@
-"""Manifests into the registry: what `apply` does, and what it says it did."""
+"""Apply manifests to the registry, for `apply`, and report the outcome for each resource."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kaspr_delta.storage.opening import folder_tables, open_tables
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a resource."""
+    """The outcome for a resource."""
 
     application: str
     kind: str
@@ -31,7 +31,7 @@ class Outcome:
 
 
 def registry_of(place: Warehouse, schema: str) -> Registry:
-    """The registry of an application. On this machine's disk it needs no Spark."""
+    """The registry of an application. On this machine's disk it does not need Spark."""
     namespace = place.namespace(schema)
     folder = folder_tables(namespace)
     if folder is not None:
@@ -45,13 +45,13 @@ def registry_of(place: Warehouse, schema: str) -> Registry:
 
 
 def applied_plan(place: Warehouse, app: str | None) -> Plan | None:
-    """The plan of an application from its registry; None where all was deleted. Raises NotFoundError and UsageError."""
+    """The plan of an application from its registry; None if all is deleted. Raises NotFoundError and UsageError."""
     schema = place.applied_schema(app)
     return plan_of(registry_of(place, schema).documents(), schema)
 
 
 def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
-    """The documents of the one application, or of that name. Raises ManifestError, NotFoundError and UsageError."""
+    """The documents of the only or the named application. Raises ManifestError, NotFoundError and UsageError."""
     (plan, *others) = _chosen(manifests, app)
     if others:
         names = ", ".join(one.application for one in (plan, *others))
@@ -63,11 +63,11 @@ def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
 def apply_manifests(
     place: Warehouse, manifests: LoadedManifests, *, app: str | None = None, path: Path | None = None
 ) -> tuple[list[Outcome], tuple[Finding, ...]]:
-    """Add manifests to their applications, or put them in the place of those of their names.
+    """Add manifests to their applications, or replace those of the same kind and name.
 
-    With a ``path`` they stand for all that was applied from it before: what is no longer in it is deleted. Gives what
-    was done and what there is to say. Raises ManifestError for manifests that cannot run, alone or together with what
-    was applied before: then nothing of their application is changed. Raises NotFoundError and UsageError.
+    With a ``path``, resources applied from it before that are not among the manifests are deleted. Returns the outcomes
+    and the findings in these files. Raises ManifestError for manifests that cannot run, alone or together with those
+    applied before: then nothing of their application is changed. Raises NotFoundError and UsageError.
     """
     outcomes: list[Outcome] = []
     told: list[Finding] = []
@@ -81,7 +81,7 @@ def apply_manifests(
 
 
 def _chosen(manifests: LoadedManifests, app: str | None) -> list[Plan]:
-    """The plans of all applications, or of the one of that name."""
+    """The plans of all applications, or of the named one."""
     plans, findings = build_plans(manifests)
     if has_errors(findings):
         raise ManifestError(findings)

@@ -1,4 +1,4 @@
-"""What is known of an application's tables and runs: from Delta's logs and Spark's checkpoints, or through Spark."""
+"""Counts of an application's tables and runs, from Delta's logs and Spark's checkpoints, or through Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(place: Warehouse, schema: str, plan: Plan | None) -> Facts:
-    """What is known of an application in a warehouse. Where its tables are not on this machine Spark is asked."""
+    """The facts of an application in a warehouse. Uses Spark only if its tables are not on this machine."""
     if plan is None:
         return NoFacts()
     namespace = place.namespace(schema)
@@ -37,7 +37,7 @@ def facts_of(place: Warehouse, schema: str, plan: Plan | None) -> Facts:
 
 
 class NoFacts:
-    """Those of an application of which nothing is left."""
+    """The facts of an application whose resources were all deleted."""
 
     done: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
@@ -50,7 +50,7 @@ class NoFacts:
 
 @dataclass
 class LocalFacts:
-    """Those of an application on this machine's disk."""
+    """The facts of an application on this machine's disk."""
 
     delta: DeltaRs
     plan: Plan
@@ -72,7 +72,7 @@ class LocalFacts:
 
 @dataclass
 class SparkFacts:
-    """Those of an application anywhere; how far its streams are is not known."""
+    """The facts of an application in any place. The lag of its resources is unknown."""
 
     spark: SparkSession
     delta: Tables

@@ -1,4 +1,4 @@
-"""What stopped resources, each as a sentence."""
+"""The errors that stopped resources, each as a sentence."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kaspr_delta.runtime.run_events import Failed, Listener, nobody
 from kaspr_delta.storage.gone import what_is_gone
 from kaspr_delta.storage.tables import Tables
 
-# How Spark begins when it waited for something that failed.
+# The beginning of Spark's message if another thread failed.
 _AWAITED = "Exception thrown in awaitResult"
 
 
 @dataclass
 class Failures:
-    """What stopped resources. The others go on; all is told at the end."""
+    """The errors of resources that stopped. The other resources go on; ``tell`` raises all errors at the end."""
 
     queries: Mapping[ResourceRef, Query]
     listener: Listener = nobody
@@ -33,13 +33,13 @@ class Failures:
         return bool(self.errors)
 
     def note(self, ref: ResourceRef, error: Exception | None) -> None:
-        """A resource has failed, if there is an error."""
+        """Note that a resource failed, if there is an error, and tell the listener."""
         if error is not None:
             self.errors[ref] = self._account_of(ref, error)
             self.listener(Failed(ref, self.errors[ref]))
 
     def tell(self) -> None:
-        """Raise ResourceFailedError if any has failed. Resources that failed alike share a sentence."""
+        """Raise ResourceFailedError if any resource failed. Resources with the same error share a sentence."""
         told: dict[str, list[str]] = {}
         for ref, error in self.errors.items():
             told.setdefault(_short(error), []).append(str(ref))
@@ -48,7 +48,7 @@ class Failures:
 
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
         query = self.queries[ref]
-        # Before the query looks at it, who takes what is missing for changes that were vacuumed.
+        # Before ``query.account_of``, which takes a missing file for changes that were vacuumed.
         problem = _disk_problem(query.delta, query.failure or error)
         if problem is not None:
             return problem
@@ -57,7 +57,7 @@ class Failures:
 
 @contextmanager
 def told_plainly(delta: Tables) -> Iterator[None]:
-    """Raise SetupError, which says what to do, for an error of the disk that is no resource's own."""
+    """Raise SetupError, which says what to do, for a disk error outside the batches of a resource."""
     try:
         yield
     except Exception as error:
@@ -73,11 +73,11 @@ def _disk_problem(delta: Tables, error: BaseException) -> SetupError | None:
 
 
 def _short(error: Exception) -> str:
-    """Of a Spark error only what it says, without the JVM's stack and without the plan."""
+    """The text of an error; of a Spark error only its message, without the JVM's stack and the plan."""
     text = str(error)
     if isinstance(error, KasprError):
         return text
-    if _AWAITED in text:  # that something failed in another thread is all that its beginning tells
+    if _AWAITED in text:  # its beginning says only that another thread failed
         text = text.rpartition("Caused by: ")[2]
     for noise in ("\n\tat ", "JVM stacktrace:", "\n=== Streaming Query ===", ";\n'"):
         text = text.split(noise, 1)[0]

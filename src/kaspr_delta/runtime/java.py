@@ -1,4 +1,4 @@
-"""Whether this machine has a Java that Spark runs on: one clear sentence when it has not."""
+"""Find the Java that Spark runs on, and raise one clear sentence if it is missing or has a wrong version."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import subprocess
 
 from kaspr_delta.errors import SetupError
 
-# Spark 4 needs 17 or newer; 25 is the newest it names.
+# Spark 4 needs 17 or newer; 25 is the newest version that it names.
 SUPPORTED = range(17, 26)
 _ADVICE = "install a JDK 17 (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17)"
 
 
 def java_command() -> str:
-    """The ``java`` that Spark will start. Raises SetupError when there is none."""
+    """The ``java`` that Spark will start. Raises SetupError if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         command = os.path.join(home, "bin", "java")  # noqa: PTH118
@@ -31,7 +31,7 @@ def java_command() -> str:
 
 
 def check_java() -> int:
-    """The major version of Java. Raises SetupError when there is none or a wrong one."""
+    """The major version of Java. Raises SetupError if Java is missing, does not start, or has a wrong version."""
     command = java_command()
     try:
         # The command is the java of JAVA_HOME or PATH, and its arguments are fixed.

@@ -1,4 +1,4 @@
-"""How far a streaming query is behind what it reads, told by its own progress."""
+"""The lag of a streaming query behind its sources, from its own progress."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kaspr_delta.storage.stream_checkpoint import Position
 
 
 def lag_of(progress: Mapping[str, Any], changed_after: Callable[[Path, int], int | None]) -> int | None:
-    """The rows and records that a query has yet to read, over all it reads; None where that cannot be told.
+    """The number of rows and records in all sources that a query has not read yet; None if it is unknown.
 
-    ``progress`` is the query's last one. ``changed_after`` gives how many rows were changed after a version of the
-    Delta table in a folder.
+    ``progress`` is the query's last one. ``changed_after`` returns how many rows changed after a version of the Delta
+    table in a folder.
     """
     behind = [_behind(source, changed_after) for source in progress["sources"]]
     known = [rows for rows in behind if rows is not None]
@@ -30,12 +30,12 @@ def _behind(source: Mapping[str, Any], changed_after: Callable[[Path, int], int 
 
 
 def _folder(description: str) -> Path | None:
-    """The folder in ``DeltaSource[file:/…/orders]``; None for one that is elsewhere than on this machine."""
+    """The folder in ``DeltaSource[file:/…/orders]``; None if it is not on this machine."""
     place = urlsplit(description.partition("[")[2].removesuffix("]"))
     return Path(unquote(place.path)) if place.scheme == "file" else None
 
 
 def _object(offset: Any) -> Mapping[str, Any]:
-    """An offset, which is JSON text or what that stands for."""
+    """An offset as an object; it is given as JSON text or parsed. Empty if it is no object."""
     found = json.loads(offset) if isinstance(offset, str) else offset
     return found if isinstance(found, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What a run did, resource by resource, and how an application stands."""
+"""The report of a run, by resource, and the status of an application."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 STEPS = ("decide", "commit", "fold")
-"""What a batch consists of, in the order in which it happens."""
+"""The steps of a batch, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceReport:
-    """What one resource did, summed over its batches: see ``engine.batch.progress.BatchReport``."""
+    """The sums over all batches of one resource: see ``engine.batch.progress.BatchReport``."""
 
     batches: int = 0
     rows_in: int = 0
@@ -42,12 +42,12 @@ class ResourceReport:
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """What the last batch of a resource did, and what it cost.
+    """The work and the cost of a resource's last batch.
 
-    ``steps`` are seconds: ``decide`` (which rows, and what they give; of many rows only the plan), ``commit`` (the
-    append to the log; of many rows also the computation) and ``fold``. ``read`` and ``pruned`` are files of the tables
-    that look-ups read and left out. The other numbers are those of its MERGEs: see ``storage.tables.Merged``. What a
-    batch does not have, or nobody knows, is None.
+    ``steps`` are seconds: ``decide`` (the computation of the batch; of many rows only its plan), ``commit`` (the append
+    to the log; of many rows also the computation) and ``fold``. ``read`` and ``pruned`` count the files that look-ups
+    in tables read and skipped. The other numbers are those of its MERGEs: see ``storage.tables.Merged``. A number is
+    None if the batch does not have it, or if it is unknown.
     """
 
     rows_in: int
@@ -62,7 +62,7 @@ class LastBatch:
 
     @classmethod
     def of(cls, rows_in: int, rows_out: int, seconds: float, counts: str | None) -> LastBatch:
-        """From what stands in a progress row."""
+        """The last batch from the columns of its progress row."""
         work = work_of(json.loads(counts or "{}"))
         steps = {step: work[step] / 1_000 for step in STEPS if step in work}
         numbers = [work.get(name) for name in ("files_read", "files_pruned", "rows", "copied", "rewritten")]
@@ -71,9 +71,9 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class ResourceStatus:
-    """How a resource stands: ``state`` is ``ran``, ``new`` before its first batch, or why it waits.
+    """The status of a resource. ``state`` is ``ran``, ``new`` (before its first batch), or ``waits:`` with the reason.
 
-    ``dead_letters`` are there now; ``failures`` counts all that ever became one, also those that a retry removed.
+    ``dead_letters`` counts those that exist now; ``failures`` all that ever existed, also those that a retry removed.
     """
 
     resource: ResourceRef
@@ -90,7 +90,7 @@ class ResourceStatus:
 class Status:
     """The state of an application: its resources in the order in which they run, and all counters.
 
-    ``native_failures``: operations of delta-rs that failed, and that Spark did instead, with how often each did.
+    ``native_failures``: how often each operation of delta-rs failed, so that Spark did it instead.
     """
 
     resources: tuple[ResourceStatus, ...]
@@ -99,7 +99,7 @@ class Status:
 
     @classmethod
     def of(cls, spark: SparkSession, delta: Tables, plan: Plan) -> Status:
-        """The status, as the batches of all runs so far add up to, and the dead letters that there are."""
+        """The status, summed over the batches of all runs so far, with the current dead letters."""
         from pyspark.sql import functions as F
 
         from kaspr_delta.engine.batch.metrics import summed_counters
@@ -122,7 +122,7 @@ class Status:
 
     @classmethod
     def summed(cls, plan: Plan, done: Mapping[str, Mapping[str, Any]], counted: Iterable[Metric]) -> Status:
-        """The status of a plan's resources, by what each has done: the numbers of a ResourceStatus."""
+        """The status of a plan's resources. ``done`` holds the numbers of a ResourceStatus by ``kind/name``."""
         reasons = dict(plan.waiting)
         resources = []
         for ref in dict.fromkeys([*plan.runs, *reasons]):
@@ -133,7 +133,7 @@ class Status:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As JSON has it, but for moments."""
+        """The status as JSON data, except for moments."""
         return {
             "resources": [
                 {
@@ -153,7 +153,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run did. ``resources`` maps ``kind/name`` to its report; resources without a batch are not in it."""
+    """The report of a run. ``resources`` maps ``kind/name`` to its report; resources without a batch are left out."""
 
     resources: Mapping[str, ResourceReport]
 
@@ -169,7 +169,7 @@ class RunReport:
 
     @classmethod
     def after(cls, spark: SparkSession, delta: Tables, known: LastBatches) -> RunReport:
-        """The report of all batches that came after the known ones."""
+        """The report of all batches after the known ones."""
         names = ResourceReport.__dataclass_fields__
         sums = ", ".join(f"sum({name}) AS {name}" for name in names if name != "batches")
         new = f"{after(known)} AND {OF_RESOURCES}"

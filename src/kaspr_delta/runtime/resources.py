@@ -1,4 +1,4 @@
-"""From the plan to what runs: the Delta tables of an application and the queries of its resources."""
+"""Create the Delta tables and views of a plan, and the queries of its resources."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ if TYPE_CHECKING:
 
 
 def tables_kept_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, Layout]]:
-    """The Delta tables that belong to one table, join or agent and go with it."""
+    """The Delta tables, with layouts, that belong to one resource and are removed with it."""
     for name, layout in _kept_by(plan, ref):
         yield name, _followable(layout, plan)
 
 
 def _followable(layout: Layout, plan: Plan) -> Layout:
-    """The layout with what the application says of change feeds, unless a table says it itself."""
+    """The layout with the application's retention of change feeds, unless the table has its own."""
     own = not layout.change_feed or layout.feed_retention is not None
     return layout if own else replace(layout, feed_retention=plan.feed_retention)
 
@@ -118,7 +118,7 @@ def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> It
 
 
 def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
-    """Every Tables table of the application that its plan names, with its layout."""
+    """Every Delta table that the plan of an application names, with its layout."""
     for topic in plan.topics:
         yield topic.delta_name, _followable(TOPIC, plan)
     for kind in (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks):
@@ -127,8 +127,8 @@ def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
 
 
 def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
-    """Remove what a resource keeps: tables, views, checkpoints."""
-    if ref.kind in {"table", "join"}:  # an agent may have the name of a table, whose view is not its own
+    """Remove the tables, the view and the checkpoints of a resource."""
+    if ref.kind in {"table", "join"}:  # an agent may share its name with a table, which owns the view
         delta.drop_view(spark, value_view(ref.name))
     for table, _ in tables_kept_by(plan, ref):
         delta.drop(spark, table)
@@ -136,13 +136,13 @@ def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef
 
 
 def create_system_tables(spark: SparkSession, delta: Tables) -> None:
-    """The schema and the tables whose names start with ``_kaspr``."""
+    """Create the schema and the tables whose names start with ``_kaspr``."""
     delta.create_schema(spark)
     side_by_side([partial(delta.create, spark, table, layout) for table, layout in SYSTEM.items()])
 
 
 def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> None:
-    """Create or register the tables of the application, with the retention that they have by now."""
+    """Create or register the tables of the application, and set their current retention."""
     tables = tuple(tables_of(plan))
     side_by_side([partial(delta.create, spark, table, layout) for table, layout in tables])
     for table, layout in tables:
@@ -151,10 +151,10 @@ def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> None:
 
 
 def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
-    """For SQL and BI: ``v_<name>`` of every schemaless table and result, with keys and values as VARIANT."""
+    """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT."""
     for table in plan.tables:
         if table.typed is not None:
-            continue  # it has columns of its own
+            continue  # a typed table has its own columns
         columns = {
             "key": _variant("key", raw=table.serializers.key == "raw"),
             "value": _variant("value", raw=table.serializers.value == "raw"),
@@ -164,7 +164,7 @@ def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
         delta.create_view(spark, value_view(table.name), table.delta_name, columns)
     for join in plan.joins:
         if not isinstance(join, TableTableJoinPlan) or join.select is not None:
-            continue  # its channel is its result; or it has columns of its own
+            continue  # no result table, or one with its own columns
         columns = {"key": _variant("key", raw=False)}
         for name, kind in zip(("left", "right"), plan.column_types(join), strict=True):
             columns[name] = _variant(name, raw=kind is not None)
@@ -172,8 +172,8 @@ def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
 
 
 def query_of(delta: Tables, plan: Plan, ref: ResourceRef) -> Query:
-    """The query that runs a resource. Raises NotFoundError for one that does not run."""
-    own = open_tables(delta.namespace)  # its statistics are those of this resource
+    """The query that runs a resource. Raises NotFoundError for a resource that does not run."""
+    own = open_tables(delta.namespace)  # so that its statistics are those of this resource alone
     return Query(own, _resource(own, plan, ref))
 
 

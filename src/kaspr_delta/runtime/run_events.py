@@ -1,4 +1,4 @@
-"""What a run tells while it goes on, to whoever shows it."""
+"""The events of a run, for a listener that shows them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A resource looks for something to do."""
+    """A resource starts to look for new rows."""
 
     resource: ResourceRef
 
@@ -27,7 +27,7 @@ class BatchDone:
 
 @dataclass(frozen=True, slots=True)
 class LagSeen:
-    """How many rows and records a resource has yet to read."""
+    """The number of rows and records that a resource has not read yet."""
 
     resource: ResourceRef
     rows: int
@@ -35,14 +35,14 @@ class LagSeen:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """A resource has processed all there was when it started."""
+    """A resource has processed all rows that were there when it started."""
 
     resource: ResourceRef
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """A resource cannot go on with what is applied, or with its tables as they are by now."""
+    """A resource cannot go on with the applied manifests, or with its tables in their present form."""
 
     resource: ResourceRef
     reason: str
@@ -58,16 +58,16 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class ColumnsChanged:
-    """Columns of a table that a resource reads were added or moved: it goes on, with columns matched by name."""
+    """Columns were added or moved in a table that a resource reads. It goes on, with columns matched by name."""
 
     resource: ResourceRef
 
 
 @dataclass(frozen=True, slots=True)
 class GapFilled:
-    """Changes that a resource had not read were gone from the change feed, and it goes on all the same.
+    """A resource goes on although changes that it had not read are gone from the change feed.
 
-    ``rebuilt``: its state was made anew. Otherwise it has read the rows of its topic, and nothing is missing.
+    ``rebuilt``: its state was rebuilt. Otherwise it has read the rows of its topic, and nothing is missing.
     """
 
     resource: ResourceRef
@@ -75,10 +75,10 @@ class GapFilled:
 
 
 RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | ColumnsChanged | GapFilled | Waits | Failed
-"""Events come from the threads of several resources at once."""
+"""Events come from several threads at the same time."""
 
 Listener: TypeAlias = Callable[[RunEvent], None]
 
 
 def nobody(event: RunEvent) -> None:
-    """The listener of a run that nobody watches."""
+    """The listener that ignores all events."""

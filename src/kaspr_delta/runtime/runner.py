@@ -1,4 +1,4 @@
-"""Running an application: stage by stage until quiet, or continuously until stopped."""
+"""Run an application: stage by stage until quiet, or continuously until stopped."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Rounds of a loop of resources that feed one another, before it is called endless.
+# Rounds of a loop of resources that feed one another, before it counts as endless.
 _MOST_ROUNDS = 100
-# Seconds between two looks: at queries that run, at what the clock makes due, at what is to be kept no longer.
+# Seconds between two checks of running queries, two ticks of timed work, and two deletions of expired rows.
 _POLL = 0.1
 _TICK = 1.0
 _CLEANING = 60.0
@@ -41,7 +41,7 @@ _CLEANING = 60.0
 
 @dataclass
 class Runner:
-    """Runs the resources of a plan on one warehouse. ``started`` holds since when tasks are counted."""
+    """Runs the resources of a plan on one warehouse. ``started`` holds the moment from which each schedule counts."""
 
     spark: SparkSession
     delta: Tables
@@ -50,7 +50,7 @@ class Runner:
     started: dict[ResourceRef, datetime] = field(default_factory=dict)
     _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
-    # Set when a run until quiet is to end before it is quiet.
+    # Set to end a run before it is quiet.
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _failures: Failures = field(init=False)
     _turns: Turns = field(init=False)
@@ -60,11 +60,11 @@ class Runner:
         self._failures = Failures(self._queries, self.listener)
 
     def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
-        """Process what is there, in dependency order, until no resource has anything to do, or ``stop`` is set.
+        """Run all resources, in dependency order, until none has anything to do, or ``stop`` is set.
 
-        Returns what each resource did. Batches under way are finished when it stops, and what they committed is folded.
-        A task runs once if it is named in ``only``, otherwise not. Raises ResourceFailedError when one failed (what
-        depends on it was still run on what it has), AlreadyRunningError and NotQuietError.
+        Returns a report of each resource. After ``stop``, running batches are finished and folded. A task runs once if
+        it is named in ``only``, otherwise not. Raises ResourceFailedError if a resource failed (its dependents still
+        ran on the rows that they had), AlreadyRunningError and NotQuietError.
         """
         self._stop = stop or self._stop
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
@@ -88,11 +88,11 @@ class Runner:
         only: Collection[ResourceRef] = (),
         changed: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Keep all resources running until ``stop`` is set, tasks by their schedules; batches under way are finished.
+        """Keep all resources running until ``stop`` is set, tasks by their schedules. Running batches are finished.
 
-        ``every`` so many milliseconds a resource looks for what is new.
-        Ends too when what is to run has ``changed``, or tables that are read got columns. Raises ResourceFailedError as
-        soon as one fails, after the others were stopped.
+        ``every`` is the number of milliseconds between two looks of a resource for new rows. The run also ends when
+        ``changed`` returns True, or when a table that is read got columns. Raises ResourceFailedError as soon as a
+        resource fails, after the others were stopped.
         """
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
@@ -106,7 +106,7 @@ class Runner:
         self._failures.tell()
 
     def rebuild(self, ref: ResourceRef) -> RunReport:
-        """Make a resource's state anew; what that did. Raises AlreadyRunningError and NotFoundError."""
+        """Rebuild a resource's state. Returns a report of it. Raises AlreadyRunningError and NotFoundError."""
         with told_plainly(self.delta), self.delta.namespace.running(str(ref)):
             folded = folded_batches(self.delta, self.spark)
             query_of(self.delta, self.plan, ref).rebuild(self.spark)
@@ -115,10 +115,10 @@ class Runner:
     def _again_and_again(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
     ) -> None:
-        """Process what is there, as a run until quiet does, with a pause after each time.
+        """Run streams that end, as a run until quiet does, with a pause after each round.
 
-        On Spark Connect batches run in other processes: only at the end of a stream it is known here that none is under
-        way, so that what the clock makes due may be. Serverless compute has no other streams than those that end.
+        On Spark Connect batches run in other processes. Only after a stream has ended does this process know that no
+        batch is running, so that timed work may run. Serverless compute supports only streams that end.
         """
         self._stop, pause = stop, every / 1_000
         cleaned = time.monotonic()
@@ -130,7 +130,7 @@ class Runner:
     def _streaming(
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
     ) -> None:
-        """Let streams run that do not end."""
+        """Run streams that do not end by themselves."""
         with Streams(self.spark, self._queries, self._failures, every, self.listener) as streams:
             self._tell(Started, refs)
             streams.start(refs)
@@ -140,7 +140,7 @@ class Runner:
     def _watch(
         self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event, changed: Callable[[], bool]
     ) -> None:
-        """Look after streams until they are to stop, one has failed, a lock is lost, or others are to run."""
+        """Watch streams until ``stop`` is set, one fails, a lock is lost, or the plan or columns have changed."""
         ticked = cleaned = time.monotonic()
         while not (self._failures or stop.wait(_POLL)):
             if self._is_lost or changed() or not streams.all_go_on() or streams.took_new_columns:
@@ -154,11 +154,11 @@ class Runner:
 
     @property
     def _is_lost(self) -> bool:
-        """Whether another process took one of the locks; leaving them says which one."""
+        """Whether another process took one of the locks. Releasing that lock then raises an error that names it."""
         return any(lost.is_set() for lost in self._lost)
 
     def _cleaned_since(self, cleaned: float) -> float:
-        """Remove what is to be kept no longer, if that was not done for long; when it was done last."""
+        """Delete expired rows if the last time is long enough ago. Returns the time of the last deletion."""
         if time.monotonic() - cleaned < _CLEANING:
             return cleaned
         remove_old(self.delta, self.spark, self.plan)
@@ -174,7 +174,7 @@ class Runner:
         raise _endless(stage.resources)
 
     def _round(self, refs: Sequence[ResourceRef]) -> _Round:
-        """Run resources once on what is there now, side by side if they may."""
+        """Run resources once on the rows available now, side by side if they may."""
         went = [self._round_of(some) for some in self._turns.apart(refs)]
         return _Round(sum(one.rows for one in went), any(one.new_columns for one in went))
 
@@ -189,17 +189,17 @@ class Runner:
             self._tell(Started, refs)
             streams.start(refs)
             rows = sum(self._progress(ref, lambda ref: self._rows_of(streams, ref)) for ref in refs)
-        if self._stop.is_set():  # then nobody has waited for all of them
+        if self._stop.is_set():  # some queries may have failed without being awaited
             streams.note_failures()
         return _Round(rows, streams.took_new_columns)
 
     def _rows_of(self, streams: Streams, ref: ResourceRef) -> int:
-        """Let a resource process what is there, and take up what waits for more to come; the number of rows."""
+        """Let a resource process all available rows, and those that it holds back. Returns the number of rows."""
         rows = streams.rows_of(ref, self._stop)
         return rows if self._stop.is_set() else rows + self._rest(ref)
 
     def _progress(self, ref: ResourceRef, work: Callable[[ResourceRef], int]) -> int:
-        """Let a resource do some work; the number of rows. If it fails the others go on."""
+        """Let a resource do some work. Returns the number of rows. If it fails, the others go on."""
         if ref in self._failures or self._stop.is_set():
             return 0
         try:
@@ -216,7 +216,7 @@ class Runner:
             self.listener(event(ref))
 
     def _rest(self, ref: ResourceRef) -> int:
-        """Take up what waits for more to come, for in this run nothing will; the number of rows."""
+        """Process rows that are held back for later ones: none will come in this run. Returns the number of rows."""
         query = self._queries[ref]
         return query.tick(self.spark, ending=True) if query.resource.timed else 0
 
@@ -236,9 +236,9 @@ class Runner:
 
     @contextlib.contextmanager
     def _held(self, refs: Sequence[ResourceRef]) -> Iterator[Mapping[str, Mapping[str, int]]]:
-        """Hold the locks of the resources, and finish what a killed run left, also of those who share their tables.
+        """Hold the locks of the resources, and recover from a killed run, also resources that share their tables.
 
-        Gives the batches that were folded before that (see ``folded_batches``).
+        Yields the batches that were folded before the recovery (see ``folded_batches``).
         """
         with told_plainly(self.delta), contextlib.ExitStack() as held:
             self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in self._to_lock(refs)]
@@ -267,7 +267,7 @@ class Runner:
             self._failures.note(ref, error)
 
     def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
-        """What no other process may run meanwhile; where turns do not bind it, also those that share tables."""
+        """The resources to lock, and, if turns do not bind other processes, those that share tables with them."""
         companions = () if self.delta.namespace.turns_bind_other_processes else map(self._companions, refs)
         return list(dict.fromkeys([*refs, *(one for some in companions for one in some)]))
 
@@ -277,7 +277,7 @@ class Runner:
 
 
 class _Round(NamedTuple):
-    """The number of rows that resources read, and whether a table that they read got columns meanwhile."""
+    """The result of a round: the number of rows read, and whether a table that was read got columns meanwhile."""
 
     rows: int
     new_columns: bool

@@ -1,4 +1,4 @@
-"""When a task is due: an interval counted from the start, or a cron text in a time zone."""
+"""The schedules of tasks: an interval counted from the start, or a cron text in a time zone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kaspr_delta.spec.cron import for_cronsim
 def firings(schedule: SchedulePlan | None, start: datetime) -> Iterator[datetime]:
     """The moments at which a task is due, in UTC or the schedule's time zone; without a schedule once, at the start.
 
-    The first run of an interval comes after it. Cron is read as Debian's cron reads it: where the clocks are put
-    forward, what would have been due in the missing hour is due at its end.
+    The first run of an interval comes when the interval has passed. Cron follows Debian's cron: when clocks are put
+    forward, a run in the missing hour is due at its end.
     """
     if schedule is None:
         yield start

@@ -1,4 +1,4 @@
-"""Tasks by the clock: each has a thread of its own, so that a slow one delays no other."""
+"""Run tasks by their schedules. Each task has its own thread, so that a slow one delays no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Failed = Callable[[ResourceRef, Exception], None]
 Clock = Callable[[], datetime]
 
-# Seconds between two looks at a clock that may be set meanwhile.
+# Seconds between two reads of a clock that may be set meanwhile.
 _LOOK = 1.0
 _BEGAN = datetime.now(timezone.utc)
 _BEGAN_AT = steady_clock.seconds()
@@ -32,10 +32,10 @@ def tasks_firing(
     failed: Failed,
     started: MutableMapping[ResourceRef, datetime],
 ) -> Iterator[None]:
-    """Run tasks when they are due; runs under way are finished. ``failed`` is told what stopped one for good.
+    """Run tasks when they are due. At the end, running tasks are finished.
 
-    ``started`` holds since when each is counted, by the clock that its schedule goes by: a task that is in it goes on,
-    and what was due meanwhile is left out.
+    ``failed`` is called with the error that stopped a task for good. ``started`` holds the moment from which each
+    schedule counts, by the schedule's clock: a task in it continues its schedule, and missed runs are skipped.
     """
     stop = threading.Event()
     threads = [
@@ -66,25 +66,25 @@ def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
     free = now()
     try:
         for moment in firings(schedule, started.setdefault(query.resource.ref, free)):
-            if moment < free:  # it fell into the run before: what was missed is not made up for
+            if moment < free:  # it fell into the previous run: missed runs are skipped
                 continue
             if not _comes(moment, now, stop):
                 return
             query.tick(spark, ending=False)
             free = now()
-    except Exception as error:  # noqa: BLE001  a thread has nobody above it who could be told
+    except Exception as error:  # noqa: BLE001  a thread has no caller that could catch it
         failed(query.resource.ref, error)
 
 
 def _clock_of(schedule: SchedulePlan | None) -> Clock:
-    """The clock that a schedule goes by: cron by the time of day, whatever sets it; an interval by one that goes on."""
+    """The clock of a schedule: for cron the time of day, also after it is set; for an interval a steady clock."""
     if schedule is not None and schedule.cron is not None:
         return lambda: datetime.now(timezone.utc)
     return lambda: _BEGAN + timedelta(seconds=steady_clock.seconds() - _BEGAN_AT)
 
 
 def _comes(moment: datetime, now: Clock, stop: threading.Event) -> bool:
-    """Wait until a moment by a clock that may be set meanwhile. False when ``stop`` comes first."""
+    """Wait until a moment, by a clock that may be set meanwhile. Returns False if ``stop`` is set first."""
     while not stop.wait(max(0.0, min((moment - now()).total_seconds(), _LOOK))):
         if now() >= moment:
             return True

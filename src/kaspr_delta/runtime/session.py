@@ -25,23 +25,23 @@ SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
-    # A table of some files is read in more tasks than there are cores, or the last one would keep the others waiting.
+    # More tasks than cores, even for a table of few files: otherwise the last task would keep the others waiting.
     "spark.sql.files.minPartitionNum": "8",
     "spark.databricks.delta.snapshotPartitions": "2",
-    # Spark's own INT96 takes more room, and there are times that others misread in it (storage/far_times.py).
+    # Spark's default INT96 takes more space, and other readers misread some times in it (storage/far_times.py).
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.hadoop.parquet.page.size": str(PAGE_BYTES),
     "spark.hadoop.parquet.page.row.count.limit": str(PAGE_ROWS),
-    # Nobody looks for one of these texts, of which hardly two are the same: bounds and dictionaries cost, to no end.
+    # No query searches these texts, and hardly two are equal: bounds and dictionaries would cost without use.
     **{f"spark.hadoop.parquet.column.statistics.enabled#{column}": "false" for column in UNLIKE},
     **{f"spark.hadoop.parquet.enable.dictionary#{column}": "false" for column in UNLIKE},
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A topic is read from its beginning for as long as its files are there, not only for as long as VACUUM keeps them.
+    # A topic can be read from its beginning while its files exist, not only while VACUUM would keep them.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
     "spark.sql.streaming.pollingDelay": "100ms",
-    # VACUUM lists folders with so many tasks; Spark's own 10,000 take a minute for a folder of ten files.
+    # The number of tasks with which VACUUM lists folders: Spark's 10,000 take a minute for a folder of ten files.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    # Each row of a shuffle would be hashed, to notice when a lost task comes out otherwise: here none is run again.
+    # The checksum hashes each shuffled row to notice a rerun task with another result: here no task is run again.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -50,14 +50,14 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-"""Settings of the embedded Spark. No one of them is needed for right answers: on Databricks none is set."""
+"""Settings of the embedded Spark. Correct results need none of them: on Databricks none is set."""
 
 
 def spark_session(log: Path | None = None) -> SparkSession:
-    """The running session, or a new embedded one, whose JVM writes what it has to say to ``log``.
+    """The running session, or a new embedded one, whose JVM writes its standard error to ``log``.
 
-    On Databricks and under Spark Connect a session is always running. Raises SetupError when Java or the
-    packages of the extra ``local`` are missing.
+    On Databricks and under Spark Connect no embedded session is started. Raises SetupError if Java or the packages of
+    the extra ``local`` are missing.
     """
     try:
         from pyspark.errors import PySparkException
@@ -73,9 +73,9 @@ def spark_session(log: Path | None = None) -> SparkSession:
 
 
 def databricks_session(profile: str) -> SparkSession:
-    """A session on Databricks compute, through databricks-connect: that of a profile in ``~/.databrickscfg``.
+    """A session on Databricks compute, through databricks-connect, for a profile in ``~/.databrickscfg``.
 
-    Raises SetupError when the extra ``connect`` is missing or the workspace gives no session.
+    Raises SetupError if the extra ``connect`` is missing or the workspace gives no session.
     """
     try:
         from databricks.connect import DatabricksSession
@@ -102,11 +102,11 @@ def _embedded(log: Path | None) -> SparkSession:
         raise SetupError(msg) from error
     from pyspark.sql import SparkSession
 
-    # Workers run the interpreter that runs this: another python on the PATH has not our packages.
+    # Workers run this interpreter: another python on the PATH does not have our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kaspr-delta").master(os.environ.get("KASPR_DELTA_MASTER", "local[*]"))
-    # Where Spark makes a folder for every schema and puts tables without a location. Its catalog ends with the process,
-    # so what is left there would be in the way of the next one.
+    # Here Spark makes a folder for every schema, and puts tables without a location. Its catalog ends with the process,
+    # and files left here would be in the way of the next process.
     scratch = tempfile.mkdtemp(prefix="kaspr-delta-schemas-")
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     builder = builder.config("spark.sql.warehouse.dir", scratch)
@@ -125,7 +125,7 @@ def _embedded(log: Path | None) -> SparkSession:
 
 @contextlib.contextmanager
 def _stderr_to(log: Path | None) -> Iterator[None]:
-    """Give processes started meanwhile, which is the JVM, a file as their standard error."""
+    """Redirect the standard error of processes started meanwhile (the JVM) to a file."""
     if log is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""The streaming queries of a run: started, watched, restarted where that is all it takes, and stopped."""
+"""The streaming queries of a run: start, watch, restart after recoverable errors, and stop them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from typing_extensions import Self
 
-# Seconds between two looks at a query that is to stop, and at one that runs until all is processed.
+# Seconds between two checks: ``_POLL`` of a query that is to stop, ``_LOOK`` of one that runs until all is processed.
 _POLL = 0.1
 _NO_WORKER = "Python worker failed to connect back"
 _MORE_ATTEMPTS = 5
@@ -32,7 +32,7 @@ _LOOK = 1
 
 @dataclass
 class Streams:
-    """The queries of some resources. With an interval they run until stopped, without one until nothing is left."""
+    """The queries of some resources. With an interval they run until stopped, without one until all is processed."""
 
     spark: SparkSession
     queries: Mapping[ResourceRef, Query]
@@ -47,7 +47,7 @@ class Streams:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """None is left running, however it ends, and nothing waits to be folded of those that did not fail."""
+        """Stop all queries, and fold the waiting batches of those that did not fail."""
         for query in self.running.values():
             _stop_after_batch(query)
         for ref in self.running:
@@ -55,18 +55,18 @@ class Streams:
                 self._settle(ref)
 
     def start(self, refs: Iterable[ResourceRef]) -> None:
-        """Start resources; one that does not start keeps no other from it. What has nothing to read is left out."""
+        """Start resources that have something to read. One that fails to start does not stop the others."""
         for ref in refs:
             try:
                 self.queries[ref].follow_sources(self.spark)
                 self._start(ref)
-            except Exception as error:  # noqa: BLE001  told at the end
+            except Exception as error:  # noqa: BLE001  all failures are raised at the end
                 self.failures.note(ref, error)
 
     def rows_of(self, ref: ResourceRef, stop: threading.Event) -> int:
-        """Wait until a resource has processed what is there, or ``stop`` is set; the number of rows.
+        """Wait until a resource has processed all available rows, or ``stop`` is set. Returns the number of rows.
 
-        Raises what stopped it.
+        Raises the error that stopped the query, unless a restart gets over it.
         """
         if ref not in self.running:
             return 0
@@ -80,14 +80,14 @@ class Streams:
                 raise
             return self.rows_of(ref, stop)
         self.queries[ref].ended(self.spark)
-        # Spark Connect tells no sum of all sources.
+        # Spark Connect reports no sum over all sources.
         progress = self.running[ref].recentProgress
         return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
 
     def restart(self, ref: ResourceRef) -> bool:
-        """Go on with a query that stopped because a table got columns, or has a gap that its resource gets over.
+        """Restart a query that stopped because a table got columns, or at a gap that its resource can fill.
 
-        Once, unless it has got on since.
+        A second restart for the same reason needs progress since the first. Returns whether the query goes on.
         """
         query = self.running[ref]
         error = query.exception()
@@ -107,18 +107,18 @@ class Streams:
         return False
 
     def all_go_on(self) -> bool:
-        """Whether all are running, those included that could be restarted."""
+        """Whether all queries run, after a restart of those that can be restarted."""
         stopped = [ref for ref, query in self.running.items() if not query.isActive]
         return not [ref for ref in stopped if not self.restart(ref)]
 
     @property
     def took_new_columns(self) -> bool:
-        """Whether a query goes on that was restarted because a table got columns: the plan does not know them yet."""
+        """Whether a query restarted for new columns has made progress since: the plan must learn these columns."""
         going_on = [query for ref, query in self.running.items() if ref in self._restarted]
         return any(query.lastProgress is not None for query in going_on)
 
     def tell_lag(self) -> None:
-        """Tell the listener how far each resource is behind, where somebody listens."""
+        """Tell the listener, if there is one, the lag of each resource."""
         if self.listener is nobody:
             return
         for ref, query in self.running.items():
@@ -128,7 +128,7 @@ class Streams:
                 self.listener(LagSeen(ref, lag))
 
     def tick(self, ref: ResourceRef) -> None:
-        """What no arriving record starts: folds, new topics that a pattern matches, and what the clock has made due."""
+        """Do the work that no arriving record starts: due folds, timed batches, and new topics that match a pattern."""
         query = self.queries[ref]
         try:
             query.settle(self.spark, if_due=True)
@@ -139,24 +139,24 @@ class Streams:
                     _stop_after_batch(self.running[ref])
                 query.follow_sources(self.spark)
                 self._start(ref)
-        except Exception as error:  # noqa: BLE001  told with all the others, once they were stopped
+        except Exception as error:  # noqa: BLE001  raised with all others, once the queries were stopped
             self.failures.note(ref, error)
 
     def _settle(self, ref: ResourceRef) -> None:
         try:
             self.queries[ref].settle(self.spark)
-        except Exception as error:  # noqa: BLE001  told with all the others
+        except Exception as error:  # noqa: BLE001  raised with all others
             self.failures.note(ref, error)
 
     def _start(self, ref: ResourceRef) -> None:
         started = self._started(ref)
-        if started is None:  # one that a gap stopped has caught up without a stream
+        if started is None:  # after a gap it may have caught up without a stream
             self.running.pop(ref, None)
         else:
             self.running[ref] = started
 
     def _started(self, ref: ResourceRef) -> StreamingQuery | None:
-        """The query, started. A busy server of Spark Connect waits only ten seconds for the worker of a stream."""
+        """Start the query, with retries: a busy Spark Connect server waits only ten seconds for a stream's worker."""
         for _ in range(_MORE_ATTEMPTS):
             try:
                 return self.queries[ref].start(self.spark, self.every)
@@ -166,7 +166,7 @@ class Streams:
         return self.queries[ref].start(self.spark, self.every)
 
     def note_failures(self) -> None:
-        """What stopped those that did not go on, unless it is noted."""
+        """Note the errors of queries that stopped, unless noted before."""
         for ref, query in self.running.items():
             if ref not in self.failures:
                 self.failures.note(ref, query.exception())
@@ -182,6 +182,6 @@ def _stop_after_batch(query: StreamingQuery) -> None:
 
 
 def _batch_of(query: StreamingQuery) -> int | None:
-    """The last batch that ended."""
+    """The id of the last batch that ended; None before the first."""
     last = query.lastProgress
     return None if last is None else int(last["batchId"])

@@ -1,7 +1,7 @@
-"""Resources that share tables, where their batches run in other processes: there they run one after another.
+"""Turns of resources that share tables: one after another if their batches run in other processes.
 
 In one process, and in processes that share a lock, they exclude each other batch by batch. The processes of Spark
-Connect may share none: the client, which runs what the clock makes due, and those of the server that run batches.
+Connect may share no lock: the client, which runs timed work, and the server's processes, which run batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Which of some queries run at once, in a session on a namespace."""
+    """Decides which queries run at the same time, in a session on a namespace."""
 
     spark: SparkSession
     namespace: Namespace
@@ -30,11 +30,11 @@ class Turns:
 
     @property
     def by_batch(self) -> bool:
-        """Whether resources that share tables may run at once, because their batches exclude each other."""
+        """Whether resources that share tables may run at the same time, because their batches exclude each other."""
         return self.namespace.turns_bind_other_processes or runs_here(self.spark)
 
     def apart(self, refs: Sequence[ResourceRef]) -> list[list[ResourceRef]]:
-        """The resources in lists that run one after another. Where they have to, no two of a list share tables."""
+        """The resources in lists that run one after another. Unless ``by_batch``, no two of a list share tables."""
         if self.by_batch:
             return [list(refs)]
         lists: list[list[ResourceRef]] = []
@@ -50,7 +50,7 @@ class Turns:
 
     @contextlib.contextmanager
     def held(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
-        """Keep what the clock makes due in this process apart from batches of these resources in others."""
+        """Keep timed work of this process apart from batches of these resources in other processes."""
         with contextlib.ExitStack() as held:
             for turn in () if self.by_batch else sorted({self.queries[ref].resource.turn for ref in refs}):
                 held.enter_context(self.namespace.turn(turn))

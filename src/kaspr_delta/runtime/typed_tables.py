@@ -1,6 +1,6 @@
-"""What can be known of columns only where the tables are: those of tables that others write, and those that are stored.
+"""Reads the columns of existing tables into the plan: of tables that others write, and of stored typed tables.
 
-It is looked up once, before anything runs. Whoever cannot go on waits, with the reason; the others run.
+They are read once, before anything runs. A resource whose columns do not fit waits, with the reason; the others run.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TypedTables:
-    """Looks at the typed tables of an application."""
+    """Reads and widens the typed tables of an application."""
 
     spark: SparkSession
     delta: Tables
 
     def known(self, plan: Plan) -> Plan:
-        """The plan with the columns of the tables that others write, without what has to wait for them."""
+        """The plan with the columns of tables that others write, without the resources that have to wait."""
         waiting: dict[ResourceRef, str] = {}
         tables = []
         for table in plan.tables:
@@ -50,7 +50,7 @@ class TypedTables:
         return _without(plan, {ref: "; ".join(messages) for ref, messages in told.items() if messages})
 
     def follow(self, plan: Plan) -> Plan:
-        """Give stored tables the columns that were added. Those that lack some, or have others, wait."""
+        """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits."""
         waiting: dict[ResourceRef, str] = {}
         notices: list[str] = []
         typed = [table for table in plan.tables if table.typed is not None and not table.is_foreign]
@@ -74,7 +74,7 @@ class TypedTables:
         return replace(_without(plan, waiting), notices=tuple(notices))
 
     def _foreign(self, table: TablePlan) -> TablePlan | str:
-        """The table with its columns, or why it cannot be read."""
+        """The table with its columns, or the reason why it cannot be read."""
         name = table.delta_name
         if table.typed is None or not self._is_there(name):
             return f"'{name}', which it stands for, is not there"
@@ -84,7 +84,7 @@ class TypedTables:
         return column_reasons(name, table.typed, columns) or replace(table, typed=replace(table.typed, columns=columns))
 
     def _as_stored(self, join: JoinPlan) -> JoinPlan:
-        """A join with the types of its sides as its channel has them, if it has types and is there."""
+        """A join with the types of its sides from its channel, if that exists and has types."""
         if not isinstance(join, TableTableJoinPlan) or not self._is_there(join.log):
             return join
         types = {column.name: column.type for column in self.delta.columns(self.spark, join.log)}
@@ -96,13 +96,13 @@ class TypedTables:
 
         try:
             return self.delta.exists(self.spark, table)
-        except AnalysisException:  # there is not even its schema
+        except AnalysisException:  # its schema does not exist
             return False
 
     def _stored(self, plan: Plan, resource: TablePlan | TableTableJoinPlan) -> Iterator[tuple[str, tuple[Column, ...]]]:
-        """The tables of a resource that are there already, with the columns that they should have.
+        """The existing tables of a resource, with the columns that they should have.
 
-        Of a join of rows in JSON only the result may have others: those that it selected before.
+        For a join of JSON rows without a select, only the result: it may have the columns of an earlier select.
         """
         only = None
         if not isinstance(resource, TablePlan) and not resource.select and not any(plan.column_types(resource)):
@@ -112,7 +112,7 @@ class TypedTables:
                 yield name, columns_of(layout.columns)
 
     def _widen(self, table: str, wanted: tuple[Column, ...]) -> tuple[list[str], list[str]]:
-        """Add columns that are missing; their names, and what cannot be mended so."""
+        """Add missing columns. Returns their names, and the differences that added columns cannot solve."""
         has, should = (Type("STRUCT", fields=one) for one in (self.delta.columns(self.spark, table), wanted))
         added, problems = changed_columns(has, should)
         if added and not problems:
@@ -126,10 +126,10 @@ def _typed_joins(plan: Plan) -> list[TableTableJoinPlan]:
 
 
 def _without(plan: Plan, waiting: dict[ResourceRef, str]) -> Plan:
-    """The plan without resources that wait, and without those that read them."""
+    """The plan without the resources that wait and the resources that read them."""
     if not waiting:
         return plan
-    # What an agent that waits would have written is there all the same.
+    # Only tables and joins: the output of an agent that waits exists all the same.
     read = [(edge.source, edge.target) for edge in plan.edges if edge.source.startswith(("table/", "join/"))]
     graph: nx.DiGraph[str] = nx.DiGraph(read)
     pipelines: tuple[AgentPlan | TaskPlan | WebViewPlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)

@@ -1,4 +1,4 @@
-"""The versions of Spark, Delta and Python that run together, and whether the tests ever ran on these."""
+"""The versions of Spark, Delta and Python in use, and whether the tests ran on this combination."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import platform
 from dataclasses import dataclass
 
 TRIED = (("4.0", "4.0", "3.12"), ("4.1", "4.3", "3.12"), ("4.2", "4.4", "3.11"))
-"""Spark, Delta and Python on which the tests run, each by the first two numbers of its version."""
+"""The combinations of Spark, Delta and Python on which the tests run, by the first two numbers of each version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What runs together. ``delta`` is None where a Databricks runtime or a server brings its own."""
+    """A combination of versions. ``delta`` is None if a Databricks runtime or a server brings its own."""
 
     spark: str
     delta: str | None
@@ -21,7 +21,7 @@ class Versions:
 
     @classmethod
     def with_spark(cls, spark: str) -> Versions:
-        """Those of this process, with a Spark that has this version."""
+        """The versions of this process, with the given version of Spark."""
         delta = None if spark_is_elsewhere() else installed("delta-spark")
         return cls(spark, delta, platform.python_version())
 
@@ -31,7 +31,7 @@ class Versions:
 
     @property
     def warning(self) -> str | None:
-        """What to know of versions that no test ran on together, None of others."""
+        """A warning if no test ran on this combination, else None."""
         mine = [None if version is None else _line(version) for version in (self.spark, self.delta, self.python)]
         if any(all(one in {None, other} for one, other in zip(mine, tried, strict=True)) for tried in TRIED):
             return None
@@ -45,7 +45,7 @@ def spark_is_elsewhere() -> bool:
 
 
 def installed(package: str) -> str | None:
-    """The version of a package; None where it is not installed."""
+    """The version of a package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
