@@ -1,1 +1,1 @@
-"""What `Application` hands out: topics, channels, tables and join results."""
+"""The handles that `Application` returns: topics, channels, tables and join results."""

@@ -1,4 +1,4 @@
-"""Files whose columns are those of a typed table: read, checked and written by Spark, column by column."""
+"""Load files that have the columns of a typed table. Spark reads, checks and writes them column by column."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from kaspr_delta.spec.ddl import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# What a bad value is called where it is told.
+# Names of the counts, aggregated by Spark.
 _BAD, _EMPTY, _ROWS, _KEYS = "bad_{}", "rows_without_key", "rows", "keys"
 
 
 def load_columns(spark: SparkSession, table: KeyedTable, typed: TypedPlan, source: str, file_format: LoadFormat) -> int:
-    """Write the rows of a CSV or Parquet file or of a Delta table; the number of them.
+    """Write the rows of a CSV or Parquet file or of a Delta table. Returns the number of rows.
 
-    Columns are found by name; those that the file lacks are null. Raises UsageError, before anything is written, for
-    columns that the table does not have, for values that are not of the column's type, and for rows that have no key,
-    or that of another row.
+    Columns are found by name; columns that the file lacks are null. Raises UsageError, before anything is written, for
+    a missing key column, for columns that the table does not have, for values that are not of the column's type, and
+    for rows without a key or with the key of another row.
     """
     found = _rows(spark, table, source, file_format)
     names = [column.name for column in typed.columns]
@@ -66,7 +66,7 @@ def _rows(spark: SparkSession, table: KeyedTable, source: str, file_format: Load
 
 
 def _check_utf8(file: Path) -> None:
-    """Raise UsageError for a file of this machine that is not UTF-8: Spark would put other characters in its place."""
+    """Raise UsageError for a file of this machine that is not UTF-8: Spark would replace the invalid bytes."""
     if file.is_file():
         with file.open(encoding="utf-8", errors=UNREADABLE_KEPT, newline="") as lines:
             for _ in utf8_lines(lines, str(file)):

@@ -1,4 +1,4 @@
-"""What people hand to ``put``, ``delete`` and ``produce``, taken apart: what could mean something else is refused."""
+"""Parse the arguments of ``put``, ``delete`` and ``produce``. Ambiguous arguments are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEXT = (str, bytes, bytearray)
 def rows_given(rows: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     """The rows of ``put`` as pairs of key and value.
 
-    They are given as a mapping, or one by one as pairs or as records with exactly ``key`` and ``value``. Raises
+    They are given as a mapping, or as an iterable of pairs, or of records with exactly ``key`` and ``value``. Raises
     UsageError for anything else, naming the item, and for a mapping that looks like one record.
     """
     if isinstance(rows, Mapping):
@@ -39,9 +39,9 @@ def rows_given(rows: Mapping[Any, Any] | Iterable[Any]) -> Iterator[tuple[Any, A
 
 
 def keys_given(keys: Any) -> list[Any]:
-    """The keys of ``delete``: one key, or an iterable of keys. Text, tuples and objects are keys themselves.
+    """The keys of ``delete``: one key, or an iterable of keys. Text, bytes, a tuple or a mapping is one key.
 
-    Raises UsageError for what looks like a record.
+    Raises UsageError for a key that looks like a record.
     """
     several = isinstance(keys, Iterable) and not isinstance(keys, (*_TEXT, tuple, Mapping))
     wanted = list(keys) if several else [keys]
@@ -53,7 +53,7 @@ def keys_given(keys: Any) -> list[Any]:
 
 
 def records_given(records: Any) -> Iterator[Mapping[str, Any]]:
-    """The records of ``produce``. Raises UsageError for a single one, and for what is none, naming the item."""
+    """The records of ``produce``. Raises UsageError for a single record, and, naming it, for an item that is none."""
     if isinstance(records, (*_TEXT, Mapping)) or not isinstance(records, Iterable):
         shown = reprlib.repr(records)
         right = f"[{shown}]" if isinstance(records, Mapping) else "[{'key': …, 'value': …}]"
@@ -67,5 +67,5 @@ def records_given(records: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_record(found: Mapping[Any, Any]) -> bool:
-    """Whether a mapping has the fields of a record."""
+    """Whether a mapping has key and value, and no other fields than those of a record."""
     return _RECORD <= set(found) <= {*_RECORD, "timestamp", "headers", "partition"}

@@ -1,4 +1,4 @@
-"""Joins, to look at: results that are tables, and results that are streams."""
+"""Handles to read the results of joins: tables and streams."""
 
 from __future__ import annotations
 
@@ -34,35 +34,35 @@ class JoinHandle:
     application: Plan
 
     def get(self, key: Any) -> Any:
-        """The result for a key, ``{"left":…, "right":…}``; None when there is none."""
+        """The result for a key, ``{"left":…, "right":…}`` or the selected columns; None if there is none."""
         found = self.rows_of(key)
         return found[0][1] if found else None
 
     def rows(self) -> Pairs:
-        """All results as pairs of key and ``{"left":…, "right":…}`` or what is selected, ordered by key text."""
+        """All results, ordered by key text, as pairs of key and ``{"left":…, "right":…}`` or the selected columns."""
         return self._pairs(self._read())
 
     def rows_of(self, key: Any) -> Pairs:
-        """The result for a key, if there is one, as ``rows`` gives it."""
+        """The result for a key in the form of ``rows``; empty if there is none."""
         return self._pairs(self._read().where(F.col("key") == self._texts.keys.key(key)))
 
     def to_dict(self) -> dict[Any, Any]:
-        """All results by key. Raises UsageError where Python would take two keys for one."""
+        """All results by key. Raises UsageError if two keys are equal in Python."""
         return as_dict(self.rows(), self.join.name)
 
     @property
     def df(self) -> DataFrame:
-        """The result table with decoded columns: key, left, right and timestamp, or key and what is selected.
+        """The result table with decoded columns: key, left, right and timestamp, or key and the selected columns.
 
         Types are those of typed tables, or inferred from the rows.
         """
         return self._decoded(self._read())
 
     def export(self, path: str, file_format: str | None = None) -> int:
-        """Write all results, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
+        """Write all results, ordered by key, to one CSV or Parquet file, with the columns of ``df``.
 
-        Keys of several types: numbers by value, then all others by their JSON text. See ``row_files.write_file``.
-        Raises UsageError.
+        Returns the number of results. Keys of several types are ordered: numbers by value, then all others by JSON
+        text. See ``row_files.write_file``. Raises UsageError.
         """
         ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
         return write_file(self._decoded(ordered), path, file_format)
@@ -94,18 +94,18 @@ class JoinHandle:
 
 @dataclass(frozen=True, slots=True)
 class StreamJoinHandle:
-    """A join with a stream: its result is what it emits."""
+    """A join with a stream: its result is the stream of records that it emits."""
 
     join: StreamJoinPlan
     channel: ChannelHandle
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The results in order, from the start, at most so many, as the join's channel gives them."""
+        """The results in order, from the start, at most ``limit``, as ``ChannelHandle.records`` returns them."""
         return self.channel.records(limit)
 
     @property
     def df(self) -> DataFrame:
-        """The results with decoded columns, as the join's channel gives them."""
+        """The results with decoded columns, as in ``ChannelHandle.df``."""
         return self.channel.df
 
     def get(self, key: Any) -> NoReturn:  # noqa: ARG002  called as of a table

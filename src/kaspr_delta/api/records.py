@@ -1,4 +1,4 @@
-"""Records as people write and read them: dictionaries with key, value, timestamp (milliseconds), headers, partition."""
+"""Records as dictionaries with key, value, timestamp (milliseconds), headers and partition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELDS = ("key", "value", "timestamp", "headers", "partition")
 
 
 def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, topics: Topics) -> Effect:
-    """A record to append to a topic. Raises UsageError, or SerializationError, naming what is wrong with it."""
+    """The effect that appends a record to a topic. Raises UsageError or SerializationError for a malformed record."""
     unknown = sorted(map(str, set(record) - set(_FIELDS)))
     if unknown or "value" not in record:
         what = f"unknown field {unknown[0]!r}" if unknown else "no field 'value'"
@@ -32,7 +32,7 @@ def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, t
 
 
 def to_record(row: Mapping[str, Any], serializers: Serializers) -> dict[str, Any]:
-    """A row of a topic as a record. What its serializers cannot read is shown as text, with an ``error``."""
+    """A row of a topic as a record. A key or value that cannot be decoded is shown as text, with an ``error``."""
     record: dict[str, Any] = {}
     for name, serializer in (("key", serializers.key), ("value", serializers.value)):
         try:
@@ -47,14 +47,14 @@ def to_record(row: Mapping[str, Any], serializers: Serializers) -> dict[str, Any
 
 
 def milliseconds(moment: datetime | None) -> int | None:
-    """A timestamp as Kafka writes it."""
+    """A timestamp as Kafka writes it: milliseconds since 1970."""
     return None if moment is None else microseconds(moment) // 1_000
 
 
 def _moment(record: Mapping[str, Any]) -> int:
     given = record.get("timestamp")
     if given is None:
-        return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000  # as Kafka knows times
+        return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000  # Kafka has milliseconds
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise _refused(record, f"timestamp is milliseconds since 1970, not {given!r}")
     try:

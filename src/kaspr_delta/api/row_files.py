@@ -1,4 +1,4 @@
-"""Files with rows: what a table is loaded from, and what a table or a join's result is exported to."""
+"""Files of rows: loaded into a table, or exported from a table or a join's result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Pairs = list[tuple[Any, Any]]
 
 
 def format_of(source: str, given: str | None) -> LoadFormat:
-    """The format of a file: what was said, or what its name or content tells. Raises UsageError for another one."""
+    """The format of a file: as given, or by its name or content. Raises UsageError for an unknown format."""
     path = Path(source)
     found = given or ("delta" if (path / "_delta_log").is_dir() else _ENDINGS.get(path.suffix.lower(), "json"))
     for known in get_args(LoadFormat):
@@ -42,11 +42,11 @@ def format_of(source: str, given: str | None) -> LoadFormat:
 
 
 def pairs_of_file(source: str, file_format: LoadFormat, key: Sequence[str] = ()) -> Pairs:
-    """The rows of a file as pairs of key and value. Raises UsageError, with the place, for what is no such row.
+    """The rows of a file as pairs of key and value. Raises UsageError, with the place, for any other row.
 
-    With ``key``, one column or several, a row's key is what stands in them (of several a list), and its value an
-    object of all columns. Without, a row has a key and a value. Of CSV only what is unmistakably a number or truth
-    value becomes one, and only where all of its column is; an empty field is null.
+    Without ``key``, a row has a key and a value. With ``key``, one column or several, a row's key is the value of that
+    column (or the list of values), and its value is an object of all columns. A CSV column becomes numbers or truth
+    values only if all its fields are unmistakably such; an empty field is null.
     """
     read = {"json": _objects, "csv": _csv_rows, "parquet": _parquet_rows}[file_format]
     try:
@@ -57,7 +57,7 @@ def pairs_of_file(source: str, file_format: LoadFormat, key: Sequence[str] = ())
 
 
 def pairs_of(rows: Iterable[Mapping[str, Any]], source: str, key: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-    """Rows as pairs; see ``pairs_of_file``."""
+    """The rows as pairs, as in ``pairs_of_file``."""
     for number, row in enumerate(rows, start=1):
         needed = [name for name in (key or ("key", "value")) if name not in row]
         further = [] if key else sorted(set(row) - {"key", "value"})
@@ -75,10 +75,10 @@ def pairs_of(rows: Iterable[Mapping[str, Any]], source: str, key: Sequence[str])
 
 
 def write_file(rows: DataFrame, path: str, file_format: str | None = None) -> int:
-    """Write rows to one CSV or Parquet file, in the place of one that is there; the number of them.
+    """Write rows to one CSV or Parquet file, which replaces an existing one. Returns the number of rows.
 
-    Parquet keeps nested columns. In CSV fields of objects are columns of their own, called ``left.price``, lists are
-    JSON text and bytes base64. In both, what has several types (a VARIANT) is JSON text. Raises UsageError.
+    Parquet keeps nested columns. In CSV, fields of objects become columns such as ``left.price``, lists become JSON
+    text and bytes base64. In both, a column of several types (a VARIANT) becomes JSON text. Raises UsageError.
     """
     wanted = file_format or _ENDINGS.get(Path(path).suffix.lower())
     if wanted not in get_args(ExportFormat):
@@ -130,7 +130,7 @@ def _csv_rows(source: str) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: Sequence[str]) -> list[Any]:
-    """The values of a column of CSV. ``007`` is no number: as one it would lose what it is."""
+    """The values of a CSV column. ``007`` stays text: as a number it would lose its zeros."""
     there = [text for text in column if text]
     read: Any = str
     if all(map(_WHOLE.fullmatch, there)):
@@ -174,7 +174,7 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
 
 
 def _without_variants(column: Column, kind: DataType) -> Column:
-    """A column for Parquet, where a VARIANT would be bytes: wherever it is, it becomes JSON text."""
+    """A column for Parquet with every VARIANT, also in structs and arrays, as JSON text: Parquet would have bytes."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 

@@ -1,4 +1,4 @@
-"""Tables, to write, read and look at."""
+"""The handle to write, read, load and export a table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Windowed(NamedTuple):
-    """The key of a row in a table with windows. Moments are in UTC; the end does not belong to the window."""
+    """The key of a row in a table with windows. Moments are in UTC; the end is exclusive."""
 
     key: Any
     window_start: datetime
@@ -37,7 +37,7 @@ class Windowed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableHandle:
-    """A KasprTable. ``made_from`` tells what it is made from: then nobody else writes it."""
+    """A KasprTable. ``made_from`` names the resource that it is made from: then it is read-only."""
 
     spark: SparkSession
     table: KeyedTable
@@ -46,21 +46,21 @@ class TableHandle:
     def put(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any] | Mapping[str, Any]]) -> None:
         """Write rows in one commit: a mapping, pairs (for keys that no dictionary can have), or records.
 
-        A record is ``{"key": …, "value": …}``. A value of None deletes. Of several rows with one key the last counts.
-        Raises SerializationError, and UsageError for what is no row (see ``given.rows_given``), for a table with
-        windows and for one that is made from something.
+        A record is ``{"key": …, "value": …}``. A value of None deletes the row. Of several rows with one key the last
+        counts. Raises SerializationError, and UsageError for an item that is no row (see ``given.rows_given``) and for
+        a table that has windows, is made from another resource, or is written by others.
         """
         texts = self.table.text
         self._write({texts.key(key): texts.row(key, value) for key, value in rows_given(rows)})
 
     def load(self, source: str, *, key: str | Sequence[str] = (), file_format: str | None = None) -> int:
-        """Write the rows of a file in one commit; the number of them.
+        """Write the rows of a file in one commit. Returns the number of rows.
 
-        ``source`` is a file of JSON lines, CSV or Parquet, a folder of a Delta table, or with ``file_format="delta"``
-        also the name of one. With ``key``, one column or several, a row's key is what stands in them, and its value an
-        object of all columns; without, rows have a key and a value. See ``row_files.pairs_of_file``. A typed table
-        finds its own columns in CSV, Parquet and Delta: see ``column_files.load_columns``. Raises UsageError and
-        SerializationError before anything is written.
+        ``source`` is a file of JSON lines, CSV or Parquet, the folder of a Delta table, or with ``file_format="delta"``
+        also the name of a Delta table. Without ``key``, rows have a key and a value. With ``key``, one column or
+        several, these columns are a row's key, and its value is an object of all columns. See
+        ``row_files.pairs_of_file``. A typed table without ``key`` finds its own columns in CSV, Parquet and Delta: see
+        ``column_files.load_columns``. Raises UsageError and SerializationError before anything is written.
         """
         columns, known = ((key,) if isinstance(key, str) else tuple(key)), format_of(source, file_format)
         typed = self.table.plan.typed
@@ -77,10 +77,10 @@ class TableHandle:
         return len(pairs)
 
     def export(self, path: str, file_format: str | None = None) -> int:
-        """Write all rows, by key, to one CSV or Parquet file, as ``df`` has them; the number of them.
+        """Write all rows, ordered by key, to one CSV or Parquet file, with the columns of ``df``.
 
-        Keys of several types: numbers by value, then all others by their JSON text. See ``row_files.write_file``.
-        Raises UsageError.
+        Returns the number of rows. Keys of several types are ordered: numbers by value, then all others by JSON text.
+        See ``row_files.write_file``. Raises UsageError.
         """
         typed = self.table.plan.typed
         if typed is not None:
@@ -90,37 +90,37 @@ class TableHandle:
         return write_file(self._decoded(ordered), path, file_format)
 
     def delete(self, keys: Any) -> None:
-        """Delete one key, or several (a list, a set …), in one commit. Deleting a missing key is silent.
+        """Delete one key, or several (a list, a set …), in one commit. A missing key is no error.
 
         A tuple or a dictionary is one key. Raises UsageError for a record.
         """
         self._write({self.table.text.key(key): None for key in keys_given(keys)})
 
     def get(self, key: Any) -> Any:
-        """The value of a key; None when there is none. In a table with windows that of the newest window."""
+        """The value of a key, in a table with windows that of the newest window. None if there is none."""
         found = self.rows_of(key)
         return found[-1][1] if found else None
 
     def rows(self) -> Pairs:
         """All rows as pairs of key and value, ordered by key text; in a table with windows the keys are ``Windowed``.
 
-        A row that SQL wrote with a key or value that is not JSON text is none; it stays visible in SQL.
+        Rows that SQL wrote with a key or value that the table's serializers cannot read are left out. SQL shows them.
         """
         return self._pairs(self.table.live_rows(self.spark))
 
     def rows_of(self, key: Any) -> Pairs:
-        """The row of one key, if there is one, as ``rows`` gives it; in a table with windows all of them, by time."""
+        """The rows of one key in the form of ``rows``: one or none, in a table with windows all, ordered by time."""
         return self._pairs(self.table.live_rows(self.spark).where(F.col("key") == self.table.text.key(key)))
 
     def to_dict(self) -> dict[Any, Any]:
-        """All rows by key; list keys as tuples. Raises UsageError where Python would take two keys for one."""
+        """All rows by key; list keys as tuples. Raises UsageError if two keys are equal in Python."""
         return as_dict(self.rows(), self.table.plan.name)
 
     @property
     def df(self) -> DataFrame:
-        """The table with decoded columns: key, value and timestamp, types inferred from the rows.
+        """The table with decoded columns: key, value and timestamp, with types inferred from the rows.
 
-        Of a table with windows also window_start and window_end; of a typed table its own columns and ``_timestamp``.
+        A table with windows also has window_start and window_end. A typed table has its own columns and ``_timestamp``.
         """
         if self.table.plan.typed is not None:
             rows = self.table.live_rows(self.spark, typed=True)
@@ -155,21 +155,21 @@ class TableHandle:
             raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
         if not values:
             return
-        # No event has it: no whole millisecond (see ``engine.streams.table_versions``).
+        # No whole millisecond, so that it differs from every event's time (see ``engine.streams.table_versions``).
         now = datetime.now(timezone.utc)
         now = now.replace(microsecond=now.microsecond // 1_000 * 1_000 + 1)
         self.table.put(self.spark, [(key, value, now) for key, value in values.items()])
 
 
 def refuse_made(table: str, made_from: str | None) -> None:
-    """Raises UsageError for a table that is made from something."""
+    """Raise UsageError for a table that is made from another resource."""
     if made_from is not None:
         msg = f"table {table!r} is made from {made_from}: nobody else writes it"
         raise UsageError(msg)
 
 
 def _readable(texts: TableText, key: str, value: str) -> tuple[Any, Any] | None:
-    """A row as objects; None where key or value is not what the table's serializers write."""
+    """A row as objects; None if the table's serializers cannot read its key or value."""
     if not texts.is_key(key):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Topics and channels, to put records on and to read them in order."""
+"""Handles to write records to topics, and to read topics, changelogs and channels in order."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class TopicHandle:
     plan: TopicPlan
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
-        """Append records in one commit, in their order; the number of them.
+        """Append records in one commit, in their order. Returns the number of records.
 
-        Only key and value are needed; value None is a tombstone. Of a topic that comes from Kafka they are put there,
-        and are on the topic once it was read. Raises UsageError, also for a topic that comes from files, and
-        SerializationError before anything is written.
+        Only ``value`` is required; a value of None is a tombstone. If the topic is read from Kafka, the records are
+        written to Kafka, and appear on the topic once they are read. Raises UsageError, also for a topic that is read
+        from files, and SerializationError, before anything is written.
         """
         elsewhere = self._fed_from()
         topics = Topics({self.plan.name: self.plan.partitions}, self.plan.partitions)
@@ -66,12 +66,12 @@ class TopicHandle:
         return count
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The records in order, from the start, at most so many."""
+        """The records in order, from the start, at most ``limit``."""
         return [to_record(row, self.plan.serializers) for row in _in_order(self.stored, limit)]
 
     @property
     def df(self) -> DataFrame:
-        """The records: JSON keys and values as typed columns, types inferred from the records; others as bytes."""
+        """The records: JSON keys and values as typed columns, with types inferred from the records; others as bytes."""
         return _decoded(self.stored, self.plan.serializers)
 
     @property
@@ -80,7 +80,7 @@ class TopicHandle:
         return topic_records(_appended(self.spark, self.delta, self.plan.delta_name), self.plan.name).drop("arrived")
 
     def _fed_from(self) -> Place | None:
-        """Where records have to be put to come to the topic, if not on the topic itself."""
+        """The place to which records have to be written to reach the topic; None for the topic itself."""
         binding = self.plan.binding
         if binding is None or binding.direction == "output":
             return None
@@ -92,17 +92,17 @@ class TopicHandle:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogHandle:
-    """The changelog of a table as a topic: records that are put on it are written to the table."""
+    """The changelog of a table as a topic. Records that are produced to it are written to the table."""
 
     spark: SparkSession
     table: KeyedTable
     made_from: str | None = None
 
     def produce(self, records: Iterable[Mapping[str, Any]]) -> int:
-        """Write records to the table in one commit, of each key the last; the number of them.
+        """Write records to the table in one commit, the last one of each key. Returns the number of records.
 
-        A value of None deletes. Raises UsageError, also for a table that is made from something, and SerializationError
-        before anything is written.
+        A value of None deletes the row. Raises UsageError, also for a table that is made from another resource, and
+        SerializationError, before anything is written.
         """
         plan = self.table.plan
         refuse_made(plan.name, self.made_from)
@@ -114,12 +114,12 @@ class ChangelogHandle:
         return len(effects)
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """What the table's rows became, commit by commit, from the start, at most so many."""
+        """The changes of the table's rows, commit by commit, from the start, at most ``limit``."""
         return [to_record(row, self.table.plan.serializers) for row in _in_order(self.stored, limit)]
 
     @property
     def df(self) -> DataFrame:
-        """The table's changes as records of a topic, with typed columns as of a topic."""
+        """The table's changes as records of a topic, with typed columns as in ``TopicHandle.df``."""
         return _decoded(self.stored, self.table.plan.serializers)
 
     @property
@@ -131,7 +131,7 @@ class ChangelogHandle:
 
 @dataclass(frozen=True, slots=True)
 class ChannelHandle:
-    """The channel of a join: what it emitted, in order, tombstones included (value None)."""
+    """The channel of a join: the records that it emitted, in order, including tombstones (value None)."""
 
     spark: SparkSession
     delta: Tables
@@ -139,9 +139,9 @@ class ChannelHandle:
     application: Plan
 
     def records(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Emissions in order, from the start, at most so many: key and value ``{"left":…, "right":…}``.
+        """Emissions in order, from the start, at most ``limit``: key and value ``{"left":…, "right":…}``.
 
-        The key is None where streams were joined and a record without a key found no match.
+        The key is None in a join of streams, if a record without a key found no match.
         """
         texts = JoinedText.of(self.join, self.application)
         return [
@@ -158,7 +158,7 @@ class ChannelHandle:
     def df(self) -> DataFrame:
         """Emissions with decoded columns: key, kind (value or tombstone), left, right, timestamp and offset.
 
-        Types are those of typed tables, or inferred from the emissions; of a tombstone left and right are null.
+        Types are those of typed tables, or inferred from the emissions. In a tombstone left and right are null.
         """
         return decoded(self._emitted, json_columns(self.join, self.application))
 
@@ -175,7 +175,7 @@ class ChannelHandle:
 
 
 def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:
-    """All rows of a topic or channel with their commits: as they are, or else as the change feed tells of them."""
+    """All rows of a topic or channel with their commits, from the table or else from its change feed."""
     rows = delta.appended_rows(spark, table)
     return delta.changes(spark, table) if rows is None else rows
 
@@ -189,7 +189,7 @@ def _decoded(records: DataFrame, serializers: Serializers) -> DataFrame:
 
 
 def _in_order(records: DataFrame, limit: int | None) -> list[dict[str, Any]]:
-    """The rows by their offset, at most so many."""
+    """The rows ordered by offset, at most ``limit``."""
     rows = records.orderBy("offset")
     return [row.asDict() for row in (rows if limit is None else rows.limit(limit)).collect()]
 
