@@ -1,4 +1,4 @@
-"""The front door for Python: open an application, put data in, run it, look at what came out."""
+"""The entry point for Python: open an application, put data in, run it, read the results."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
 
     from kaspr_delta.web.asgi import WebApplication
 
-# Seconds between two looks at something that is to end soon.
+# Seconds between two checks of a lock or a registry that should change soon.
 _LOOK = 1.0
-# Seconds to wait until somebody who runs a resource that was deleted has let go of it.
+# Seconds to wait until another process releases the lock of a deleted resource.
 _PATIENCE = 60.0
 
 
@@ -69,7 +69,7 @@ class Application:
         """Use ``Application.open``."""
         self.spark = spark
         self.delta = open_tables(namespace)
-        # What was applied, and what of it can run.
+        # ``declared`` is everything that was applied, ``plan`` the part of it that can run.
         self.declared, self.plan = declared or plan, plan
 
     @classmethod
@@ -82,13 +82,13 @@ class Application:
         spark: SparkSession | None = None,
         profile: str | None = None,
     ) -> Application:
-        """Open an application: apply the manifests of a file or folder, or, without one, take those applied before.
+        """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
 
-        What was applied from other files stays; what is no longer in this file or folder is gone.
+        Resources applied from other files stay. Resources that are no longer in this file or folder are removed.
 
         ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
-        ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application where there are several.
-        ``spark`` brings a session, classic or Connect; ``profile`` names a profile of ``~/.databrickscfg``, whose
+        ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
+        ``spark`` is a session, classic or Connect, to use. ``profile`` names a profile of ``~/.databrickscfg``, whose
         compute is used through databricks-connect.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
@@ -131,7 +131,7 @@ class Application:
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicHandle | ChangelogHandle:
-        """A topic by name; the changelog of a table is one too. Raises NotFoundError."""
+        """A topic by name, or a table's changelog by its topic name. Raises NotFoundError."""
         table = self.plan.changelog(name)
         if table is not None:
             return ChangelogHandle(self.spark, KeyedTable(self.delta, table), self._made_from(table.name))
@@ -139,14 +139,14 @@ class Application:
         return TopicHandle(self.spark, self.delta, plan)
 
     def table(self, name: str) -> TableHandle:
-        """A table by name; one that is made from something can be read only. Raises NotFoundError."""
+        """A table by name. A table that is made from another resource is read-only. Raises NotFoundError."""
         plan = self.plan.table(name)
         if plan is None:
             raise NotFoundError.among("table", name, [table.name for table in self.plan.tables])
         return TableHandle(self.spark, KeyedTable(self.delta, plan), self._made_from(name))
 
     def join(self, name: str) -> JoinHandle | StreamJoinHandle:
-        """A join's result by the join's name: a table, or, of a join with a stream, what its channel gives.
+        """A join's result by the join's name: a table, or, for a join with a stream, the records of its channel.
 
         Raises NotFoundError.
         """
@@ -165,30 +165,33 @@ class Application:
         return ChannelHandle(self.spark, self.delta, plan, self.plan)
 
     def dead_letters(self, resource: str | None = None) -> list[dict[str, Any]]:
-        """What could not be processed and why, oldest first; of one resource (``kind/name``) or of all."""
+        """The records that could not be processed, with the reasons, oldest first.
+
+        ``resource`` (``kind/name``) restricts them to one resource.
+        """
         rows = self.delta.read(self.spark, DEAD_LETTERS)
         if resource is not None:
             rows = rows.where(F.col("resource") == resource)
         return [row.asDict() for row in rows.orderBy("timestamp", "resource", "key").collect()]
 
     def status(self) -> Status:
-        """How the resources stand, and the counters of all runs so far: only what was committed counts."""
+        """The state of the resources, and the counters of all runs so far. Only committed batches count."""
         return Status.of(self.spark, self.delta, self.plan)
 
     def sql(self, text: str) -> DataFrame:
-        """Run SQL in the application's schema: tables and results by their Tables names, and the views ``v_<name>``.
+        """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.
 
-        A statement that writes to a local warehouse takes no file lock: let no other process commit to the table.
+        A statement that writes to a local warehouse takes no file lock: no other process may commit to the table
+        meanwhile.
         """
         self.delta.use(self.spark)
         return self.spark.sql(text)
 
     def web_application(self, *, token: str = "", behind_proxy: bool = False) -> WebApplication:
-        """The web views as an ASGI application, for uvicorn or another server: what `kaspr-delta serve` serves.
+        """The web views as an ASGI application, for uvicorn or another server, as `kaspr-delta serve` serves them.
 
-        With a ``token`` every request must bring it; ``behind_proxy`` tells that the headers of a proxy can be
-        believed. Raises SetupError without the packages of the extra ``serve``, and UsageError for tables that are not
-        on this machine.
+        With a ``token``, every request must carry it. ``behind_proxy``: trust the headers of a proxy. Raises SetupError
+        without the packages of the extra ``serve``, and UsageError for tables that are not on this machine.
         """
         from kaspr_delta.web.server import web_application
 
@@ -199,11 +202,11 @@ class Application:
     def run(
         self, *, only: Iterable[str] = (), listener: Listener | None = None, stop: threading.Event | None = None
     ) -> RunReport:
-        """Run until everything is caught up, or until ``stop`` is set; what each resource did.
+        """Run until all resources have caught up, or until ``stop`` is set. Returns a report of each resource.
 
-        When ``stop`` is set, batches under way are finished. ``only`` restricts the run to resources named
-        ``kind/name``; a task runs, once, if it is named. ``listener`` is told what happens meanwhile
-        (``runtime.run_events``), from the threads in which it happens. Raises ResourceFailedError, AlreadyRunningError,
+        When ``stop`` is set, running batches are finished. ``only`` restricts the run to resources named
+        ``kind/name``; a task runs, once, if it is named. ``listener`` receives the events of the run
+        (``runtime.run_events``), in the threads in which they happen. Raises ResourceFailedError, AlreadyRunningError,
         NotQuietError and NotFoundError.
         """
         return self._runner(listener).until_quiet(self._refs(only), stop)
@@ -216,19 +219,20 @@ class Application:
         only: Iterable[str] = (),
         listener: Listener | None = None,
     ) -> None:
-        """Run until ``stop`` is set, tasks by their schedules; batches under way are finished.
+        """Run until ``stop`` is set, tasks by their schedules. Running batches are finished.
 
         ``every`` is the least time between two batches of a resource, such as ``500ms`` or ``5s``. Raises like ``run``,
         and UsageError for another text.
 
-        What is applied, changed or deleted meanwhile is taken up: the resources are started anew, where they stand.
+        When manifests are applied, changed or deleted meanwhile, the resources restart with the new plan, from where
+        they stopped.
         """
         pause = interval("every", every)
         names = list(only)
         self._refs(names)
         started: dict[ResourceRef, datetime] = {}
         while not stop.is_set():
-            # What changes from here on is noticed; what changed before is in the plan.
+            # Before the plan is read: a change between the two must not be missed.
             changed = self._registry.changed(self.delta.namespace.poll_seconds)
             waited = dict(self.plan.waiting)
             self._take_up()
@@ -238,20 +242,19 @@ class Application:
             known = [name for name in names if self._is_known(name)]
             if known or not names:
                 runner = self._runner(listener)
-                # A task that was deleted and comes again begins anew; the others go on.
+                # A task that was deleted and applied again starts a new schedule; the others keep theirs.
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
                 runner.started = started
                 runner.continuously(stop, pause, self._refs(known), changed)
-            else:  # all that was asked for is deleted
+            else:  # all resources in ``only`` are deleted
                 while not (changed() or stop.wait(_LOOK)):
                     pass
 
     def rebuild(self, resource: str) -> RunReport:
-        """Make the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``) anew.
+        """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).
 
-        It is made from what it reads as that is now, by its definition as it is now. What comes out differently is
-        emitted, in one commit; what stays the same is not. Raises NotFoundError, UsageError for what keeps no state,
-        and AlreadyRunningError.
+        The state is computed from the current inputs with the current definition. Only results that differ are emitted,
+        in one commit. Raises NotFoundError, UsageError for resources without such a state, and AlreadyRunningError.
         """
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
@@ -269,11 +272,11 @@ class Application:
         return self._runner(None).rebuild(ref)
 
     def delete(self, kind: str, name: str, *, purge: bool = False) -> None:
-        """Remove a resource from the application. Its data stay, and are found again when it is applied anew.
+        """Remove a resource from the application. Its data stay, and are used again when it is applied again.
 
-        With ``purge`` its data go too: the rows of a table, the result, channel and state of a join. Kinds are called
-        as with kubectl. A resource that runs continuously is let go of. Raises NotFoundError; and, where its data
-        should go, AlreadyRunningError when it runs for more than a minute longer: then its data stay.
+        With ``purge`` its data are removed too: the rows of a table, the result, channel and state of a join. Kinds are
+        named as with kubectl. A continuous run stops running the resource. Raises NotFoundError. With ``purge``, raises
+        AlreadyRunningError if another process still runs the resource after a minute: then its data stay.
         """
         full = kind_called(kind)
         ref = ResourceRef(short_kind(full), name)
@@ -285,13 +288,13 @@ class Application:
                 if not self._held(held, ref):
                     self._registry.change(lambda before: without(before, full, name))
                     self._wait_for(held, ref)
-                # Before it is forgotten, where that can be: whoever is interrupted here can still name it.
+                # Before the registry forgets it, if possible: after an interruption here it can be deleted again.
                 remove_data(self.spark, self.delta, self.declared, ref)
             self._registry.change(lambda before: [document for document in before if document.id != (full, name)])
         self._reload()
 
     def close(self) -> None:
-        """Nothing is held open: the Spark session lives as long as the process, all state is in the warehouse."""
+        """Do nothing: the Spark session lives as long as the process, and all state is in the warehouse."""
 
     def __enter__(self) -> Self:
         return self
@@ -306,20 +309,20 @@ class Application:
         return Registry(self.delta.system(self.spark))
 
     def _reload(self) -> None:
-        """Go on with what is applied by now."""
+        """Read the plan of the manifests that are applied now."""
         plans, _ = build_plans(loaded(self._registry.documents()))
         self.declared = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
         self.plan = TypedTables(self.spark, self.delta).known(self.declared)
 
     def _take_up(self) -> None:
-        """Go on with what is applied by now, and make the tables and columns of what is new."""
+        """Read the plan again and, if it changed, create new tables and columns."""
         before = self.declared, self.plan.tables
         self._reload()
         if (self.declared, self.plan.tables) != before:
             self.plan = _made(self.spark, self.delta, self.declared)
 
     def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:
-        """Hold a resource, unless somebody runs it."""
+        """Take the lock of a resource. Returns whether it was free."""
         try:
             held.enter_context(self.delta.namespace.running(str(ref)))
         except AlreadyRunningError:
@@ -348,14 +351,14 @@ class Application:
         return [known[name] for name in wanted]
 
     def _made_from(self, table: str) -> str | None:
-        """What a table is made from, as ``kind/name``; None where functions write it. One that waits is made too."""
+        """The ``kind/name`` that a table is made from, also if the table waits; None if functions write it."""
         made = self.plan.aggregation(table)
         if made is not None:
             return self.plan.origin_of(made)
         return "what is not there yet" if ResourceRef("table", table) in dict(self.plan.waiting) else None
 
     def _selected_topic(self, name: str) -> TopicPlan:
-        """A topic that only a nameSelector named: it is there once something was sent to it."""
+        """A topic that only a nameSelector named: it exists once a record was sent to it."""
         made = known_topics(self.delta, self.spark)
         if name not in made:
             raise NotFoundError.among("topic", name, [*(topic.name for topic in self.plan.topics), *made])
@@ -366,7 +369,7 @@ class Application:
 
 
 def _session_of(profile: str, place: Warehouse, spark: SparkSession | None) -> SparkSession:
-    """The session of a profile. Raises UsageError where it could not reach the warehouse, and SetupError."""
+    """The session of a profile. Raises UsageError if it could not reach the warehouse, and SetupError."""
     if spark is not None:
         msg = "either a session or a profile: both were given"
         raise UsageError(msg)
@@ -379,17 +382,17 @@ def _session_of(profile: str, place: Warehouse, spark: SparkSession | None) -> S
 
 
 def _made(spark: SparkSession, delta: Tables, declared: Plan) -> Plan:
-    """Make the tables of a plan; the plan as it can run."""
+    """Create the tables and views of a plan. Returns the part of the plan that can run."""
     typed = TypedTables(spark, delta)
     plan = typed.known(declared)
-    create_tables(spark, delta, plan)  # registers those that are there, so that they can be looked at
+    create_tables(spark, delta, plan)  # also registers existing tables: ``follow`` reads their columns
     plan = typed.follow(plan)
     create_views(spark, delta, plan)
     return plan
 
 
 def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:
-    """The one application, or the one of that name. Raises ManifestError, NotFoundError and UsageError."""
+    """The plan of the only application, or of the named one. Raises ManifestError, NotFoundError and UsageError."""
     plans, findings = build_plans(manifests)
     if has_errors(findings):
         raise ManifestError(findings)

@@ -1,4 +1,4 @@
-"""An error of a disk as one sentence, whichever library met it: Python and Arrow, delta-rs, or Spark."""
+"""Disk errors of Python, Arrow, delta-rs and Spark, each as one sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-# What Java and Rust write for an error, where Python has a number.
+# The texts of Java and Rust for an error that has a number in Python.
 _SIGNS = {
     errno.ENOSPC: ("No space left on device", "(os error 28)"),
     errno.EDQUOT: ("Disk quota exceeded", "(os error 122)"),
@@ -23,9 +23,9 @@ _PATH = re.compile(r"(?:file:/*|AccessDeniedException: |LocalFileSystem error: [
 
 
 def disk_problem(error: BaseException, warehouse: Path | None = None) -> str | None:
-    """What is wrong with a disk and what to do, in one sentence; None for an error of another kind.
+    """One sentence that names the problem of the disk and the remedy; None for an error of another kind.
 
-    Errors that an error was raised from are looked at too. The warehouse is named where the error names no path.
+    The causes of the error are examined too. If an error names no path, the sentence names the warehouse.
     """
     for one in _with_causes(error):
         number = _number_of(one)
@@ -52,7 +52,7 @@ def _number_of(error: BaseException) -> int | None:
         return errno.ENOTDIR if in_the_way else error.errno if error.errno in known else None
     text = str(error)
     found = next((number for number, signs in _SIGNS.items() if any(sign in text for sign in signs)), None)
-    # Others are denied things too, as users are by a workspace: a file is what has a path.
+    # Only with a path is it an error of a file: a workspace denies permissions to users too.
     return None if found in {errno.EACCES, errno.ENOTDIR} and _PATH.search(text) is None else found
 
 
@@ -66,7 +66,7 @@ def _path_of(error: BaseException) -> Path | None:
 def _full(error: BaseException, warehouse: Path | None) -> str:
     path = _path_of(error)
     if not isinstance(error, OSError) or path is None:
-        # A text may name what was read from another disk; and Spark writes to the folder for temporary files too.
+        # The path in a text may be one that was read, on another disk. Spark also writes to the temporary folder.
         places = [warehouse or Path.cwd(), Path(tempfile.gettempdir()), *([path] if path else [])]
         path = min(places, key=_free)
     disk = _whole(path, warehouse)
@@ -85,10 +85,10 @@ def _sentence(number: int, path: Path | None, warehouse: Path | None) -> str:
 
 
 def _whole(place: Path, warehouse: Path | None) -> Path:
-    """The warehouse, for a place in it."""
+    """The warehouse for a path inside it; any other path unchanged."""
     return warehouse if warehouse is not None and place.is_relative_to(warehouse) else place
 
 
 def _free(place: Path) -> int:
-    """The free bytes of a place's disk; a place that is not made yet is on that of its parent."""
+    """The free bytes of a path's disk. A path that does not exist yet counts as on the disk of its parent."""
     return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free

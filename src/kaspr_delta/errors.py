@@ -1,15 +1,15 @@
-"""Errors, caught at the height you need::
+"""The errors of this package, as a tree::
 
 KasprError
 ├── ManifestError            manifests that cannot run; carries every finding
-├── UsageError               a command or call that names something that is not there
-│   └── NotFoundError
-├── SetupError       Java, Spark or the warehouse is not as needed; says how to mend it
+├── UsageError               a command or call that cannot be answered
+│   └── NotFoundError        a name that does not exist
+├── SetupError               Java, Spark or the warehouse is not as needed; says how to fix it
 ├── AlreadyRunningError      the same resource runs in another process
-├── RebuildNeededError       a resource's state does not fit any more: `kaspr-delta rebuild` makes it anew
+├── RebuildNeededError       a resource cannot go on from its state: `kaspr-delta rebuild` makes a new one
 ├── SerializationError       a key or value that cannot be written or read
 ├── ResourceFailedError      a resource stopped; others went on
-└── NotQuietError            a loop of resources that feeds itself for ever
+└── NotQuietError            a loop of resources that feeds itself forever
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class KasprError(Exception):
-    """The root of everything this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class ManifestError(KasprError):
@@ -35,15 +35,15 @@ class ManifestError(KasprError):
 
 
 class UsageError(KasprError):
-    """Something asked for in a way that cannot be answered."""
+    """A command or call that cannot be answered."""
 
 
 class NotFoundError(UsageError):
-    """A name that is not there."""
+    """A name that does not exist."""
 
     @classmethod
     def among(cls, kind: str, name: str, available: Iterable[str]) -> NotFoundError:
-        """An error that names what is near, or what there is."""
+        """An error that suggests the closest existing name, or lists all existing names."""
         names = sorted(available)
         near = difflib.get_close_matches(name, names, n=1)
         if near:
@@ -64,7 +64,7 @@ class AlreadyRunningError(KasprError):
 
 
 class RebuildNeededError(KasprError):
-    """A resource cannot go on from the state it has, and nothing was changed; a rebuild makes the state anew."""
+    """A resource cannot go on from its state. Nothing was changed; a rebuild makes a new state."""
 
     def __init__(self, resource: str, reason: str) -> None:
         super().__init__(f"{resource} cannot go on: {reason}. Bring it up to date with: kaspr-delta rebuild {resource}")
@@ -80,4 +80,4 @@ class ResourceFailedError(KasprError):
 
 
 class NotQuietError(KasprError):
-    """Resources that feed one another did not come to rest within the bound."""
+    """Resources that feed one another still had rows to process after the greatest number of rounds."""

@@ -1,4 +1,4 @@
-"""Where passwords come from: the environment, or a secret scope of Databricks. They are never kept."""
+"""Passwords, read from the environment or from a Databricks secret scope. They are never stored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kaspr_delta.plan.definition.bindings import SecretPlan
 
 
 def password_of(secret: SecretPlan) -> str:
-    """The password that is kept there. The environment variable counts first. Raises SetupError."""
+    """The password, from the environment variable if that is set, else from the secret scope. Raises SetupError."""
     given = os.environ.get(secret.environment)
     if given is not None:
         return given
@@ -35,7 +35,7 @@ def _from_databricks(scope: str, key: str) -> str:
         raise SetupError(msg) from error
     try:
         value = WorkspaceClient().secrets.get_secret(scope, key).value
-    except (DatabricksError, ValueError) as error:  # ValueError: no way to log in was found
+    except (DatabricksError, ValueError) as error:  # ValueError: no credentials were found
         msg = f"the secret {key!r} of scope {scope!r} cannot be read: {error}"
         raise SetupError(msg) from error
     return base64.b64decode(value or "").decode()
