@@ -1,4 +1,4 @@
-"""Who may ask, and who may change something."""
+"""Authentication of requests, and the permission to change something by a page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _FORWARDED = ("x-forwarded-email", "x-forwarded-user", "x-forwarded-preferred-us
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask. ``token``: what each request brings as a bearer token; empty: nothing.
+    """Decides which requests are answered. ``token``: the bearer token of each request; empty: none is needed.
 
-    ``behind_proxy``: a proxy that cannot be passed by tells who asks in headers, as on Databricks Apps.
+    ``behind_proxy``: a proxy that cannot be bypassed names the user in headers, as on Databricks Apps.
     """
 
     token: str = field(default="", repr=False)
@@ -26,7 +26,7 @@ class Access:
     def admits(self, authorization: str | None, *, page: bool = False) -> bool:
         """Whether a request with this Authorization header may be answered.
 
-        For a page the token may also be a password, with any name: browsers can ask for that and for nothing else.
+        For a page the token may also be a password, with any user name: browsers can ask only for a password.
         """
         if not self.token:
             return True
@@ -38,24 +38,24 @@ class Access:
         return hmac.compare_digest(given.strip().encode(), self.token.encode())
 
     def user(self, http: HttpRequest) -> str | None:
-        """Who asks, as a proxy tells that is trusted."""
+        """The user that the trusted proxy names; None if it names none."""
         if not self.behind_proxy:
             return None
         return next((http.headers[name] for name in _FORWARDED if name in http.headers), None)
 
     def workspace_token(self, http: HttpRequest) -> str:
-        """By which a workspace knows who asks, as a proxy tells that is trusted; nothing where it does not."""
+        """The user's workspace token, as handed on by the trusted proxy; empty if there is none."""
         return http.headers.get("x-forwarded-access-token", "") if self.behind_proxy else ""
 
     def refusal(self, http: HttpRequest, user: str | None) -> str:
-        """Why somebody whose request may be answered can change nothing by a page; empty: they can."""
+        """Why an admitted request may change nothing by a page; empty if it may."""
         if self.behind_proxy:
             return "" if user is not None else NEED_A_USER
         return "" if self.token or is_this_machine(http) else NEED_AN_IDENTITY
 
 
 def _password(given: str) -> str:
-    """The password of HTTP's Basic authentication; nothing where that cannot be read."""
+    """The password of HTTP Basic authentication; empty if it cannot be read."""
     try:
         return base64.b64decode(given, validate=True).decode().partition(":")[2]
     except ValueError:

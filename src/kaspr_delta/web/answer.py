@@ -1,4 +1,4 @@
-"""Answers: what a web view says, and what the server itself says when it cannot ask one (RFC 9457)."""
+"""Answers of web views, and the problems (RFC 9457) that the server answers when no view does."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NO_BODY = frozenset({204, 205, 304})
 _LOWEST, _HIGHEST = 200, 599
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[^\x00\r\n]*")
-# The server says these itself: with another value the next answer on the connection could not be read.
+# The server sets these itself: with another value the next answer on the connection could not be read.
 _OWN = frozenset({"content-length", "transfer-encoding", "connection"})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response: names of headers are small, the body is ready to be sent."""
+    """A response. Header names are lower case; the body is ready to be sent."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -42,8 +42,8 @@ class Answer:
     ) -> Answer:
         """A value as a response. Without a content type text is text, bytes are bytes, and the rest is JSON.
 
-        Of a ``typed`` value JSON has what it has of columns, see ``serde.plain_json``. Raises TypeError for a value
-        that the content type cannot carry, and SerializationError for what is no JSON.
+        A ``typed`` value becomes JSON as the values of typed columns do, see ``serde.plain_json``. Raises TypeError for
+        a value that the content type cannot carry, and SerializationError for a value that cannot be JSON.
         """
         body, kind = (b"", None) if status in _NO_BODY else _encoded(value, content_type, typed=typed)
         given = [(name.lower(), value) for name, value in headers if name.lower() not in _OWN]
@@ -53,13 +53,13 @@ class Answer:
 
 
 def problem(status: int, detail: str, headers: Iterable[tuple[str, str]] = ()) -> Answer:
-    """What is wrong with a request, or with the server, as a JSON problem."""
+    """A problem with the request or the server, as JSON."""
     told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
     return Answer(status, (*headers, ("content-type", PROBLEM)), json.dumps(told).encode())
 
 
 def checked_status(selected: Any) -> int:
-    """What a statusCodeSelector returned. Raises ValueError."""
+    """The status that a statusCodeSelector returned. Raises ValueError for anything but a valid status."""
     if isinstance(selected, int) and not isinstance(selected, bool) and _LOWEST <= selected <= _HIGHEST:
         return int(selected)
     msg = f"statusCodeSelector must return a number from {_LOWEST} to {_HIGHEST}, not {selected!r}"
@@ -67,7 +67,7 @@ def checked_status(selected: Any) -> int:
 
 
 def checked_headers(selected: Any) -> tuple[tuple[str, str], ...]:
-    """What a headersSelector returned: a mapping, or pairs. Raises ValueError, and TypeError for what is neither."""
+    """The headers that a headersSelector returned. Raises ValueError, and TypeError for no mapping or pairs."""
     pairs = selected.items() if isinstance(selected, Mapping) else selected or ()
     found = tuple((str(name), str(value)) for name, value in pairs)
     for name, value in found:
@@ -93,7 +93,7 @@ def _encoded(value: Any, content_type: str | None, *, typed: bool) -> tuple[byte
 
 
 def _type_of(value: Any) -> str:
-    """The content type of a value that has none chosen for it."""
+    """The content type of a value if none is chosen."""
     if value is None or isinstance(value, str):
         return TEXT
     return BYTES if isinstance(value, bytes) else JSON

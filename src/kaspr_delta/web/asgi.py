@@ -1,4 +1,4 @@
-"""The server as an ASGI application: who may ask, which view answers, and what is said when none does."""
+"""The server as an ASGI application: checks access, finds the view of a path, and answers its own paths."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 _log = logging.getLogger(__name__)
-# So many requests of one view are worked on at once: functions that hang hold up their own view only.
+# Requests of one view that run at once: functions that hang block only their own view.
 _AT_ONCE = 16
-# Seconds beyond its limit after which a view is not waited for, because its function waits outside Python.
+# Seconds beyond its time limit for which a view is still awaited: a function that waits outside Python may be late.
 _PATIENCE = 2.0
 _BODY = 10 * 2**20
 _FORM = 10_000
@@ -41,7 +41,7 @@ _FORM = 10_000
 
 @dataclass
 class WebApplication:
-    """What a server such as uvicorn runs."""
+    """The application that an ASGI server such as uvicorn runs."""
 
     served: Served
     access: Access = field(default_factory=Access)
@@ -89,7 +89,7 @@ class WebApplication:
         return await self._of_view(http, *found) if found else problem(404, "no web view answers this path")
 
     async def _of_server(self, http: HttpRequest, path: str) -> Answer | None:
-        """What the server itself answers, which is read, but for the one form of its pages."""
+        """The server's own answer at a path, if any. All its paths are read-only, except the retry of dead letters."""
         if self.pages is not None and path == RETRY and http.method == "POST":
             return await self._retry(http, self.pages)
         system = self._system(path, self._visitor(http))
@@ -123,7 +123,7 @@ class WebApplication:
         limit = self._limits.setdefault(view.plan.name, anyio.CapacityLimiter(_AT_ONCE))
         with anyio.move_on_after(view.timeout + _PATIENCE):
             return await to_thread.run_sync(view.answer, request, limiter=limit, abandon_on_cancel=True)
-        # Older anyio does not say that it may come here.
+        # By the type hints of older anyio this line is unreachable.
         return problem(504, f"{view.plan.ref} has not answered in time")  # type: ignore[unreachable, unused-ignore]
 
     async def _retry(self, http: HttpRequest, pages: Pages) -> Answer:
@@ -145,7 +145,7 @@ class WebApplication:
         return Visitor(root, http.query_params, user, refused, self.access.workspace_token(http))
 
     def _system(self, path: str, visitor: Visitor) -> Callable[[], Answer] | None:
-        """What the server itself answers at a path, if anything. A view may answer at ``/``; if none does, pages do."""
+        """The server's own answer to a read of a path, if any. ``/`` leads to the pages if no view answers there."""
         pages, site = self.pages, self.served.site
         if pages is not None and path == "/" and site.route(path) is None:
             return lambda: Answer(307, (("location", f"{visitor.root}/ui/"),), b"")
@@ -162,7 +162,7 @@ class WebApplication:
         return None
 
     def _status(self) -> dict[str, Any]:
-        """Kaspr's fields, and what ``kaspr-delta status -o json`` says."""
+        """Kaspr's fields, and those of ``kaspr-delta status -o json``."""
         plan = self.served.site.plan
         return {
             "leader": True,
@@ -188,7 +188,7 @@ async def _running(served: Served) -> AsyncIterator[None]:
 
 
 async def _body(http: HttpRequest, most: int) -> bytes | Answer:
-    """The body of a request, or what is answered where it has more bytes."""
+    """The body of a request, or the answer 413 if it has more than ``most`` bytes."""
     body = bytearray()
     async for chunk in http.stream():
         body += chunk

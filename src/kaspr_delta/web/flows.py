@@ -1,4 +1,4 @@
-"""What stands at the lines of the topology: what went along them or is read there, what is still to be, what failed."""
+"""The numbers at the lines of the topology: rows that went along or are read there, lag, and dead letters."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kaspr_delta.web.page_source import Figures
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One line. ``rows``: records and keys that went along it so far, or, with ``now``, the rows of what it comes from.
+    """One line. ``rows``: records and keys that went along it so far, or, with ``now``, the rows of its source.
 
-    None: nobody counts them. ``lag``: how many the target has yet to read; None where it reads nothing.
+    None: nobody counts them. ``lag``: how many the target has yet to read; None if that is not known.
     """
 
     rows: int | None
@@ -26,7 +26,7 @@ class Flow:
 
     @property
     def above(self) -> str:
-        """What stands above the line; numbers are short."""
+        """The text above the line: the rows, as a short number."""
         return "" if self.rows is None else brief(self.rows)
 
     @property
@@ -35,12 +35,12 @@ class Flow:
 
     @property
     def counted(self) -> str:
-        """The same in full, with what is counted."""
+        """The rows in full, with ``now`` or ``so far``."""
         return "" if self.rows is None else f"{self.rows:,} {self._when}"
 
     @property
     def below(self) -> tuple[str, ...]:
-        """What stands below the line, if there is something to worry about."""
+        """The texts below the line: lag and dead letters, if there are any."""
         return (
             *([f"lag {brief(self.lag)}"] if self.lag else []),
             *([f"{brief(self.letters)} failed"] if self.letters else []),
@@ -48,7 +48,7 @@ class Flow:
 
     @property
     def words(self) -> str:
-        """The same for who reads or hears it."""
+        """All numbers in words, as the title of the line."""
         told = [] if self.rows is None else [f"{self.rows:,} rows or records {self._when}"]
         told += [] if self.lag is None else [f"{self.lag:,} still to be read"]
         told += [f"{self.letters:,} dead letters"] if self.letters else []
@@ -56,7 +56,7 @@ class Flow:
 
 
 def flows(plan: Plan, figures: Figures, edges: Iterable[Edge]) -> dict[Edge, Flow]:
-    """What flows along each line."""
+    """The numbers of each line."""
     found = {}
     for edge in edges:
         now = _rows_now(plan, edge, figures)
@@ -70,7 +70,7 @@ def flows(plan: Plan, figures: Figures, edges: Iterable[Edge]) -> dict[Edge, Flo
 
 
 def names_of(plan: Plan, edge: Edge) -> set[str]:
-    """How dead letters and counters may call the source of an edge."""
+    """The names by which dead letters and counters may call the source of an edge."""
     kind, _, name = edge.source.partition("/")
     join, table = plan.join(name), plan.table(name)
     names = {name}
@@ -80,7 +80,7 @@ def names_of(plan: Plan, edge: Edge) -> set[str]:
         names.add(table.changelog)
     target = plan.join(ResourceRef.of(edge.target).name)
     if isinstance(target, TableTableJoinPlan) and target.left == name:
-        names.add(f"{target.left},{target.right}")  # of two tables the letters do not tell which
+        names.add(f"{target.left},{target.right}")  # these letters name both tables
     return names
 
 
@@ -98,7 +98,7 @@ def brief(number: int) -> str:
 
 
 def _rows_so_far(plan: Plan, edge: Edge, figures: Figures) -> int | None:
-    """What agents and tasks have read, sent and written since they were first run, and joins with streams emitted."""
+    """Reads of agents, sends and writes of agents and tasks, output of joins with streams: since their first run."""
     source, target, counted = ResourceRef.of(edge.source), ResourceRef.of(edge.target), figures.counters
     if target.kind == "agent":
         return _sum(counted, edge.target, "messages_received_per_topic", topic=names_of(plan, edge))
@@ -113,14 +113,14 @@ def _rows_so_far(plan: Plan, edge: Edge, figures: Figures) -> int | None:
 
 
 def _rows_now(plan: Plan, edge: Edge, figures: Figures) -> int | None:
-    """The rows of what a join or a made table reads, where that keeps rows; None where nobody can count them."""
+    """The rows of the source of a join or a made table; None if it keeps no rows or nobody counted them."""
     source = ResourceRef.of(edge.source)
     table = _table_of(plan, source) if ResourceRef.of(edge.target).kind in {"join", "table"} else None
     return None if table is None else figures.rows(table)
 
 
 def _table_of(plan: Plan, source: ResourceRef) -> str | None:
-    """The Delta table with the rows of a table, topic or result; a join with a stream has none, only what it emits."""
+    """The Delta table with the rows of a table, topic or result; None for a join with a stream, which only emits."""
     join, topic, table = plan.join(source.name), plan.topic(source.name), plan.table(source.name)
     if source.kind == "join":
         return join.result if isinstance(join, TableTableJoinPlan) else None

@@ -1,4 +1,4 @@
-"""The tables that web views read, with the columns of those that others write, which only the tables know."""
+"""The tables that web views read. The columns of foreign tables come from the tables themselves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kaspr_delta.web.store import Store
 
 @dataclass(frozen=True, slots=True)
 class KnownTables:
-    """By name the tables, and, of those that cannot be read, why."""
+    """Tables by name, and for each table that cannot be read the reason."""
 
     tables: dict[str, TablePlan]
     reasons: dict[str, str]
 
     @classmethod
     def of(cls, store: Store, plan: Plan) -> KnownTables:
-        """Those that the views of an application read, as they are by now."""
+        """The tables that the views of an application read, with their current columns."""
         tables, reasons = dict[str, TablePlan](), dict[str, str]()
         for name in sorted({table for view in plan.web_views for table in view.tables}):
             found = known(store, plan.known_table(name))
@@ -30,7 +30,7 @@ class KnownTables:
         return cls(tables, reasons)
 
     def reason_to_wait(self, view: WebViewPlan) -> str | None:
-        """Why a view cannot answer; None: it can."""
+        """Why a view cannot answer; None if it can."""
         waiting = [f"table/{table} waits: {self.reasons[table]}" for table in view.tables if table in self.reasons]
         return "; ".join(waiting) or None
 

@@ -1,4 +1,4 @@
-"""The pages of dead letters: which there are, and asking once more before their records go onto their topics again."""
+"""The pages of dead letters: the list, and the question before a retry puts their records on their topics again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kaspr_delta.web.cells import short_text
 from kaspr_delta.web.page_source import summed_by_resource
 from kaspr_delta.web.visitor import Seals, Visitor
 
-# Letters of a page.
+# Letters on a page.
 _MOST = 200
 # Letters that one form retries.
 _AT_ONCE = 10_000
@@ -21,12 +21,12 @@ _AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class LettersPages:
-    """What the templates of dead letters are given."""
+    """The values for the templates of dead letters."""
 
     seals: Seals = field(default_factory=Seals)
 
     def all(self, letters: DeadLetters, visitor: Visitor) -> dict[str, Any]:
-        """The newest letters, of one resource or of all, each with the way to retry it or why there is none."""
+        """The newest letters, of one resource or of all, each with its retry link or the reason why it has none."""
         resource = visitor.query.get("resource") or None
         with ThreadPoolExecutor() as at_once:
             counting = at_once.submit(letters.counts)
@@ -43,7 +43,7 @@ class LettersPages:
         }
 
     def asked(self, letters: DeadLetters, visitor: Visitor) -> dict[str, Any] | None:
-        """What is asked before something is retried; None where there is no such letter."""
+        """The values of the question before a retry; None if none of the letters can be retried."""
         chosen = _chosen(letters, visitor.query)
         can = [one for one in chosen if letters.can_retry(one)]
         if not can:
@@ -63,9 +63,9 @@ class LettersPages:
         }
 
     def retry(self, letters: DeadLetters, visitor: Visitor, form: Mapping[str, str]) -> tuple[str, dict[str, int]]:
-        """Do what a form asks for: where to go from there, and how many records were put on which topic.
+        """Retry the letters that a form names. Return the page to go to, and the number of records put on each topic.
 
-        Raises PermissionError where the visitor may not, or the form was made elsewhere.
+        Raises PermissionError if the visitor may not retry, or if the form is not from a page of this server.
         """
         if visitor.refused:
             raise PermissionError(visitor.refused)
@@ -106,7 +106,7 @@ def _purpose(resource: str, letter: str) -> str:
 
 
 def _done(query: Mapping[str, str]) -> str:
-    """What a retry did, as the address it led to tells. Anybody may write an address: only numbers are believed."""
+    """The outcome of a retry, by the query of the page it led to. Anybody may write a query: only numbers are used."""
     sent, lost = (query.get(name, "") for name in ("sent", "lost"))
     if not (sent.isdecimal() and lost.isdecimal()):
         return ""

@@ -1,8 +1,8 @@
-"""A copy of a table for reads by key: sorted files beside it, and what the change feed has told since.
+"""A copy of a table for reads by key: sorted files in a temporary folder, and the changes since by the change feed.
 
-A read takes microseconds, whatever the size of the table; memory holds what changed lately, the rest is on disk. The
-feed names the keys that a commit touched and their new values. Where it cannot be believed, because a key has several
-rows, say, the table is asked; where it cannot be followed at all, the copy is made anew.
+A read takes microseconds, whatever the size of the table. Memory holds recent changes, the rest is on disk. The feed
+names the keys that a commit touched and their new values. If it does not determine the rows of a key, for example
+because the key has several, the table is queried. If the feed cannot be followed, the table is copied again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from kaspr_delta.web.row_texts import row_texts
 from kaspr_delta.web.sorted_run import Place, Row, SortedRun, as_table, best_of, rank, rows_of
 
 _log = logging.getLogger(__name__)
-# How many bytes of rows are sorted at once, changed rows are held in memory, and files of changed rows are kept.
+# How many bytes of rows are sorted at once, changed rows are held in memory, files of changed rows are kept.
 _RUN_BYTES = 64 * 2**20
 _RECENT_ROWS = 20_000
 _MOST_CHANGES = 32
-# More changes than this in one look at the feed: the copy is made anew.
+# With more changes than this in one read of the feed the table is copied again.
 _MANY_CHANGES = 200_000
-# Seconds until the next try where a table cannot be copied, as on a full disk.
+# At most so many seconds until the next try if a table cannot be copied, for example on a full disk.
 _LONGEST_PAUSE = 60.0
-# Keys that are asked for in one query.
+# Keys in one query.
 _KEYS = 500
 
 
@@ -44,8 +44,8 @@ _KEYS = 500
 class State:
     """The table at one version: rows as they were copied, changed rows in files, the newest last, and in memory.
 
-    ``doubtful`` are places that have several rows: what the feed tells of them is not all there is to say. ``by`` is
-    what rows of one place are compared by.
+    ``doubtful`` are places whose rows the feed does not determine, for example because they have several. ``by`` is
+    the sort key of rows of one place.
     """
 
     head: Head
@@ -56,7 +56,7 @@ class State:
     by: Callable[[Row], Any] = rank
 
     def rows(self, key: str, start: int) -> list[Row]:
-        """The rows of a place: one, or none, or, as far as nothing changed since the copy, those there are."""
+        """The rows of a place: all of them if nothing changed since the copy, otherwise one or none."""
         known = self.recent.get((key, start))
         if known is None:
             known = next((run_rows[0] for run in reversed(self.changed) if (run_rows := run.find(key, start))), None)
@@ -65,12 +65,12 @@ class State:
         return [row for run in self.base for row in run.find(key, start)]
 
     def value(self, key: str, start: int) -> str | None:
-        """The value at a place; None where there is none."""
+        """The value at a place; None if there is none."""
         rows = self.rows(key, start)
         return max(rows, key=self.by).value if rows else None
 
     def all(self) -> dict[tuple[str, int], Row]:
-        """All rows by their places."""
+        """All rows by place."""
         found = best_of(itertools.chain.from_iterable(self.base), self.by)
         for row in itertools.chain.from_iterable(self.changed):
             found[row[:2]] = row
@@ -79,9 +79,9 @@ class State:
 
 
 class LocalCopy:
-    """A table that somebody keeps writing, as it is now. ``refresh`` is called by one thread, reads by any.
+    """The current rows of a table that others write. One thread calls ``refresh``, any thread may read.
 
-    Until it was first refreshed each read is a query.
+    Before the first refresh each read is a query.
     """
 
     def __init__(self, delta: DeltaRs, plan: TablePlan, folder: Path | None = None) -> None:
@@ -94,7 +94,7 @@ class LocalCopy:
 
     @property
     def ready(self) -> bool:
-        """Whether reads are answered by the copy."""
+        """Whether reads use the copy."""
         return self._state is not None
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class LocalCopy:
     # -- reading: a TableReader -----------------------------------------------------------------------------------
 
     def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values of those of the places that are filled."""
+        """The values at these places; empty places are left out."""
         state = self._state
         if state is None:
             best = self._best_of(self._query(_as_pair(place) for place in places))
@@ -114,7 +114,7 @@ class LocalCopy:
         return {place: value for place, value in values.items() if value is not None}
 
     def scan(self, start: int | None) -> dict[Place, str]:
-        """All rows, or those of the window that begins there."""
+        """All rows, or those of the window that begins at ``start``."""
         state = self._state
         if state is None:
             rows = self._best_of(itertools.chain.from_iterable(map(rows_of, self._batches())))
@@ -128,7 +128,7 @@ class LocalCopy:
     # -- following --------------------------------------------------------------------------------------------------
 
     def refresh(self) -> bool:
-        """Take up what was committed; whether there was anything."""
+        """Take up new commits. Return whether there were any."""
         state = self._state
         head = self.delta.head(self.plan.state, None if state is None else state.head)
         if head is None:
@@ -138,17 +138,17 @@ class LocalCopy:
             return False
         try:
             taken_up = self._at(head, state)
-            if state is None:  # reads were queries, which may have told of commits that came while it was copied
+            if state is None:  # reads were queries: they may have shown commits that came during the copy
                 while (newer := self.delta.head(self.plan.state, taken_up.head)) not in {None, taken_up.head}:
                     taken_up = self._at(newer, taken_up)
             self._state = taken_up
-        except SerializationError:  # a column has another type by now: better no answers than those of before
+        except SerializationError:  # a column has another type by now: an old answer would be worse than none
             self._state = None
             raise
         return True
 
     def _at(self, head: Head, state: State | None) -> State:
-        """The table at a version, by what has changed since a state where that is known."""
+        """The table at a version: an earlier state with the changes since if they are known, otherwise a new copy."""
         followed = None
         if state is not None and self.delta.has(self.plan.state, state.head):
             try:
@@ -158,7 +158,7 @@ class LocalCopy:
         return followed or self._copied(head)
 
     def _copied(self, head: Head) -> State:
-        """The whole table, in files of a bounded size. Rows stay Arrow's: other threads go on meanwhile."""
+        """The whole table, in files of a bounded size. Rows stay in Arrow, so that other threads run meanwhile."""
         before = list(self._folder.iterdir())
         runs, part = list[SortedRun](), list[pa.Table]()
         for batch in self._batches(head.version):
@@ -168,12 +168,12 @@ class LocalCopy:
                 part.clear()
         if part:
             runs.append(self._written(pa.concat_tables(part)))
-        for file in before:  # mapped files live as long as somebody reads them
+        for file in before:  # mapped files stay readable while they are mapped
             file.unlink(missing_ok=True)
         return State(head, tuple(runs), by=self._rows.rank)
 
     def _followed(self, state: State, head: Head) -> State | None:
-        """The state after newer commits, by the change feed; None where that does not tell all."""
+        """The state after newer commits, by the change feed; None if the table must be copied again."""
         first = state.head.version + 1
         if head.version < first or not self.delta.followable(self.plan.state, first, head.version):
             return None
@@ -206,7 +206,7 @@ class LocalCopy:
         return SortedRun.write(self._folder / f"{next(self._numbers)}.arrow", rows)
 
     def _batches(self, version: int | None = None, condition: str = "true") -> Iterator[pa.Table]:
-        """The table's rows at a version, with the columns of Row."""
+        """The rows of the table at a version, with the columns of Row."""
         for batch in self.delta.query(self.plan.state, self._rows.select(condition), version):
             rows = self._rows.texts(batch)
             yield rows.filter(pc.is_valid(rows["value"]))
@@ -221,7 +221,7 @@ class LocalCopy:
 
 @dataclass
 class Follower:
-    """A thread that keeps copies fresh."""
+    """Keeps copies fresh, each in a thread of its own."""
 
     every: float = 0.1
     _copies: list[LocalCopy] = field(default_factory=list, init=False)
@@ -229,7 +229,7 @@ class Follower:
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
 
     def follow(self, copy: LocalCopy) -> None:
-        """Keep a copy fresh until the end. A table that takes long to be copied holds up no other one."""
+        """Keep a copy fresh until ``close``. A table that takes long to copy delays no other one."""
         thread = threading.Thread(target=self._keep_fresh, args=(copy,), name=f"copy of {copy.plan.name}", daemon=True)
         self._copies.append(copy)
         self._threads.append(thread)
@@ -249,13 +249,13 @@ class Follower:
             try:
                 copy.refresh()
                 pause = self.every
-            except Exception:  # noqa: BLE001  a table may be dropped or made anew at any time: a later look tells
+            except Exception:  # noqa: BLE001  a table may be dropped or made anew at any time: try again later
                 pause = min(10 * pause, _LONGEST_PAUSE)
                 _log.warning("the copy of %s could not be brought up to date", copy.plan.name, exc_info=True)
 
 
 def _changed(state: State, changes: Iterable[tuple[str, Row]]) -> State:
-    """The state after one commit, whose changes are given in no order."""
+    """The state after one commit, given its changes in any order."""
     removed: dict[tuple[str, int], int] = {}
     added: dict[tuple[str, int], list[Row]] = {}
     for kind, row in changes:

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, by Kaspr's names: what all runs have counted, and what this server does itself."""
+"""Metrics for Prometheus, by Kaspr's names: the counters of all runs, and those of this server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kaspr_delta.version import VERSION
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 _COMMON = ("app_name", "worker_name")
-# What Kaspr puts before the names of tables and topics in these metrics' labels.
+# Kaspr's prefixes of table and topic names in the labels of these metrics.
 _PREFIXES = {("table_operations", "table"): "table.", ("topic_messages_sent", "topic"): "topic."}
 _HELP = {
     "table_operations": "Keys that functions read, wrote and deleted",
@@ -31,7 +31,7 @@ _HELP = {
 
 @dataclass
 class Metrics:
-    """What ``/metrics`` says. ``status`` and ``key_counts`` (rows by table) are asked at every scrape."""
+    """The metrics of ``/metrics``. ``status`` and ``key_counts`` (rows by table) are called at every scrape."""
 
     plan: Callable[[], Plan]
     status: Callable[[], Status]
@@ -48,24 +48,24 @@ class Metrics:
         self.registry.register(_Collected(self))
 
     def answered(self, status: int, seconds: float) -> None:
-        """An answer was given."""
+        """Count an answer and its seconds."""
         self.codes.labels(*self._labels, str(status)).inc()
         self.latency.labels(*self._labels).observe(seconds)
 
     def used(self, table: str, operation: str, times: int) -> None:
-        """A web view did something with a table."""
+        """Count operations of a web view on a table."""
         self._here["table_operations", table, operation] += times
 
     def sent(self, topic: str, records: int) -> None:
-        """A web view put records on a topic."""
+        """Count records that a web view or a retry put on a topic."""
         self._here["topic_messages_sent", topic] += records
 
     def text(self) -> bytes:
-        """The metrics as Prometheus reads them."""
+        """The metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """All but those of HTTP, as of now."""
+        """All metrics but those of HTTP, as of now."""
         status, plan = self.status(), self.plan()
         yield from self._counted([*status.metrics, *self._counted_here()])
         keys = GaugeMetricFamily("kaspr_table_key_count", "Rows of a table", labels=(*_COMMON, "table"))
@@ -129,5 +129,5 @@ class _Collected(Collector):
         return self.metrics.collect()
 
     def describe(self) -> list[Metric]:
-        """Nothing: else registering would read the tables."""
+        """Nothing: otherwise registering would read the tables."""
         return []

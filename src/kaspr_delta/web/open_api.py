@@ -1,4 +1,4 @@
-"""An OpenAPI document that tells of each web view, and of what the server itself answers."""
+"""The OpenAPI document of the web views and of the server's own paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BODIES = frozenset({"POST", "PUT", "PATCH"})
 
 
 def document(plan: Plan, *, guarded: bool) -> dict[str, Any]:
-    """The document of an application. ``guarded``: whoever asks must bring a bearer token."""
+    """The document of an application. ``guarded``: each request must bring a bearer token."""
     paths: dict[str, Any] = {}
     for view in plan.web_views:
         paths.setdefault(_template(view.path), {})[view.method.lower()] = _operation(view)
@@ -63,7 +63,7 @@ def _operation(view: WebViewPlan) -> dict[str, Any]:
             }
         },
     }
-    # What a selector chooses is not known beforehand.
+    # The status that a selector chooses is not known beforehand.
     if view.response.status.on_success is None:
         success = {"description": "What the pipeline gave last", "content": {content_type: {"schema": _ANY}}}
         told["responses"][str(view.response.status_code)] = success

@@ -1,4 +1,4 @@
-"""What web views send: records that are on their topics before the answer is given."""
+"""Sends the records of web views: they are on their topics before the answer is given."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Letter:
 
 @dataclass
 class _Postbox:
-    """One topic. What requests bring while a commit is under way is the next commit."""
+    """One topic. Records that arrive during a commit are in the next commit."""
 
     waiting: list[_Letter] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -47,7 +47,7 @@ class Outbox:
     _topics: Topics | None = field(default=None, init=False)
 
     def topics(self) -> Topics:
-        """The topics there are."""
+        """The topics of the plan, and those of which the system table has the name."""
         if self._topics is None:
             self._known = {row["name"] for row in self.store.system.rows(TOPICS)}
             self._topics = Topics.of(self.plan, self._known)
@@ -79,16 +79,16 @@ class Outbox:
             rows = pa.Table.from_batches([to_arrow(effect for letter in letters for effect in letter.effects)], SCHEMA)
             self.store.append(topic_table(topic), rows.select(list(RECORD)))
             self.count(topic, rows.num_rows)
-        except Exception as error:  # noqa: BLE001  told to each of those who wait for it
+        except Exception as error:  # noqa: BLE001  raised in each request that waits for it
             for letter in letters:
                 letter.error = error
         for letter in letters:
             letter.sent = True
 
     def _write_down(self, topic: str) -> None:
-        """A topic that only a function named, unless it is known: a Delta name does not tell the topic's name.
+        """Record the name of a topic that only a function named, if it is new: a Delta name does not determine it.
 
-        Before it is made, for a kill in between must not leave a topic that nobody knows by name.
+        This comes before the topic is made: a kill in between must not leave a topic without a known name.
         """
         if self.plan.topic(topic) is None and topic not in self._known:
             if not self.store.has(topic_table(topic)):

@@ -1,4 +1,4 @@
-"""What pages are made of: the reads of an application's tables, its numbers, its documents and its dead letters."""
+"""The data of pages: reads of an application's tables, its numbers, its documents and its dead letters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Figures:
     """The numbers of an application at one moment. Implements Facts.
 
     ``counts``: rows by Delta table; ``done``: see Facts; ``counters`` by ``kind/name``; ``letters`` by ``kind/name``
-    and source; ``lags``: by resource, and by what it reads, the rows and records that are still to be read.
+    and source; ``lags``: the rows and records still to be read, by resource and source.
     """
 
     counts: Mapping[str, int]
@@ -35,11 +35,11 @@ class Figures:
     lags: Mapping[ResourceRef, Mapping[str, int]] = field(default_factory=dict)
 
     def rows(self, table: str) -> int | None:
-        """How many rows a Delta table has; None where nobody counted."""
+        """How many rows a Delta table has; None if nobody counted them."""
         return self.counts.get(table)
 
     def lag(self, ref: ResourceRef) -> int | None:
-        """How many rows and records a resource has yet to read; None where that is not known."""
+        """How many rows and records a resource has yet to read; None if that is not known."""
         lags = self.lags.get(ref)
         return None if lags is None else sum(lags.values())
 
@@ -50,7 +50,7 @@ class Figures:
 
 
 class PageSource(Protocol):
-    """What pages are made of, wherever the tables are."""
+    """The data of pages, wherever the tables are."""
 
     @property
     def tables(self) -> TableReads:
@@ -58,7 +58,7 @@ class PageSource(Protocol):
         ...
 
     def documents(self) -> list[Document]:
-        """The documents that were applied; none where no run has begun yet."""
+        """The applied documents; empty if nothing was applied yet."""
         ...
 
     def letters(self, plan: Plan) -> DeadLetters:
@@ -68,7 +68,7 @@ class PageSource(Protocol):
     def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
         """The numbers of an application: the rows of these tables, and, where known, the lag of these resources.
 
-        Without resources the lag is that of all, and the counters are among the numbers.
+        Without ``refs`` the lag of all resources and the counters are included.
         """
         ...
 
@@ -103,7 +103,7 @@ class LocalSource:
 
 
 def summed_by_resource(letters: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """Dead letters that are counted by resource and source, by ``kind/name`` alone."""
+    """The numbers of dead letters by ``kind/name``, summed over the sources."""
     counts: dict[str, int] = {}
     for (resource, _), count in letters.items():
         counts[resource] = counts.get(resource, 0) + count

@@ -1,4 +1,4 @@
-"""Pages for people: the topology, a page for each resource, dead letters. Made on the server, wherever tables are."""
+"""HTML pages: the topology, a page for each resource, dead letters. Rendered on the server, wherever tables are."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from kaspr_delta.web.resource_page import ResourcePage
 from kaspr_delta.web.visitor import Visitor
 
 RETRY = "/ui/dead-letters/retry"
-"""Where the form that retries dead letters is sent."""
+"""The path to which the form that retries dead letters is sent."""
 
 _log = logging.getLogger(__name__)
 
 Written = tuple[str, dict[str, Any]]
-"""The name of a template, and what it is given."""
+"""The name of a template, and its values."""
 
 
 @dataclass(frozen=True)
 class Pages:
     """The pages of an application, below ``/ui``.
 
-    ``source_for`` gives what a visitor's pages are made of. Given ``documents`` count instead of those that were
-    applied, which tell only how old each is.
+    ``source_for`` returns the data source of a visitor's pages. Given ``documents`` replace the applied ones, which
+    then give only the age and the generation of each.
     """
 
     source_for: Callable[[Visitor], PageSource]
@@ -59,7 +59,7 @@ class Pages:
         templates.filters |= {"age": age, "short": short_text, "brief": brief}
         script, _, _ = loader.get_source(templates, "slider.js")
         templates.globals["slider"] = script
-        # This script and no other; nobody may show these pages inside their own.
+        # Only this script may run, and no other site may frame these pages.
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         policy = (
             f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}';"
@@ -69,7 +69,7 @@ class Pages:
         object.__setattr__(self, "_policy", policy)
 
     def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer | None:
-        """The page at a path below ``/ui``; None where there is none."""
+        """The page at a path below ``/ui``; None if there is none."""
         try:
             return self._page(plan, [part for part in path.removeprefix("/ui").split("/") if part], visitor)
         except SetupError as error:

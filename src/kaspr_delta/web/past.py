@@ -1,4 +1,4 @@
-"""What a table was: its versions as far as they can be read, and what its last change did to which rows."""
+"""The past of a table: its versions as far as they can be read, and the rows that its last change changed."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from kaspr_delta.storage.table_reads import Columns, History, TableReads, Texts
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
-# Columns that only a change feed has, and what a result keeps of the pair that it selects from.
+# Columns that only a change feed has, and the column in which a result keeps the pair that it selects from.
 _NOT_SHOWN = ("_change_type", "_commit_", PAIR)
-# Rows of a log that say something to people, where it has others for its join alone.
+# The kinds of rows of a log that are shown; the others are for its join alone.
 _RECORDS = ("value", "tombstone")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row before and after a commit, columns by name; None where it was not there."""
+    """A row before and after a commit, columns by name; None if it did not exist."""
 
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
 
     @property
     def word(self) -> str:
-        """What happened to it."""
+        """The kind of the change: ``new``, ``changed`` or ``deleted``."""
         if self.before is None:
             return "new"
         return "deleted" if self.after is None else "changed"
 
     @property
     def row(self) -> Mapping[str, Any]:
-        """What names the row."""
+        """The row after the commit; the row before it if it was deleted."""
         return self.after or self.before or {}
 
 
@@ -56,8 +56,8 @@ class LastChange:
 class Then:
     """A version of a table: its commit, if the log has it still, how many rows it held, and some of them.
 
-    ``since`` are some of the rows that are others by now, and ``changed`` how many are; None where rows have no keys
-    of their own. ``why_not``: why the rows of the version cannot be read.
+    ``since`` are some of the rows that have changed since, and ``changed`` is the number of all; None for the newest
+    version, and if rows have no keys of their own. ``why_not``: why the rows of the version cannot be read.
     """
 
     version: int
@@ -71,9 +71,9 @@ class Then:
 
 @dataclass(frozen=True)
 class Past:
-    """The past of one Delta table, as it is when it is first asked. ``key`` are the columns of its key.
+    """The past of one Delta table, read at the first access. ``key`` are the columns of its key.
 
-    Of a table with columns of its own all of them are shown.
+    ``is_typed``: the table has columns of its own, and all of them are shown.
     """
 
     tables: TableReads
@@ -104,13 +104,13 @@ class Past:
         return kind is not None and kind.name == "STRING"
 
     def look_up(self) -> None:
-        """Have at hand what everything else begins with."""
+        """Read the history and the columns, at the same time."""
         with ThreadPoolExecutor() as at_once:
             for looking in (at_once.submit(lambda: self.history), at_once.submit(lambda: self.columns)):
                 looking.result()
 
     def last_change(self) -> LastChange | None:
-        """What the newest change did; None where nothing was ever written."""
+        """The newest commit that changed rows; None if there is none."""
         version = self.history.newest_change
         commit = None if version is None else self.history.commit(version)
         if version is None or commit is None:
@@ -121,9 +121,9 @@ class Past:
         return LastChange(commit, why_not=feed) if isinstance(feed, str) else LastChange(commit, self._paired(feed))
 
     def then(self, version: int, key: str = "") -> Then:
-        """The table at a version, the nearest there is; with a key only its rows.
+        """The table at a version, or at the nearest one that exists; with a key only its rows.
 
-        A key is canonical JSON text, or what stands in its quotes.
+        A key is canonical JSON text, or the text inside its quotes.
         """
         known = self.versions
         version = min(max(version, known.start), known.stop - 1)
@@ -142,7 +142,7 @@ class Past:
                 else at_once.submit(self._changed, version, both, texts)
             )
             found = rows.result()
-        if isinstance(found, str) and is_newest:  # of tables with row filters a catalog tells no version, only what is
+        if isinstance(found, str) and is_newest:  # with row filters a catalog reads no version, only the current rows
             found = self.tables.rows(
                 self.table, None, self._shown(self.columns), texts, self._keys_in(self.columns), self.most
             )
@@ -152,7 +152,7 @@ class Past:
         return then if comparing is None else replace(then, **comparing.result())
 
     def _changed(self, version: int, columns: Columns, texts: Texts) -> dict[str, Any]:
-        """What has changed since a version, as fields of Then."""
+        """The changes since a version, as fields of Then."""
         key = self._keys_in(columns)
         changed = self.tables.changed_since(self.table, version, columns, texts, key, self.most)
         return {"changed": changed.count, "since": tuple(Change(*pair) for pair in changed.pairs)}
@@ -162,7 +162,7 @@ class Past:
         return "seq" in self.columns and not self.is_typed
 
     def _keys_in(self, columns: Iterable[str]) -> tuple[str, ...]:
-        """The columns that tell rows apart, of those that are there."""
+        """The columns among these that tell rows apart."""
         return tuple(name for name in self._place if name in columns)
 
     @property
@@ -171,11 +171,11 @@ class Past:
         return (*self.key, _WINDOW)
 
     def _paired(self, feed: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
-        """Rows of a change feed by what they name, what was and what is of each."""
+        """The changes in a change feed: each row before and after."""
         before: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         after: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in feed:
-            # A log names a key as often as it was emitted.
+            # A log has a row for every time that a key was emitted.
             place = (*(row.get(name) for name in self._place), None if self.is_typed else row.get("seq"))
             side = before if row["_change_type"] in {"update_preimage", "delete"} else after
             side[place] = self._shown(row)
@@ -190,7 +190,7 @@ class Past:
 
 
 def _texts(key: str) -> Iterator[str]:
-    """How a key may stand in a table."""
+    """The texts that a key may have in a table: as given, and as canonical JSON."""
     yield key
     try:
         yield canonical_key(key)

@@ -1,4 +1,4 @@
-"""The topology of an application as boxes and lines: who feeds whom, from left to right."""
+"""The topology of an application as boxes and lines: data flows from left to right."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kaspr_delta.plan.definition.application import Edge, Plan
 from kaspr_delta.plan.definition.resources import ResourceRef, TaskPlan, WebViewPlan, sends_of
 
 WIDTH, HEIGHT = 200, 48
-# Between two columns there is room for what stands above and below a line.
+# The gap between two columns has room for the texts above and below a line.
 _ACROSS, _DOWN, _MARGIN = 274, 78, 16
-# The room that these texts take.
+# The size of these texts.
 TEXT_WIDTH, TEXT_HEIGHT = 44, 18
-# Where beside a line they may stand, in parts of its way: the first place that is free.
+# Their possible places, as fractions of the line: the first free one is taken.
 _PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 
 
@@ -31,18 +31,18 @@ class Box:
 
     @property
     def kind(self) -> str:
-        """What it is."""
+        """The kind of the resource or topic."""
         return ResourceRef.of(self.label).kind
 
     @property
     def name(self) -> str:
-        """How it is called."""
+        """The name of the resource or topic."""
         return ResourceRef.of(self.label).name
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """That one box feeds another one: a curve, in SVG's words, and the middle of the texts beside it."""
+    """One box feeds another one: the curve as an SVG path, and the middle of the texts beside it."""
 
     edge: Edge
     path: str
@@ -52,7 +52,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Boxes and lines, and how much room they take."""
+    """Boxes and lines, and their total size."""
 
     boxes: tuple[Box, ...]
     lines: tuple[Line, ...]
@@ -76,7 +76,7 @@ def picture(plan: Plan) -> Picture:
 
 
 def _of_views(plan: Plan) -> Iterator[Edge]:
-    """Web views read tables and send to topics; tasks do as well."""
+    """The edges of web views and tasks: the tables that they read and the topics that they send to."""
     users: tuple[WebViewPlan | TaskPlan, ...] = (*plan.web_views, *plan.tasks)
     for user in users:
         for table in user.tables:
@@ -86,7 +86,7 @@ def _of_views(plan: Plan) -> Iterator[Edge]:
 
 
 def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
-    """The labels column by column: what feeds stands left of what is fed, but for loops."""
+    """The labels column by column: sources stand left of their targets, except in loops."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     named = (plan.tables, plan.joins, plan.agents, plan.tasks, plan.web_views)
     graph.add_nodes_from(f"topic/{topic.name}" for topic in plan.topics)
@@ -101,7 +101,7 @@ def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
         for place, label in enumerate(members):  # a loop is unrolled
             column[label] = start + place
         first[part] = start + len(members)
-    for label in graph:  # what nothing feeds stands where it is needed, so that its lines are short
+    for label in graph:  # a box without sources stands next to its first target: short lines
         fed = [column[after] for after in graph.successors(label)]
         if fed and not any(graph.predecessors(label)):
             column[label] = min(fed) - 1
@@ -116,12 +116,12 @@ def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
 
 
 def _height_of_feeders(graph: nx.DiGraph[str], label: str, rows: Mapping[str, float]) -> float:
-    """Beside what feeds it a box is best to be found."""
+    """The mean row of the boxes that feed a box: beside them it is easy to find."""
     return mean([rows[before] for before in graph.predecessors(label) if before in rows] or [0.0])
 
 
 def _lines(edges: Iterable[Edge], boxes: Mapping[str, Box]) -> Iterator[Line]:
-    """Lines whose texts do not cover one another."""
+    """Lines whose texts do not overlap."""
     taken: list[Line] = []
     for edge in edges:
         curve = _Curve.between(boxes[edge.source], boxes[edge.target])
@@ -140,7 +140,7 @@ def _covers(one: Line, other: Line) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Curve:
-    """A cubic Bezier curve that begins and ends level."""
+    """A cubic Bezier curve with level ends."""
 
     x1: int
     y1: int
@@ -158,13 +158,13 @@ class _Curve:
 
     @property
     def path(self) -> str:
-        """In SVG's words."""
+        """The curve as an SVG path."""
         x1, y1, x2, y2 = self.x1, self.y1, self.x2, self.y2
         return f"M{x1},{y1} C{x1 + self.bend},{y1} {x2 - self.bend},{y2} {x2},{y2}"
 
     @property
     def places(self) -> Iterator[float]:
-        """Where texts may stand. Those of a long line stand before the boxes that it passes behind."""
+        """Fractions of the curve where texts may stand; on a long line before the boxes that it passes behind."""
         gap = _ACROSS - WIDTH
         width = self.x2 - self.x1
         end = (
@@ -175,7 +175,7 @@ class _Curve:
         return (part * end for part in _PLACES)
 
     def at(self, part: float) -> tuple[int, int]:
-        """The point after some part of the way."""
+        """The point at a fraction of the curve."""
         rest, x1, x2 = 1 - part, self.x1, self.x2
         weights = rest**3, 3 * rest**2 * part, 3 * rest * part**2, part**3
         xs, ys = (x1, x1 + self.bend, x2 - self.bend, x2), (self.y1, self.y1, self.y2, self.y2)

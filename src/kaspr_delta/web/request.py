@@ -1,4 +1,4 @@
-"""A request as a web view's first function sees it."""
+"""The request that a web view's first function gets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kaspr_delta.serde import json_text
 
 
 class BadBodyError(ValueError):
-    """The body is not what the function asked for. The answer is 400, unless the function catches it."""
+    """The body is not the text or JSON that a function asked for. Uncaught it becomes the answer 400."""
 
     status_code = 400
 
 
 class Query(Mapping[str, str]):
-    """The parameters of a query string: of several with one name the first; ``getall`` gives all of them."""
+    """The parameters of a query string. Of several with one name the first counts; ``getall`` returns all of them."""
 
     def __init__(self, query_string: str) -> None:
         self._pairs = parse_qsl(query_string, keep_blank_values=True)
@@ -38,15 +38,15 @@ class Query(Mapping[str, str]):
         return len(dict(self._pairs))
 
     def getall(self, name: str) -> list[str]:
-        """All values of that name, in order; none where it is absent."""
+        """All values of a name, in order; empty if it is absent."""
         return [value for key, value in self._pairs if key == name]
 
 
 @dataclass(eq=False)
 class Request(MutableMapping[str, Any]):
-    """A request. As a mapping it holds the parameters of the path, and what functions put into it.
+    """A request. As a mapping it holds the parameters of the path, and the values that functions put into it.
 
-    ``user`` is who a trusted proxy says is asking, such as Databricks Apps; None where there is none.
+    ``user`` is named by a trusted proxy, such as Databricks Apps; None without one.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""The page of one resource: how it stands, what its batches did, its rows now, before its last change, and long ago."""
+"""The page of one resource: its status, its batches, its last change, and its rows now and at older versions."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from kaspr_delta.web.page_source import PageSource
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.visitor import Visitor
 
-# Batches of a chart.
+# Batches in the chart.
 _BATCHES = 40
-# Events of a page, the newest.
+# Events on a page: the newest.
 _EVENTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ResourcePage:
-    """What the template of a resource is given."""
+    """The values for the template of a resource."""
 
     source: PageSource
     plan: Plan
     documents: list[Document]
 
     def of(self, ref: ResourceRef, visitor: Visitor) -> dict[str, Any]:
-        """All there is to tell of a resource, of which there is a document."""
+        """The values for a resource that has a document."""
         past = self._past(ref)
         with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
             rows = at_once.submit(_rows, past, visitor)
@@ -56,7 +56,7 @@ class ResourcePage:
         }
 
     def _past(self, ref: ResourceRef) -> Past | None:
-        """The past of what a resource keeps."""
+        """The past of the table in which a resource keeps its rows; None if it keeps none."""
         keeps = kept_in(self.plan, ref)
         if keeps is None:
             return None
@@ -73,13 +73,13 @@ class ResourcePage:
         return found[::-1]
 
     def _events(self, ref: ResourceRef) -> list[Event]:
-        """What happened to resources of a name, in its order."""
+        """The events of all resources of this kind and name, the oldest first."""
         named = {"kind": kind_called(ref.kind), "name": ref.name}
         return sorted(Event(**row) for row in self.source.tables.newest(EVENTS, ("at",), _EVENTS, named))
 
 
 def _rows(past: Past | None, visitor: Visitor) -> dict[str, Any]:
-    """The rows of a resource, the newest or those of a version, and what its last change did."""
+    """The rows of a resource, the newest or those of a version, and its last change."""
     if past is not None:
         past.look_up()
     if past is None or not past.versions:

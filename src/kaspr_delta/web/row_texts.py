@@ -1,4 +1,4 @@
-"""What a copy of a table reads of it, and how that becomes rows of text: of keys and JSON values, or of columns."""
+"""The SQL by which a copy reads its table, and the rows as text: of keys and values, or of typed columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RowTexts(Protocol):
     """The rows of a table as text."""
 
     def select(self, condition: str) -> str:
-        """A SELECT of the rows for which a condition holds, of the table ``t``."""
+        """A SELECT of the rows of the table ``t`` for which a condition holds."""
         ...
 
     def condition(self, keys: Collection[str]) -> str:
@@ -29,17 +29,17 @@ class RowTexts(Protocol):
         ...
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
-        """A batch of that SELECT, or of the change feed, with the columns of Row. What is no row has no value."""
+        """A batch of that SELECT, or of the change feed, with the columns of Row. No value: the row does not count."""
         ...
 
     def rank(self, row: Row) -> Any:
-        """What rows of one place are compared by: the greatest counts."""
+        """The sort key of rows of one place: the greatest counts."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KeysAndValues:
-    """Of a table with keys and values. A value that is JSON's null is none, nor is that of a row without a key."""
+    """Rows of a table with keys and values. JSON's null is no value; a row without a key has none."""
 
     plan: TablePlan
 
@@ -84,7 +84,7 @@ class KeysAndValues:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Of a typed table. Columns that the table does not have yet are null; a row without a key is none."""
+    """Rows of a typed table. Columns that the table does not have yet are null; a row without a key has no value."""
 
     typed: TypedRows
 
@@ -114,7 +114,7 @@ class Columns:
 
 
 def row_texts(plan: TablePlan) -> RowTexts:
-    """How the rows of a table become text."""
+    """The RowTexts for the kind of a table."""
     return Columns(TypedRows.of(plan)) if plan.typed else KeysAndValues(plan)
 
 

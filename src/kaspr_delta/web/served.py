@@ -1,4 +1,4 @@
-"""An application as it is served: the applied manifests, followed, and the views that they declare."""
+"""A served application: it follows the applied manifests, and routes requests to the views that they declare."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Route:
-    """A path, and what answers each method there: a view, or why it waits."""
+    """A path, and for each method the view that answers, or why it waits."""
 
     path: Path
     methods: Mapping[str, View | str]
@@ -37,16 +37,16 @@ class Route:
 
 @dataclass(frozen=True)
 class Site:
-    """What holds until the manifests change again."""
+    """The plan and the routes until the manifests change again."""
 
     version: int | None
     plan: Plan
     routes: tuple[Route, ...]
-    # Of tables that others write and that cannot be read, why.
+    # By foreign table that cannot be read: why.
     missing: Mapping[str, str]
 
     def route(self, path: str) -> tuple[Route, dict[str, str]] | None:
-        """The route of a request's path, and the parameters in it."""
+        """The route of a request's path, and the parameters in it; None if there is none."""
         for route in self.routes:
             parameters = route.path.match(path)
             if parameters is not None:
@@ -56,7 +56,7 @@ class Site:
 
 @dataclass
 class Served:
-    """An application as it is by now, or as given ``documents`` say for good. Close it in the end."""
+    """An application as it is applied by now, or as fixed by ``documents``. Close it in the end."""
 
     store: Store
     schema: str
@@ -73,25 +73,25 @@ class Served:
         self.site = self._load()
 
     def start(self) -> None:
-        """Take up changes of the manifests from now on, and tables of others that come to be."""
+        """From now on, take up changes of the manifests, and foreign tables that could not be read before."""
         if self.documents is not None and not self.site.missing:
             return
         self._thread = threading.Thread(target=self._follow, name="applied manifests", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and release what is held."""
+        """Stop following, and close the store."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
         self.store.close()
 
     def status(self) -> Status:
-        """How the resources stand."""
+        """The status of the resources."""
         return Status.summed(self.site.plan, *self.store.done())
 
     def key_counts(self) -> dict[str, int]:
-        """How many rows each table has, but for those of others."""
+        """How many rows each table has; foreign tables are left out."""
         tables = (table for table in self.site.plan.tables if not table.is_foreign)
         return {table.name: self.store.count(table.delta_name) for table in tables}
 
@@ -101,7 +101,7 @@ class Served:
                 if self._has_changed():
                     self.site = self._load()
                     _log.info("the manifests have changed: %s views", len(self.site.plan.web_views))
-            except Exception:  # noqa: BLE001  what was served before is better than nothing
+            except Exception:  # noqa: BLE001  the old site is better than none
                 _log.warning("the applied manifests cannot be taken up", exc_info=True)
 
     def _has_changed(self) -> bool:
@@ -120,7 +120,7 @@ class Served:
         outbox = Outbox(self.store, plan, self.metrics.sent)
         known = KnownTables.of(self.store, plan)
         for table in known.tables.values():
-            self.store.reader(table)  # its copy is under way before somebody asks
+            self.store.reader(table)  # its copy starts before the first request
         answering: dict[str, dict[str, View | str]] = {}
         for view in plan.web_views:
             reason = known.reason_to_wait(view)
@@ -145,7 +145,7 @@ class Served:
 
 
 def _waiting(plan: Plan, declared: Mapping[tuple[str, str], Any]) -> Iterator[tuple[str, str, str]]:
-    """Path and method of the views that wait, and why they do."""
+    """Path, method and reason of each view that waits."""
     reasons = dict(plan.waiting)
     for (_, name), manifest in declared.items():
         reason = reasons.get(ResourceRef("webview", name))

@@ -37,10 +37,11 @@ def web_application(
     token: str = "",
     behind_proxy: bool = False,
 ) -> WebApplication:
-    """The ASGI application of what was applied to a namespace, or of given documents; its lifespan ends all.
+    """The ASGI application of the manifests applied to a namespace, or of given documents. Its lifespan closes all.
 
-    Tables that are not on this machine are read through a SQL warehouse of Databricks, by its id. Raises SetupError
-    without the packages of the extra ``serve``, UsageError where a SQL warehouse is missing, and NotFoundError.
+    Tables that are not on this machine are read through the Databricks SQL warehouse with this id. Raises SetupError
+    without the packages of the extra ``serve``, UsageError if a SQL warehouse is needed and none is given, and
+    NotFoundError if the namespace has no such application.
     """
     try:
         from kaspr_delta.web.access import Access
@@ -68,16 +69,16 @@ def web_application(
     from kaspr_delta.web.warehouse_store import WarehouseStore
 
     warehouse = SqlWarehouse(WorkspaceClient(), sql_warehouse, namespace)
-    # Another proxy than that of Databricks Apps may send a token that is not for this workspace.
+    # A proxy other than that of Databricks Apps may send a token that is not for this workspace.
     as_visitor = client_of_visitor(warehouse.client.config.host) if APP_PORT_VARIABLE in os.environ else None
     pages = Pages(WarehouseSources(warehouse, as_visitor), documents)
     return WebApplication(Served(WarehouseStore(warehouse), namespace.name, documents), access, pages)
 
 
 def serve(application: WebApplication, address: Address, listening: Callable[[int], None]) -> None:
-    """Answer requests until SIGTERM or SIGINT; those under way are finished. ``listening`` is told the port.
+    """Answer requests until SIGTERM or SIGINT; those under way are finished. ``listening`` is called with the port.
 
-    Raises UsageError for an address at which nobody can listen.
+    Raises UsageError for an address that cannot be listened at.
     """
     import uvicorn
 

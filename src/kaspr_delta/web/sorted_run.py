@@ -1,4 +1,4 @@
-"""Rows sorted by their place in a file that is mapped into memory: what is read of it is what is looked at."""
+"""Rows sorted by place in a file that is mapped into memory: only the parts that a search touches are read."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 from kaspr_delta.engine.agent.table_state import Cell
 
 Place = str | Cell
-"""A key's text; in a table with windows also where its window begins."""
+"""A key's text; in a table with windows also the start of its window."""
 
-# Rows of a batch: within it a search looks at the rows themselves, among batches at the first of each.
+# Rows of a batch. A search compares the first rows of batches, then the rows within one.
 _BATCH = 8_192
 _SCHEMA = pa.schema([("key", pa.string()), ("start", pa.int64()), ("at", pa.int64()), ("value", pa.string())])
 
 
 class Row(NamedTuple):
-    """A row: ``start`` is 0 without windows, ``at`` its timestamp in microseconds; no value: it was deleted."""
+    """A row: ``start`` is 0 without windows, ``at`` its timestamp in microseconds; without a value it was deleted."""
 
     key: str
     start: int
@@ -30,12 +30,12 @@ class Row(NamedTuple):
 
 
 def rank(row: Row) -> tuple[bool, int, bool, Any]:
-    """What rows of one place are compared by, of which the greatest counts: the timestamp, then the value."""
+    """The sort key of rows of one place, of which the greatest counts: the timestamp, then the value."""
     return row.at is not None, row.at or 0, row.value is not None, row.value or ""
 
 
 class SortedRun:
-    """A file of sorted rows. Reading needs no lock, and finds as many rows as fit the machine's page cache fast."""
+    """A file of sorted rows. Reading needs no lock, and is fast for rows in the machine's page cache."""
 
     def __init__(self, path: Path) -> None:
         self._file = pa.ipc.open_file(pa.memory_map(str(path)))
@@ -54,7 +54,7 @@ class SortedRun:
     def find(self, key: str, start: int) -> list[Row]:
         """The rows of a place."""
         wanted = (key, start)
-        # A place may begin in the piece before the one whose first row it is.
+        # A place may begin in the piece before the one whose first row has it.
         number = max(0, bisect_left(self._firsts, wanted) - 1)
         found: list[Row] = []
         while number < len(self._pieces) and self._firsts[number] <= wanted:
@@ -68,7 +68,7 @@ class SortedRun:
 
 
 class _Piece(Sequence[tuple[str, int]]):
-    """A batch of a run: its places, to be searched in, and its rows."""
+    """A batch of a run: its places, as a sequence for bisection, and its rows."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
@@ -104,7 +104,7 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Row]:
 
 
 def best_of(rows: Iterable[Row], by: Callable[[Row], Any] = rank) -> dict[tuple[str, int], Row]:
-    """Of each place the row that counts."""
+    """For each place the row that counts: the greatest."""
     found: dict[tuple[str, int], Row] = {}
     for row in rows:
         if row[:2] not in found or by(found[row[:2]]) < by(row):

@@ -1,4 +1,4 @@
-"""What the web side asks of a warehouse: tables by key, topics to append to, and the system's own tables."""
+"""The storage of the web side: tables read by key, topics to append to, and the system tables."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ class Store(Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether all tables that were asked for are read fast by now."""
+        """Whether reads are fast by now for all tables that were asked for."""
         ...
 
     def reader(self, plan: TablePlan) -> Any:
-        """What reads a table: a TableReader of keys, or of cells where it has windows."""
+        """The TableReader of a table: of keys, or of cells if it has windows."""
         ...
 
     def has(self, table: str) -> bool:
-        """Whether a Delta table is there."""
+        """Whether a Delta table exists."""
         ...
 
     def columns(self, table: str) -> tuple[Column, ...] | str:
-        """The columns of a table that others write, or why it cannot be read."""
+        """The columns of a foreign table, or why it cannot be read."""
         ...
 
     def append(self, topic: str, records: pa.Table) -> None:
-        """Append records to the Delta table of a topic in one commit; it is made if it is not there."""
+        """Append records to the Delta table of a topic in one commit; the table is made if it does not exist."""
         ...
 
     def count(self, table: str) -> int:
@@ -60,17 +60,17 @@ class Store(Protocol):
         ...
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        """By ``kind/name`` what resources have done (see ``control.totals``), and all counters."""
+        """The totals of resources by ``kind/name`` (see ``control.totals``), and all counters."""
         ...
 
     def close(self) -> None:
-        """Release what is held."""
+        """Release threads and files, if there are any."""
         ...
 
 
 @dataclass
 class LocalStore:
-    """Tables on this machine's disk: each that is asked for is copied, and its copy follows it."""
+    """Tables on this machine's disk. Each table that is asked for is copied, and its copy follows it."""
 
     delta: DeltaRs
     look: float = 0.5
@@ -89,7 +89,7 @@ class LocalStore:
         return all(copy.ready or not self.has(copy.plan.state) for copy in list(self._copies.values()))
 
     def reader(self, plan: TablePlan) -> LocalCopy:
-        # A table that is declared anew may be spelt in another way.
+        # A new declaration of a table may change its serializers, windows or columns.
         known = plan.state, plan.serializers, plan.window, plan.typed
         with self._lock:
             if known not in self._copies:

@@ -1,4 +1,4 @@
-"""Rows of typed tables without Spark: as text, by their keys in SQL, and which of several rows of one key counts."""
+"""Rows of typed tables without Spark: as text, by their keys in SQL, and their order if one key has several rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.web.sorted_run import Row, rank
 
-# Keys of these types are found by their text; for others all rows are read.
+# Key columns of these types are found by their text. If a key has no such column, all rows are read.
 FOUND_BY_TEXT = frozenset({"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "DATE"})
 
 
@@ -29,18 +29,18 @@ class TypedRows:
 
     @classmethod
     def of(cls, table: TablePlan) -> TypedRows:
-        """Those of a typed table. Raises LookupError for another one."""
+        """The rows of a typed table. Raises LookupError for other tables."""
         if table.typed is None:
             msg = f"table {table.name!r} has no columns"
             raise LookupError(msg)
         return cls(table.typed, TypedText(table.serializers, table.typed))
 
     def key_and_value(self, columns: Mapping[str, Any]) -> tuple[str, str | None]:
-        """The text of a row that Arrow gave; no value where a column of the key is null: that is no row."""
+        """Key and value of an Arrow row as text; no value if a column of the key is null: the row does not count."""
         return self.texts_of(from_columns(self.plan.row, columns))
 
     def texts_of(self, row: Mapping[str, Any]) -> tuple[str, str | None]:
-        """The same of a row as functions see it."""
+        """Key and value as text of a row as functions see it."""
         key = [row[name] for name in self.plan.key]
         if any(part is None for part in key):
             return "", None
@@ -49,9 +49,9 @@ class TypedRows:
     def condition(
         self, keys: Collection[str], quote: str, literal: Callable[[str], str], found: Collection[str] = FOUND_BY_TEXT
     ) -> str:
-        """A condition in SQL that holds at least for the rows of these keys; columns are of types that can be found."""
+        """An SQL condition that holds at least for the rows of these keys, on key columns of the types ``found``."""
         several = len(self.plan.key) > 1
-        # Numbers stay as they are written: floating point has not all digits of a DECIMAL.
+        # Numbers stay as they are written: floating point does not keep all digits of a DECIMAL.
         texts = [json.loads(key, parse_float=str, parse_int=str) for key in keys]
         parsed = texts if several else [[text] for text in texts]
         conditions = [
@@ -62,7 +62,7 @@ class TypedRows:
         return " AND ".join(conditions) or "true"
 
     def rank(self, row: Row) -> Any:
-        """As joins compare rows: the later, then the greater, column by column."""
+        """The sort key by which joins compare rows: the later row, then the greater one, column by column."""
         if row.value is None:
             return rank(row)
         return row.at is not None, row.at or 0, True, ordered(self.plan.row, self.text.value_object(row.value))
@@ -72,5 +72,5 @@ def _one_of(column: str, of: Type, values: Sequence[Any], literal: Callable[[str
     texts = sorted({value if isinstance(value, str) else json.dumps(value) for value in values})
     if key_kind(of) == "text":
         return f"{column} IN ({', '.join(map(literal, texts))})"
-    # What is no value of the type is NULL, which no row has.
+    # A text that is no value of the type becomes NULL, which no row equals.
     return f"{column} IN ({', '.join(f'TRY_CAST({literal(text)} AS {of})' for text in texts)})"

@@ -1,4 +1,4 @@
-"""One web view: a request through its pipeline, and what comes out as an answer."""
+"""One web view: runs a request through its pipeline, and makes the answer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from kaspr_delta.web.request import Request
 _log = logging.getLogger(__name__)
 _SELECTING = {"body": "bodySelector", "status": "statusCodeSelector", "header": "headersSelector"}
 _NO_TOPICS = Topics({}, 1)
-# From this status on it is not the caller who is wrong.
+# From this status on the server is at fault, not the caller.
 _FAULT = 500
-# What an exception may say about itself, for the error that selectors and callers see.
+# Attributes of an exception that become part of the error that selectors and callers see.
 _TOLD_BY_EXCEPTIONS = ("status_code", "code", "details", "message")
 
 
 class OperationError(Exception):
-    """A part of a view failed; the cause tells how."""
+    """An operation or a selector of a view failed; the cause is its exception."""
 
     def __init__(self, operation: str) -> None:
         super().__init__(operation)
@@ -44,7 +44,7 @@ class OperationError(Exception):
 
 @dataclass(frozen=True)
 class View:
-    """A view with what it needs. ``reader`` opens a table, ``send`` commits records to their topics."""
+    """A view with its dependencies. ``reader`` opens a table, ``send`` commits records to their topics."""
 
     plan: WebViewPlan
     app: App
@@ -60,11 +60,11 @@ class View:
 
     @property
     def _is_typed(self) -> bool:
-        """Whether it reads tables with columns."""
+        """Whether the view reads typed tables."""
         return any(table.typed is not None for table in self.tables.values())
 
     def answer(self, request: Request) -> Answer:
-        """The answer to a request. What the author's code raises becomes one too; nothing is sent then."""
+        """The answer to a request. An exception of the author's code becomes an answer too; nothing is sent then."""
         try:
             try:
                 with at_most(self.timeout):
@@ -72,12 +72,12 @@ class View:
             except AUTHORS_CODE_FAILED as error:
                 with at_most(self.timeout):
                     return self._failure(error)
-        except AUTHORS_CODE_FAILED:  # what was to tell of the failure has failed
+        except AUTHORS_CODE_FAILED:  # the answer to the failure has failed too
             _log.exception("%s cannot answer", self.plan.ref)
             return problem(500, f"{self.plan.ref} failed, and so did what it says then")
         try:
             self.send(effects)
-        except Exception:  # noqa: BLE001  whatever it is: the caller must not believe that it was sent
+        except Exception:  # noqa: BLE001  after any error: the caller must not believe that it was sent
             _log.exception("what %s sends cannot be written", self.plan.ref)
             return problem(503, f"what {self.plan.ref} sends cannot be written now")
         return answer
@@ -113,7 +113,7 @@ class View:
         response, error = self.plan.response, _told(operation, cause)
         for_functions = {**error, "cause_object": cause}
         status, headers = _status_of(cause), response.headers
-        if status >= _FAULT:  # below, the author says what is wrong with the request
+        if status >= _FAULT:  # below, the author reports a wrong request
             _log.warning("%s failed in %s", self.plan.ref, operation, exc_info=cause)
         if response.status.on_error is not None:
             status = checked_status(self._selected("status", response.status.on_error, for_functions))
@@ -126,7 +126,7 @@ class View:
         return Answer.of(status, headers, to_response() if callable(to_response) else error, JSON)
 
     def _last_value(self, request: Request, states: Mapping[str, AnyState], step: Step) -> Any:
-        """The last value that comes out of the pipeline; None where nothing does."""
+        """The last value that comes out of the pipeline; None if none does."""
         tables = {name: self._table(state) for name, state in states.items()}
         step.begin({"app": self.app}, _now())
         steps = [
@@ -159,7 +159,7 @@ class View:
         return WindowedTable(state, clock, default, read_only=True)
 
     def _init_scope(self) -> dict[str, Any]:
-        """What ``init`` made: once, for all requests."""
+        """The scope that ``init`` made: once, for all requests."""
         with self._lock:
             if not self._scope:
                 scope: dict[str, Any] = {"context": {"app": self.app}}
@@ -167,7 +167,7 @@ class View:
         return self._scope
 
     def _selected(self, which: str, snippet: Snippet, value: Any) -> Any:
-        """What a selector makes of a value. Selectors see what ``init`` made."""
+        """The value that a selector returns for a value. Selectors see the scope of ``init``."""
         try:
             if snippet not in self._selectors:
                 self._selectors[snippet] = snippet.function(dict(self._init_scope()))
@@ -177,7 +177,7 @@ class View:
 
 
 def _now() -> int:
-    """The time of records that are sent: whole milliseconds."""
+    """The time of records that are sent: in microseconds, cut to whole milliseconds."""
     return microseconds(datetime.now(timezone.utc)) // 1_000 * 1_000
 
 
@@ -200,7 +200,7 @@ def _status_of(cause: BaseException) -> int:
 
 
 def _told(operation: str, cause: BaseException) -> dict[str, Any]:
-    """The error as selectors and callers see it: text, and what the exception says about itself."""
+    """The error as selectors and callers see it: texts, and some attributes of the exception."""
     message = str(cause) or type(cause).__name__
     told = {"operation": operation, "message": message, "cause": f"{type(cause).__name__}: {cause}"}
     own = {name: getattr(cause, name) for name in _TOLD_BY_EXCEPTIONS if hasattr(cause, name)}

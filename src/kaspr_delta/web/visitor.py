@@ -1,4 +1,4 @@
-"""Who looks at a page, and whether what they send can be believed."""
+"""The visitor of a page, and the checks that a form comes from this server's pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEED_A_USER = "Nothing can be changed from here: the proxy does not tell who ask
 class Visitor:
     """Who asks for a page. ``root`` is a proxy's prefix of all paths; ``refused``: why they may change nothing.
 
-    ``token``: by which a workspace knows them, where the proxy hands that on.
+    ``token``: their workspace token, if the proxy hands it on.
     """
 
     root: str = ""
@@ -37,7 +37,7 @@ class Visitor:
 class Seals:
     """Proofs that a form came from a page of this server, of this visitor, for this purpose.
 
-    Another site can make a browser send a form, but not read the page in which its seal stands.
+    Another site can make a browser send a form, but cannot read the page that contains its seal.
     """
 
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
@@ -47,12 +47,12 @@ class Seals:
         return hmac.new(self._secret, f"{visitor.user}\n{purpose}".encode(), hashlib.sha256).hexdigest()
 
     def proves(self, seal: str, visitor: Visitor, purpose: str) -> bool:
-        """Whether a form came from such a page."""
+        """Whether a form with this seal came from such a page."""
         return hmac.compare_digest(seal.encode(), self.of(visitor, purpose).encode())
 
 
 def is_this_machine(http: HttpRequest) -> bool:
-    """Whether a request comes from this machine, and names it so: another site's name may lead here too."""
+    """Whether a request comes from this machine, to a local host name: another site's name may lead here too."""
     client = http.client.host if http.client else ""
     named = urlsplit(f"//{http.headers.get('host', '')}").hostname or ""
     forwarded = any(name in http.headers for name in ("forwarded", "x-forwarded-for"))

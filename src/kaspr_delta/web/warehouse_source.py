@@ -1,4 +1,4 @@
-"""What pages over Unity Catalog are made of: statements of a SQL warehouse, made as the server or as the visitor."""
+"""The data of pages over Unity Catalog: statements on a SQL warehouse, executed as the server or as the visitor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WarehouseSource:
-    """Tables in Unity Catalog. Implements PageSource; how far streams have read is not known."""
+    """Tables in Unity Catalog. Implements PageSource; lags are not known."""
 
     warehouse: SqlWarehouse
 
@@ -55,9 +55,9 @@ class WarehouseSource:
 
 @dataclass(frozen=True, slots=True)
 class WarehouseSources:
-    """Gives each visitor a source. Where a visitor brings a token, ``client_of`` makes a client that reads as they may.
+    """Returns a source for each visitor. For a visitor's token ``client_of`` makes a client with their permissions.
 
-    Nothing of it outlives the answer.
+    The client is not kept after the answer.
     """
 
     warehouse: SqlWarehouse
@@ -70,14 +70,14 @@ class WarehouseSources:
 
 
 def client_of_visitor(host: str) -> Callable[[str], WorkspaceClient]:
-    """What makes a client of a workspace for the token of a visitor, whatever the environment says of the server."""
+    """A function that makes a workspace client for a visitor's token, whatever credentials the environment has."""
     from databricks.sdk import WorkspaceClient
 
     return lambda token: WorkspaceClient(host=host, token=token, auth_type="pat")
 
 
 def sums_by_resource(warehouse: SqlWarehouse) -> dict[str, dict[str, Any]]:
-    """By ``kind/name`` what batches add up to: rows_in, rows_out, failures and last_batch."""
+    """The sums of batches by ``kind/name``: rows_in, rows_out, failures and last_batch."""
     found = warehouse.rows_if_there(
         "SELECT resource, sum(rows_in), sum(rows_out), sum(dead_letters), unix_micros(max(at))"  # noqa: S608
         f" FROM {warehouse.identifier(PROGRESS)} WHERE {OF_RESOURCES} GROUP BY resource LIMIT {MOST_ROWS}"
@@ -94,7 +94,7 @@ def sums_by_resource(warehouse: SqlWarehouse) -> dict[str, dict[str, Any]]:
 
 
 def counters_by_resource(warehouse: SqlWarehouse) -> dict[str, Counter[str]]:
-    """By ``kind/name`` what its batches have counted."""
+    """The sums of the batches' counters by ``kind/name``."""
     found = warehouse.rows_if_there(
         "SELECT resource, counter, sum(times)"  # noqa: S608
         " FROM (SELECT resource, explode(from_json(counts, 'MAP<STRING, BIGINT>')) AS (counter, times)"

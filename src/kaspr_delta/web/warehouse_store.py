@@ -1,4 +1,4 @@
-"""The web side over Unity Catalog: every read is a statement that a SQL warehouse executes."""
+"""The storage of the web side over Unity Catalog: every read is a statement on a SQL warehouse."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kaspr_delta.web.sorted_run import Place, Row, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows
 from kaspr_delta.web.warehouse_source import counters_by_resource, sums_by_resource
 
-# Not so where delta-rs reads: it skips files by statistics in floating point.
+# delta-rs does not find DECIMAL keys by text: it skips files by statistics in floating point.
 _FOUND_BY_TEXT = FOUND_BY_TEXT | {"DECIMAL"}
 
 
@@ -38,7 +38,7 @@ class WarehouseReader:
     plan: TablePlan
 
     def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values of those of the places that are filled."""
+        """The values at these places; empty places are left out."""
         keys = {place.key if isinstance(place, Cell) else place for place in places}
         if not keys:
             return {}
@@ -47,7 +47,7 @@ class WarehouseReader:
         return {place: value for place, value in found.items() if place in wanted}
 
     def scan(self, start: int | None) -> dict[Place, str]:
-        """All rows, or those of the window that begins there."""
+        """All rows, or those of the window that begins at ``start``."""
         return self._rows("true" if start is None else f"`window_start` = timestamp_millis({start})")
 
     def _rows(self, condition: str) -> dict[Place, str]:
@@ -68,7 +68,7 @@ class WarehouseReader:
 
     def _text(self, column: str) -> str:
         is_raw = getattr(self.plan.serializers, column) == "raw"
-        # On one line, which Spark's base64 is not (see engine.rows.base64_text).
+        # Spark breaks base64 into lines: join them (see engine.rows.base64_text).
         return f"replace(base64(`{column}`), char(13) || char(10), '')" if is_raw else f"`{column}`"
 
     def _literal(self, key: str) -> str:
@@ -84,7 +84,7 @@ class TypedWarehouseReader:
     typed: TypedRows
 
     def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values of those of the places that are filled."""
+        """The values at these places; empty places are left out."""
         keys = sorted(str(place) for place in places)
         if not keys:
             return {}
@@ -113,7 +113,7 @@ class WarehouseStore:
     """The tables of one application in Unity Catalog."""
 
     warehouse: SqlWarehouse
-    # Every look at the registry wakes the warehouse.
+    # Seconds. Every look at the registry wakes the warehouse.
     look: float = 15.0
     system: WarehouseSystemTables = field(init=False)
 
@@ -134,7 +134,7 @@ class WarehouseStore:
             described = list(self.warehouse.rows(f"DESCRIBE TABLE {self.warehouse.identifier(table)}"))
         except SetupError as error:
             return f"'{table}', which it stands for, cannot be read: {error}"
-        # Behind the columns something else is told, after a line without a name.
+        # The columns end before a row without a name, or with a name that starts with #.
         told = itertools.takewhile(lambda row: row[0] and not row[0].startswith("#"), described)
         return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in told))
 
@@ -160,4 +160,4 @@ class WarehouseStore:
         return resources, as_metrics(counted)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
