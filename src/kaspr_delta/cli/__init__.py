@@ -1,4 +1,4 @@
-"""The command ``kaspr-delta``: one function a command, errors as one clear message, exit codes 0, 1 and 2."""
+"""The command ``kaspr-delta``: one function per command, errors as one clear message, exit codes 0, 1 and 2."""
 
 from __future__ import annotations
 

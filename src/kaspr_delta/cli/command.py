@@ -1,4 +1,4 @@
-"""How every command runs: what Ctrl-C does, what a disk's errors become, and where native libraries print."""
+"""Runs every command: handles Ctrl-C, reports errors of a disk, and redirects the output of native libraries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Command(TyperCommand):
 
 @contextlib.contextmanager
 def _native_messages_in(place: Warehouse) -> Iterator[None]:
-    """Keep ``sys.stderr``, and let native libraries and processes print to the log of a warehouse that is there.
+    """Keep ``sys.stderr``, and let native libraries and processes print to the log of the warehouse if it exists.
 
     delta-rs prints a panic with its stack, and raises an error that says the same.
     """
@@ -54,7 +54,7 @@ def _native_messages_in(place: Warehouse) -> Iterator[None]:
             os.fdopen(os.dup(_STDERR), "w", encoding=shown.encoding, errors=shown.errors, buffering=1)
         )
         shown.flush()
-        with contextlib.suppress(OSError):  # no warehouse is there yet, or it cannot be written
+        with contextlib.suppress(OSError):  # the warehouse does not exist yet, or cannot be written
             log = place.log_file
             if log is not None and place.schemas():
                 os.dup2(held.enter_context(log.open("ab")).fileno(), _STDERR)
@@ -67,7 +67,7 @@ def _native_messages_in(place: Warehouse) -> Iterator[None]:
 
 
 def _is_standard_error(stream: TextIO) -> bool:
-    """Whether a stream is the one of the process; tests and notebooks put others in its place."""
+    """Whether a stream is the standard error of the process; tests and notebooks replace it."""
     with contextlib.suppress(OSError):
         return stream.fileno() == _STDERR
     return False

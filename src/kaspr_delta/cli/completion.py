@@ -1,4 +1,4 @@
-"""Names for shell completion: what was applied to a local warehouse, read from its disk without Spark."""
+"""Names for shell completion: the resources applied to a local warehouse, read from its disk without Spark."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Completion = Callable[[typer.Context, str], list[str]]
 
 
 def _names_of(names: Callable[[Plan], Iterable[str]]) -> Completion:
-    """The completion of names that the plans of the applied applications tell."""
+    """The completion of the names that ``names`` finds in the plans of the applied applications."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         try:
             found = [name for plan in _applied(_target(context)) for name in names(plan)]
-        except Exception:  # noqa: BLE001  a shell that completes has no place for an error
+        except Exception:  # noqa: BLE001  a shell cannot show an error of its completion
             return []
         return sorted({name for name in found if name.startswith(incomplete)})
 
@@ -31,7 +31,7 @@ def _names_of(names: Callable[[Plan], Iterable[str]]) -> Completion:
 
 
 def _target(context: typer.Context) -> Target:
-    """What the options typed so far name."""
+    """The target that the options typed so far name."""
     levels = [level.params for level in (context, context.parent) if level is not None]
     warehouse = next((found for level in levels if (found := level.get("warehouse"))), None)
     return Target(warehouse, next((found for level in levels if (found := level.get("app"))), None))

@@ -1,4 +1,4 @@
-"""``kaspr-delta dead-letters``: what could not be processed, and trying it again."""
+"""``kaspr-delta dead-letters``: print the dead letters, or retry them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
 
 
 def _ask(seen_twice: Sequence[str]) -> None:
-    """Ask whether others may get records a second time. Raises UsageError where nobody can answer, and Abort for no."""
+    """Ask whether others may get records a second time. Raises UsageError without a terminal, and Abort for no."""
     if not seen_twice:
         return
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""``kaspr-delta delete``: a resource out of the application, and with --purge its data out of the warehouse."""
+"""``kaspr-delta delete``: remove a resource from the application, and with --purge its data from the warehouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kaspr-delta demo``: order enrichment end to end, and what happens when either side of the join changes."""
+"""``kaspr-delta demo``: order enrichment end to end, and the effect of changes on both sides of the join."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _second_wave(application: Application, out: Console) -> None:
 
 
 def _choose(results: Results) -> tuple[str, str, str, str]:
-    """A product with two or three orders to get another price, an order to move, where to, and an order to delete."""
+    """A product with about three orders to get another price, an order to move, its new product, an order to delete."""
     count = Counter(row["left"]["product_id"] for row in results.values())
     repriced = min(count, key=lambda product: (abs(count[product] - 3), product))
     others = [key for key, row in results.items() if row["left"]["product_id"] != repriced]
@@ -141,7 +141,7 @@ def _told(row: Any) -> str:
 
 
 def _command() -> str:
-    """The command as it can be typed here: with its folder while that is not on the PATH."""
+    """The command as it can be typed here: with its folder if that is not on the PATH."""
     if shutil.which("kaspr-delta"):
         return "kaspr-delta"
     return str(_shown(Path(sys.executable).with_name("kaspr-delta")))

@@ -1,4 +1,4 @@
-"""``kaspr-delta deploy``: the Databricks CLI, told which application."""
+"""``kaspr-delta deploy``: deploy an application with the Databricks CLI."""
 
 from __future__ import annotations
 

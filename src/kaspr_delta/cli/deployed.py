@@ -1,4 +1,4 @@
-"""What was deployed: ``kaspr-delta status --target`` and ``kaspr-delta logs``. No Spark is started for it."""
+"""``kaspr-delta status --target`` and ``kaspr-delta logs``: the deployed jobs. They start no Spark."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _written(workspace: Workspace, task: TaskRun) -> Iterator[str]:
 
 
 def _failures(jobs: tuple[DeployedJob, ...]) -> Iterator[str]:
-    """Of each job whose newest run failed: which tasks, and what Databricks says about them."""
+    """Lines for each job whose newest run failed: the failed tasks, with the messages of Databricks."""
     for job in jobs:
         newest = next(iter(job.runs), None)
         if newest is None or not newest.failed:

@@ -1,4 +1,4 @@
-"""``kaspr-delta doctor``: whether this machine has what is needed."""
+"""``kaspr-delta doctor``: check the requirements on this machine."""
 
 from __future__ import annotations
 

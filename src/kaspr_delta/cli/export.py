@@ -1,4 +1,4 @@
-"""``kaspr-delta export``: a table or a join's result as a file for others."""
+"""``kaspr-delta export``: write a table or a join's result to a CSV or Parquet file."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from kaspr_delta.cli.progress import console, note
 
 Result = TypeVar("Result")
 Handler = Callable[[int, FrameType | None], None]
-# What shells add to a signal's number.
+# Shells add this to a signal's number.
 _BY_SIGNAL = 128
 
 
@@ -54,7 +54,7 @@ def stopped_by_signal() -> Iterator[Stop]:
         if stop.by is not None:
             _end(number, "ended at once: the next run goes on from here")
         stop.by = number
-        # In another thread: the one that is interrupted may hold the event's lock.
+        # In another thread: the interrupted thread may hold the event's lock.
         threading.Thread(target=stop.asked.set).start()
 
     with _handling([signal.SIGINT, signal.SIGTERM], handle):
@@ -69,7 +69,7 @@ def off_main_thread(start: Callable[[], Result]) -> Result:
 
 @contextlib.contextmanager
 def _handling(numbers: list[signal.Signals], handler: Handler) -> Iterator[None]:
-    # Only a main thread may handle signals, and a platform's driver need not run tasks in it: there a kill ends a run.
+    # Only the main thread may handle signals. A platform's driver may run tasks in another: there a kill ends a run.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -82,7 +82,7 @@ def _handling(numbers: list[signal.Signals], handler: Handler) -> Iterator[None]
 
 
 def _end(number: int, sentence: str) -> None:
-    """End the process, whatever its threads do. The JVM ends when its input does."""
+    """End the process, whatever its threads do. The JVM ends when its input is closed."""
     with contextlib.suppress(RuntimeError, OSError):  # the interrupted thread may be printing
         console().show_cursor()
         note(sentence)

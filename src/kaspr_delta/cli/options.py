@@ -1,4 +1,4 @@
-"""Options that every command takes, before or after its name, and the application they lead to."""
+"""Options that every command takes, before or after its name, and the application that they name."""
 
 from __future__ import annotations
 

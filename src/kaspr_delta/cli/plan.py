@@ -1,4 +1,4 @@
-"""``kaspr-delta plan``: what would run, read from the plan that the engine reads."""
+"""``kaspr-delta plan``: show the resources that would run, from the plan that the engine reads."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def plan(
 
 
 def _chosen(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
-    """The application of that name, or all. Raises NotFoundError."""
+    """The plan of the application of that name, or all plans. Raises NotFoundError."""
     chosen = tuple(plan for plan in plans if app in {None, plan.application, plan.schema})
     if app is not None and not chosen:
         raise NotFoundError.among("application", app, [plan.application for plan in plans])
@@ -85,7 +85,7 @@ def _chosen(plans: tuple[Plan, ...], app: str | None) -> tuple[Plan, ...]:
 
 
 def _print_warnings(plans: tuple[Plan, ...]) -> None:
-    """Why something waits or may not run as meant; notes are for `validate`."""
+    """Print why resources wait or may not run as meant; notes are for `validate`."""
     found = dict.fromkeys(finding for plan in plans for finding in plan.findings if finding.severity > Severity.NOTE)
     if found:
         typer.echo()

@@ -1,4 +1,4 @@
-"""A plan as tables, for a terminal: what runs in which order, what it reads and what it writes."""
+"""A plan as tables, for a terminal: resources in the order in which they run, their reads and their writes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _running(plan: Plan) -> Table:
 
 
 def _flows(plan: Plan, label: str) -> Iterator[str]:
-    """What a resource reads, and what it writes; a join also writes its channel."""
+    """The reads of a resource, then its writes; a join also writes its channel."""
     yield ", ".join(edge.source for edge in plan.edges if edge.target == label)
     written = [edge.target for edge in plan.edges if edge.source == label and not _reads(plan, edge.target)]
     join = next((join for join in plan.joins if str(join.ref) == label), None)
@@ -47,7 +47,7 @@ def _flows(plan: Plan, label: str) -> Iterator[str]:
 
 
 def _reads(plan: Plan, label: str) -> bool:
-    """Whether it is a resource that runs: then data flow to it because it reads them."""
+    """Whether a label is a resource that runs: an edge to it is a read of its own, not a write of the source."""
     return any(str(ref) == label for ref in plan.runs)
 
 

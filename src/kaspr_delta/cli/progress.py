@@ -1,4 +1,4 @@
-"""How long work shows that it goes on: moving on a terminal, lines in a log. Always on standard error."""
+"""The progress of long work on standard error, live on a terminal and in lines in a log; and a run's results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProgressOutput(str, Enum):
 _FILE_WIDTH = 120
 _as_json: ContextVar[bool] = ContextVar("as_json", default=False)
 
-# Made anew at each use: tests and notebooks put other streams in the place of sys.stderr.
+# Consoles are made at each use: tests and notebooks replace sys.stderr.
 
 
 def console() -> Console:

@@ -1,4 +1,4 @@
-"""``kaspr-delta rebuild``: the state of a join, or of a table that is made from something, anew."""
+"""``kaspr-delta rebuild``: make the state of a join or of a made table anew."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def consume(
 def read_lines(file: str) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines. Raises UsageError with the line's number."""
     if file == "-":
-        if isinstance(sys.stdin, io.TextIOWrapper):  # whatever the locale says
+        if isinstance(sys.stdin, io.TextIOWrapper):  # in every locale
             sys.stdin.reconfigure(encoding="utf-8", errors=UNREADABLE_KEPT)
         yield from objects_of(sys.stdin, "standard input")
         return

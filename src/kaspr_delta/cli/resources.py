@@ -1,4 +1,4 @@
-"""``kaspr-delta apply``, ``get`` and ``describe``: applied resources, with the habits of kubectl."""
+"""``kaspr-delta apply``, ``get`` and ``describe``: applied resources, in the manner of kubectl."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _count(number: int | None) -> str:
 
 _READY: dict[str, Callable[[ResourceStanding], str]] = {"READY": lambda one: str(one.ready)}
 _AGE: dict[str, Callable[[ResourceStanding], str]] = {"AGE": lambda one: age(one.document.created)}
-# Of an application, and of what belongs to one.
+# Columns of applications (True), and of all other kinds (False).
 _COLUMNS: dict[bool, dict[str, Callable[[ResourceStanding], str]]] = {
     True: {"VERSION": lambda one: str(one.status["kasprVersion"]), **_READY, **_AGE},
     False: {**_READY, "ROWS": lambda one: _count(one.rows), "LAG": lambda one: _count(one.lag), **_AGE},

@@ -1,4 +1,4 @@
-"""``kaspr-delta run``: until quiet, or continuously."""
+"""``kaspr-delta run``: run an application until it is caught up, or continuously."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta run --only join/orders-products-join
         kaspr-delta run --continuous --every 1s --progress json 2>run.log
     """
-    interval("--every", every)  # a mistake should not cost the start of Spark
+    interval("--every", every)  # report a mistake before Spark is started
     if progress is ProgressOutput.JSON:
         log_as_json()
     application = open_application(context, warehouse, app, path)

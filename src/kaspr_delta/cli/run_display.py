@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: a table that moves on a terminal, or a line for every batch."""
+"""The display of a run while it goes on: a live table on a terminal, or a line for every batch."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Lines:
     def __call__(self, event: RunEvent) -> None:
         before = self.tallies.resources.get(str(event.resource), Tally()).lag
         lag = self.tallies.take(event).lag
-        with contextlib.suppress(OSError):  # whoever closes the log does not stop the run
+        with contextlib.suppress(OSError):  # a closed log does not stop the run
             self._tell(event, before, lag)
 
     def _tell(self, event: RunEvent, before: int | None, lag: int | None) -> None:
@@ -190,5 +190,5 @@ class Lines:
 
 
 def _live(board: Board, screen: Console, *, keep: bool) -> Live:
-    # A terminal asks four times a second: nothing here waits for Spark.
+    # The table is drawn four times a second: nothing here waits for Spark.
     return Live(get_renderable=board.table, console=screen, refresh_per_second=4, transient=not keep)

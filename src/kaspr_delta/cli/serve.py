@@ -16,7 +16,7 @@ from kaspr_delta.settings import APP_PORT_VARIABLE
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.namespace import Warehouse
 
-TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  where the token is, not what it is
+TOKEN_VARIABLE = "KASPR_DELTA_TOKEN"  # noqa: S105  the name of a variable, not a token
 _SQL_VARIABLE = "DATABRICKS_WAREHOUSE_ID"
 
 
@@ -58,7 +58,7 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     place = Warehouse(target.place)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None
-    if path is not None and place.is_unity:  # who serves there may read, and need not be allowed to write
+    if path is not None and place.is_unity:  # there, the server needs permission to read, not to write
         documents = documents_in(load_path(path), target.app)
     elif path is not None:
         outcomes, _ = apply_manifests(place, load_path(path), app=target.app, path=path)

@@ -1,4 +1,4 @@
-"""``kaspr-delta status``: how each resource stands, and what functions did to tables and topics."""
+"""``kaspr-delta status``: the status of each resource, and the counters of tables and topics."""
 
 from __future__ import annotations
 

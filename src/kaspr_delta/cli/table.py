@@ -1,4 +1,4 @@
-"""``kaspr-delta table``: rows of a table or of a join's result, as JSON lines."""
+"""``kaspr-delta table``: read rows of a table or of a join's result as JSON lines, or load a file into a table."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class _File(NamedTuple):
 
 
 def _load(context: typer.Context, target: Target, name: str, file: _File) -> None:
-    """Rows are read before Spark is started where it does not read them, so that a mistake in one costs no time."""
+    """Load rows. Those that Spark does not read are read before it starts, so that a mistake in one costs no time."""
     from kaspr_delta.api.row_files import format_of, pairs_of, pairs_of_file
 
     file_format = format_of(file.name, file.written_as.value if file.written_as else None)
@@ -139,7 +139,7 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
 
 
 def _has_columns(target: Target, name: str) -> bool:
-    """Whether an applied table has columns, which it finds in a file by itself; without Spark where that can be."""
+    """Whether an applied table is typed: it then finds its columns in a file by itself. Starts no Spark if possible."""
     from kaspr_delta.runtime.applying import applied_plan
 
     try:

@@ -1,4 +1,4 @@
-"""``kaspr-delta validate``: everything there is to say about manifests, without running anything."""
+"""``kaspr-delta validate``: print all findings about manifests, without running anything."""
 
 from __future__ import annotations
 
