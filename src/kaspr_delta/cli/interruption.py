@@ -62,7 +62,7 @@ def stopped_by_signal() -> Iterator[Stop]:
 
 
 def off_main_thread(start: Callable[[], Result]) -> Result:
-    """What ``start`` gives, which starts Spark. PySpark puts its own handler of Ctrl-C into the main thread only."""
+    """The result of ``start``, which starts Spark. PySpark installs its handler of Ctrl-C in the main thread only."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(contextvars.copy_context().run, start).result()
 

@@ -12,7 +12,7 @@ from kaspr_delta.plan.definition.application import Plan
 
 
 def as_table(plan: Plan) -> Group:
-    """What runs, one row a resource; below it the tables, and what waits."""
+    """The resources that run, one row each; below them the tables and the resources that wait."""
     parts: list[Text | Table] = [Text(f"application {plan.application}", "bold"), Text(), _running(plan)]
     if plan.tables:
         parts += [Text(), _tables(plan)]

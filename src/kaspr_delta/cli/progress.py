@@ -83,7 +83,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def show_report(report: RunReport, screen: Console) -> None:
-    """What a run did, resource by resource."""
+    """Print the report of a run, one line a resource."""
     if logs_json():
         counts = {
             name: {

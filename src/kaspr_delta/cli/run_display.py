@@ -50,7 +50,7 @@ def shown(output: ProgressOutput, *, keep: bool) -> Iterator[Listener]:
 
 @dataclass
 class Tally:
-    """What a resource has done in this run, and what it does. ``lag`` is in rows, None where it is not known."""
+    """The progress of a resource in this run. ``lag`` is in rows, None if it is not known."""
 
     state: str = ""
     batches: int = 0
@@ -106,7 +106,7 @@ class Board:
         self.tallies.take(event)
 
     def table(self) -> Table:
-        """What all resources have done so far."""
+        """The progress of all resources."""
         table = Table(box=None, header_style="bold")
         for heading in ("resource", ""):
             table.add_column(heading, no_wrap=True)

@@ -104,7 +104,7 @@ def _tables(found: Status) -> Sequence[Table]:
 
 
 def last_batches(found: Status) -> Table:
-    """What the last batch of each resource cost, by what it consists of."""
+    """The cost of each resource's last batch, step by step."""
     from kaspr_delta.runtime.report import STEPS
 
     files, merges = ("files read", "files pruned"), ("rows merged", "rows copied", "files rewritten")

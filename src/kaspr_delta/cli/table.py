@@ -34,7 +34,7 @@ class LoadedFrom(str, Enum):
 
 
 class TableAction(str, Enum):
-    """What to do with a table."""
+    """The actions on a table."""
 
     GET = "get"
     DUMP = "dump"

@@ -12,7 +12,7 @@ from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What ``--warehouse`` and ``--app`` say: behind the command's name, or else before it."""
+    """The values of ``--warehouse`` and ``--app``, given after the command's name or before it."""
 
     warehouse: str | None = None
     app: str | None = None

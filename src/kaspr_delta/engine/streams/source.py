@@ -40,7 +40,7 @@ INPUT = {
     "offset": "BIGINT",
     "arrived": "TIMESTAMP",
 }
-"""The columns of InputRecord, and ``arrived``: when a record was committed."""
+"""The columns of InputRecord, and ``arrived``: the time of its commit, NULL where only rows were read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ Operation = Literal["scan", "look up", "append", "merge", "count"]
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What a table may have for one operation: protocol features, and columns of other types than plain ones."""
+    """The limits of one operation: protocol features that a table may have, and whether columns may have any type."""
 
     reader_features: frozenset[str]
     writer_features: frozenset[str] | None = None
