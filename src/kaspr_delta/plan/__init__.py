@@ -1,1 +1,1 @@
-"""What will run: manifests resolved into one frozen plan per application."""
+"""Manifests resolved into one frozen plan per application."""

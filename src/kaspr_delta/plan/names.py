@@ -1,4 +1,4 @@
-"""From resource names to Delta names: one rule for all, so that a name in SQL can be guessed."""
+"""Delta names of resources: one rule for all, so that a name in SQL can be guessed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def topic_table(topic: str) -> str:
 
 
 def ingest_table(topic: str) -> str:
-    """The log of what reads a topic from elsewhere."""
+    """The log of the reader of a topic that is bound as input."""
     return f"ingest__{delta_name(topic)}"
 
 
 def export_table(topic: str) -> str:
-    """The log of what writes a topic to elsewhere."""
+    """The log of the writer of a topic that is bound as output."""
     return f"export__{delta_name(topic)}"
 
 
 def channel_table(join: str) -> str:
-    """The log of a join, which is its channel."""
+    """The Delta table of a channel, which is the log of its join."""
     return f"channel__{delta_name(join)}"
 
 
@@ -60,27 +60,27 @@ def index_table(join: str) -> str:
 
 
 def buffer_table(join: str) -> str:
-    """The records of two streams that others may still match."""
+    """The records of two streams that other records may still match."""
     return f"buffer__{delta_name(join)}"
 
 
 def aggregation_table(table: str) -> str:
-    """The log of a table that is made from something."""
+    """The log of a table with a ``from``."""
     return f"aggregation__{delta_name(table)}"
 
 
 def contributions_table(table: str) -> str:
-    """What every row of another table contributed to a table that is made from it."""
+    """The contribution of each row of another table to a table that is made from it."""
     return f"contributions__{delta_name(table)}"
 
 
 def group_times_table(table: str) -> str:
-    """The times of groups of a table that is made from another one, where they moved and the values did not."""
+    """The times of groups of a table that is made from another one: groups whose time moved and whose value did not."""
     return f"group_times__{delta_name(table)}"
 
 
 def windows_table(table: str) -> str:
-    """The windows of a table that shows them when they close."""
+    """The windows of a table that shows a window only when it closes."""
     return f"windows__{delta_name(table)}"
 
 
@@ -100,5 +100,5 @@ def changelog_topic(application: str, table: str) -> str:
 
 
 def default_channel(join: str) -> str:
-    """The channel of a join that names none."""
+    """The channel of a join without an ``outputChannel``."""
     return f"{join}-channel"

@@ -1,1 +1,1 @@
-"""The frozen plan: what will run, with nothing left to guess."""
+"""The classes of the frozen plan, in which nothing is left to guess."""

@@ -1,4 +1,4 @@
-"""Tables that are made from streams or tables, as they run."""
+"""Plans of tables that are made from a stream, a table or the result of a join."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ AggregationKind = Literal["toTable", "count", "reduce", "aggregate"]
 class AggregationPlan:
     """How the table ``name`` is made from ``origin``: a stream, or the name of a table or of a table-valued join.
 
-    ``group`` gives the key of the group that a value belongs to; None: the record's own key. ``adder`` is the function
-    of ``reduce`` and ``aggregate``; only ``aggregate`` has an ``initializer`` and, over a table, a ``subtractor``.
-    What every row of a table contributed is kept in the Delta table ``contributions``; the times of groups that are
-    newer than their rows are in ``group_times``.
+    ``group`` returns the key of a value's group; None: the record's own key. ``adder`` is the function of ``reduce``
+    and ``aggregate``. Only ``aggregate`` has an ``initializer`` and, over a table, a ``subtractor``. Over a table, the
+    Delta table ``contributions`` keeps the contribution of each row of the origin; ``group_times`` keeps the times of
+    groups that are newer than their rows.
     """
 
     name: str
@@ -42,5 +42,5 @@ class AggregationPlan:
 
     @property
     def source(self) -> str:
-        """What feeds it, as people read it: ``topic/x``, ``join/x`` or ``table/x``."""
+        """The origin for people: ``topic/x``, ``join/x`` for a channel, ``table/x`` for a table or a join's result."""
         return f"table/{self.origin}" if isinstance(self.origin, str) else self.origin.label

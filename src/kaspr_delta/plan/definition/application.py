@@ -1,4 +1,4 @@
-"""A whole application as it will run: its resources, their order, and what waits."""
+"""The plan of a whole application: its resources, their order, and the resources that wait."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Data flowing from one thing to another; ends are labelled ``topic/x``, ``table/x``, ``join/x``, ``agent/x``."""
+    """A flow of data; both ends are labels: ``topic/x``, ``table/x``, ``join/x`` or ``agent/x``."""
 
     source: str
     target: str
@@ -45,11 +45,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An application as it will run. ``event_timeout`` is how many milliseconds a function may take for one event.
+    """The plan of an application. A function may take ``event_timeout`` milliseconds for one event.
 
-    ``waiting`` tells, per resource that cannot run yet, why. ``groups`` are agents that share tables: one at a time,
-    so that each sees the other's writes. ``location`` is where the KasprApp stands or, without one, the first of the
-    resources.
+    ``waiting`` has a reason for each resource that cannot run yet. The agents of one of the ``groups`` share tables:
+    they run one at a time, so that each sees the other's writes. ``location`` is the place of the KasprApp or, without
+    one, of the first resource.
     """
 
     application: str
@@ -72,15 +72,15 @@ class Plan:
     findings: tuple[Finding, ...]
     job_schedule: JobSchedule = field(metadata=NOT_SHOWN)
     location: Location = field(metadata=NOT_SHOWN)
-    # How many milliseconds change feeds reach back, where tables do not say so themselves; None: by default.
+    # Milliseconds that change feeds reach back, for tables without a value of their own; None: Delta's default.
     feed_retention: int | None = field(default=None, metadata=NOT_SHOWN)
     on_gap: OnGap = field(default="fail", metadata=NOT_SHOWN)
-    # What was done because tables are not as they were: sentences for people.
+    # Sentences for people about changes to stored tables, such as added columns.
     notices: tuple[str, ...] = field(default=(), metadata=NOT_SHOWN)
 
     @property
     def runs(self) -> tuple[ResourceRef, ...]:
-        """All resources that run: joins and agents stage by stage, then tasks."""
+        """All resources that run: bound topics, joins, aggregations and agents stage by stage, then tasks."""
         return (*(ref for stage in self.stages for ref in stage.resources), *(task.ref for task in self.tasks))
 
     @property
@@ -100,7 +100,7 @@ class Plan:
         return next((table for table in self.tables if table.name == name), None)
 
     def known_table(self, name: str) -> TablePlan:
-        """The table of that name, for those whose plan says that it is there. Raises LookupError."""
+        """The table of that name, which the plan must have. Raises LookupError if it does not."""
         table = self.table(name)
         if table is None:
             msg = f"application {self.application!r} has no table {name!r}"
@@ -108,9 +108,9 @@ class Plan:
         return table
 
     def rows_of(self, name: str) -> TablePlan:
-        """The table of that name, or the result of the join of that name, which may stand for one. Raises LookupError.
+        """The table of that name, or the result of the join of that name as a table. Raises LookupError if none exists.
 
-        The values of a result are ``{"left": …, "right": …}``, or the columns that it selects.
+        The values of a result are ``{"left": …, "right": …}``, or the columns that the join selects.
         """
         join = self.join(name)
         if self.table(name) is not None or not isinstance(join, TableTableJoinPlan):
@@ -133,7 +133,7 @@ class Plan:
         )
 
     def sides_of(self, join: TableTableJoinPlan) -> tuple[TablePlan, TablePlan]:
-        """What a join reads on its left and right, with the columns in the order in which its channel has them."""
+        """The left and right table of a join, with their columns in the order in which the join's channel has them."""
         left, right = join.stored
         return replace(self.rows_of(join.left), like=left), replace(self.rows_of(join.right), like=right)
 
@@ -148,11 +148,11 @@ class Plan:
         return left.row_type, right.row_type
 
     def aggregation(self, name: str) -> AggregationPlan | None:
-        """How the table of that name is made, if it is made from something."""
+        """The aggregation that makes the table of that name, if there is one."""
         return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
 
     def origin_of(self, aggregation: AggregationPlan) -> str:
-        """What a table is made from, as ``kind/name``: a topic, a table or a join."""
+        """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""
         origin = aggregation.origin
         if not isinstance(origin, str):
             return origin.label
@@ -175,7 +175,7 @@ class Plan:
         return next((view for view in self.web_views if view.name == name), None)
 
     def changelog(self, topic: str) -> TablePlan | None:
-        """The table whose changelog has that name as a topic."""
+        """The table whose changelog topic has that name."""
         return next((table for table in self.tables if table.changelog == topic), None)
 
     def group_of(self, ref: ResourceRef) -> tuple[ResourceRef, ...]:

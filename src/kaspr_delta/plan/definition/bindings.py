@@ -1,4 +1,4 @@
-"""Where topics live that are not on Delta alone, frozen. Passwords are not here, only where they are kept."""
+"""Plans of topics that are bound to Kafka or to files. They hold no passwords, only the places of passwords."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaspr_delta.spec.diagnostics import Location
 
 @dataclass(frozen=True, slots=True)
 class SecretPlan:
-    """Where a password is kept: in an environment variable, or under a key of a secret (a scope, on Databricks)."""
+    """The place of a password: an environment variable, or a key of a secret (on Databricks, of a secret scope)."""
 
     environment: str
     scope: str | None = None
@@ -21,7 +21,7 @@ class SecretPlan:
 
 @dataclass(frozen=True, slots=True)
 class LoginPlan:
-    """How to log in to Kafka. ``mechanism`` is SASL's name of it."""
+    """How to log in to Kafka. ``mechanism`` is the SASL mechanism."""
 
     mechanism: str
     username: str
@@ -42,7 +42,7 @@ class KafkaPlan:
 
     @property
     def label(self) -> str:
-        """What it is called in the state of its reader. Servers are not in it: a cluster may get other addresses."""
+        """Its name in the state of its reader. The servers are left out: a cluster may get other addresses."""
         return f"kafka:{self.topic}"
 
     @property
@@ -65,7 +65,7 @@ class FilesPlan:
 
     @property
     def label(self) -> str:
-        """What they are called in the state of their reader."""
+        """Their name in the state of their reader."""
         return f"files:{self.path}"
 
     @property
@@ -79,7 +79,7 @@ PlacePlan: TypeAlias = KafkaPlan | FilesPlan
 
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
-    """A topic that is read from another place, or written to one. ``log`` is that of the reader or writer."""
+    """A topic that is read from another place, or written to one. ``log`` is the log of the reader or writer."""
 
     direction: Direction
     place: PlacePlan
@@ -93,5 +93,5 @@ class BindingPlan:
 
 
 def log_of(topic: str, direction: Direction) -> str:
-    """The log of what reads or writes a topic elsewhere."""
+    """The log of the reader or writer of a bound topic."""
     return ingest_table(topic) if direction == "input" else export_table(topic)

@@ -1,4 +1,4 @@
-"""When the Databricks job of an application runs. On a laptop it has no effect."""
+"""The schedule of an application's Databricks job. On a laptop it has no effect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class JobSchedule:
-    """When the job of an application runs, where its KasprApp says so: quartz cron text, and a time zone."""
+    """A Quartz cron expression and a time zone; None if the KasprApp does not give them."""
 
     quartz: str | None = None
     timezone: str | None = None

@@ -1,4 +1,4 @@
-"""Joins as they run, one class per shape. All write a channel; those of two tables also keep a result table."""
+"""Plans of joins, one class per shape. All joins write a channel; joins of two tables also keep a result table."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kaspr_delta.spec.join import Shape
 
 JoinType = Literal["inner", "left", "outer"]
 StoredTypes = tuple[Type | None, Type | None]
-"""The types of left and right as the channel has them, once it is there; None: text, or not there yet."""
+"""The types of left and right in the channel; None: text, or the channel does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """The records of a topic or channel as one side of a join, or as what a table is made from.
+    """The records of a topic or channel, as one side of a join or as the origin of a table.
 
-    With ``repartitioned`` records are read as if their keys had been spread over ``partitions`` anew.
+    If ``repartitioned``, records are read as if their keys had been spread over ``partitions`` anew.
     """
 
     input: TopicInput | ChannelInput
@@ -36,13 +36,13 @@ class StreamPlan:
 
     @property
     def label(self) -> str:
-        """What feeds it: ``topic/x``, or the join that writes the channel."""
+        """The label of its source: ``topic/x``, or ``join/x`` for the join that writes the channel."""
         return f"join/{self.input.join}" if isinstance(self.input, ChannelInput) else f"topic/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """The serializers by which a join spells the keys, left values and right values of its results."""
+    """The serializers of the keys, left values and right values in a join's results."""
 
     key: SerializerName
     left: SerializerName
@@ -51,7 +51,7 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """What joins have in common. ``log`` is the Delta table of the channel."""
+    """The common fields of all joins. ``log`` is the Delta table of the channel."""
 
     shape: ClassVar[Shape]
 
@@ -73,7 +73,7 @@ class _Join:
 class ForeignKeyJoinPlan(_Join):
     """Two tables; the left value holds the right key (KIP-213).
 
-    ``left`` and ``right`` name tables, or joins that stand for their result tables.
+    ``left`` and ``right`` name tables, or joins whose result tables are read.
     """
 
     shape: ClassVar[Shape] = "foreign-key"
@@ -83,7 +83,7 @@ class ForeignKeyJoinPlan(_Join):
     extractor: Snippet
     result: str
     subscriptions: str
-    # The columns that are the foreign key, if it consists of columns.
+    # The columns, or text made of columns, that are the foreign key; None: only the function gives it.
     picked: Picked | None = field(default=None, metadata=NOT_SHOWN)
     select: SelectPlan | None = field(default=None, metadata=NOT_SHOWN)
     stored: StoredTypes = field(default=(None, None), metadata=NOT_SHOWN)
@@ -91,7 +91,7 @@ class ForeignKeyJoinPlan(_Join):
 
 @dataclass(frozen=True, slots=True)
 class SameKeyJoinPlan(_Join):
-    """Two tables by their keys. ``left`` and ``right`` as in a foreign-key join."""
+    """Two tables by their keys. ``left`` and ``right`` are as in a foreign-key join."""
 
     shape: ClassVar[Shape] = "same-key"
 
@@ -106,9 +106,9 @@ class SameKeyJoinPlan(_Join):
 class StreamTableJoinPlan(_Join):
     """Each record of a stream with the row of a table.
 
-    ``mapper`` gives the table's key where the record's own is not it; the result then has that key, but with a global
-    table (``is_global``) the record's. Unmatched records wait ``pending`` milliseconds for their row, kept in the Delta
-    table ``waiting``; None: they do not wait.
+    ``mapper`` returns the table's key for a record; None: the record's own key is the table's key. With a ``mapper``
+    the result has the table's key, except with a global table (``is_global``): then the record's key. Unmatched
+    records wait ``pending`` milliseconds for their row, in the Delta table ``waiting``; None: they do not wait.
     """
 
     shape: ClassVar[Shape] = "stream-table"
@@ -125,7 +125,7 @@ class StreamTableJoinPlan(_Join):
 class RightForeignKeyJoinPlan(_Join):
     """Each record of a stream with all rows of a table whose value holds the record's key (KIP-955).
 
-    The Delta table ``index`` has the foreign key of each row.
+    The Delta table ``index`` keeps the foreign key of each row.
     """
 
     shape: ClassVar[Shape] = "right-foreign-key"
@@ -138,10 +138,10 @@ class RightForeignKeyJoinPlan(_Join):
 
 @dataclass(frozen=True, slots=True)
 class StreamStreamJoinPlan(_Join):
-    """Records of two streams with the same key whose times are near each other, all in milliseconds.
+    """Records of two streams with the same key and times near each other. All times are in milliseconds.
 
-    A right record matches from ``before`` its left record's time to ``after`` it; ``grace`` is for late ones. The Delta
-    table ``buffer`` keeps the records that others may still match.
+    A right record matches if its time is at most ``before`` earlier and at most ``after`` later than the left record's
+    time. ``grace`` is for late records. The Delta table ``buffer`` keeps the records that others may still match.
     """
 
     shape: ClassVar[Shape] = "stream-stream"
@@ -155,7 +155,7 @@ class StreamStreamJoinPlan(_Join):
 
 
 TableTableJoinPlan = ForeignKeyJoinPlan | SameKeyJoinPlan
-"""Joins that have a result table, which may stand wherever a table may."""
+"""Joins with a result table, which can be used wherever a table can."""
 
 StreamJoinPlan = StreamTableJoinPlan | RightForeignKeyJoinPlan | StreamStreamJoinPlan
 """Joins whose channel is their result."""

@@ -1,4 +1,4 @@
-"""Paths of web views: which of them a request's path is, and what its parameters are."""
+"""Paths of web views: match the path of a request and extract its parameters."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from urllib.parse import unquote_to_bytes
 from kaspr_delta.spec.webview import PARAMETER
 
 _SEGMENT = "[^/]+"
-# What stands for a slash that belongs to a value, not to the path: no text in UTF-8 has it.
+# Stands for a slash that belongs to a value, not to the path. No text in UTF-8 contains it.
 _SLASH = "\udc2f"
 
 SYSTEM_PATHS = frozenset({"/metrics", "/status", "/status/", "/healthz", "/openapi.json", "/ui"})
-"""What the server itself answers, beside all below ``/ui/``."""
+"""The paths that the server itself answers, besides all paths below ``/ui/``."""
 
 
 class Part(NamedTuple):
-    """A piece of a path: text as it stands, or a parameter with the expression that its value matches."""
+    """A piece of a path: literal text, or a parameter with the regular expression (``text``) of its value."""
 
     text: str
     parameter: str | None = None
@@ -38,7 +38,7 @@ def parts_of(path: str) -> Iterator[Part]:
 
 
 def shape_of(path: str) -> str:
-    """A path without the names of its parameters: two of one shape match the same requests.
+    """A path without the names of its parameters: two paths of one shape match the same requests.
 
     >>> shape_of("/user/{id}") == shape_of("/user/{name}")
     True
@@ -48,14 +48,14 @@ def shape_of(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path that requests are compared with."""
+    """A declared path with its compiled pattern."""
 
     text: str
     pattern: re.Pattern[str]
 
     @classmethod
     def of(cls, text: str) -> Path:
-        """The path that a web view declares. Raises re.error for a parameter whose expression is none."""
+        """The path that a web view declares. Raises re.error if the expression of a parameter is invalid."""
         pieces = (
             re.escape(part.text) if part.parameter is None else f"(?P<{part.parameter}>{part.text})"
             for part in parts_of(text)
@@ -63,7 +63,7 @@ class Path:
         return cls(text, re.compile("".join(pieces)))
 
     def match(self, requested: str) -> dict[str, str] | None:
-        """The parameters, if a request's path (see ``decoded``) is this one."""
+        """The parameters if the path of a request (see ``decoded``) matches, otherwise None."""
         found = self.pattern.fullmatch(requested)
         if found is None:
             return None
@@ -71,12 +71,12 @@ class Path:
 
     @property
     def precedence(self) -> tuple[tuple[bool, int], ...]:
-        """What a path is sorted by: where several match, the one with more text and fewer parameters counts."""
+        """The sort key: of several matching paths the first wins. Text comes before parameters, long before short."""
         return tuple((part.parameter is not None, -len(part.text)) for part in parts_of(self.text))
 
 
 def decoded(raw_path: bytes) -> str:
-    """A request's path as text. Raises ValueError for one that is not UTF-8.
+    """The path of a request as text. Raises ValueError if it is not UTF-8.
 
     >>> Path.of("/user/{id}").match(decoded(b"/user/a%2Fb%20c"))
     {'id': 'a/b c'}

@@ -1,8 +1,8 @@
-"""What will run: a frozen, fully resolved plan.
+"""Plans of topics, tables, agents, tasks and web views, frozen and fully resolved.
 
-Manifests (``kaspr_delta.spec``) say what the author may write; here nothing is optional that the engine would have to
-guess: every name is resolved, every default filled in, every function compiled. The engine, the ``plan`` command and
-the Databricks jobs read this one object, so what is printed is what runs.
+Manifests (``kaspr_delta.spec``) are as the author writes them. In a plan every name is resolved, every default filled
+in and every function compiled, so that the engine has nothing to guess. The engine, the ``plan`` command and the
+Databricks jobs read this one object, so the printed plan is the one that runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ResourceRef:
 
     @classmethod
     def of(cls, text: str) -> ResourceRef:
-        """What was written so.
+        """The resource written as ``kind/name``.
 
         >>> ResourceRef.of("join/orders-products-join").name
         'orders-products-join'
@@ -71,12 +71,12 @@ class TopicPlan:
 
     @property
     def ref(self) -> ResourceRef:
-        """The topic as a resource: it runs if it is bound."""
+        """The topic as a resource. Only a bound topic runs."""
         return ResourceRef("topic", self.name)
 
     @property
     def bound(self) -> BindingPlan:
-        """The binding, for those whose plan says that there is one. Raises LookupError."""
+        """The binding. Raises LookupError if the topic lives on Delta alone."""
         if self.binding is None:
             msg = f"topic {self.name!r} lives on Delta alone"
             raise LookupError(msg)
@@ -84,7 +84,7 @@ class TopicPlan:
 
     @property
     def log(self) -> str:
-        """The log of what reads it from elsewhere or writes it to elsewhere. Raises LookupError."""
+        """The log of its reader or writer. Raises LookupError if the topic lives on Delta alone."""
         return self.bound.log
 
 
@@ -92,8 +92,8 @@ class TopicPlan:
 class TablePlan:
     """A KasprTable. ``changelog`` is the Kaspr name of its changelog topic.
 
-    Rows that were not written for ``retention`` milliseconds are deleted, and the change feed reaches back as far as
-    ``feed_retention``; None: never, and as far as Delta keeps it by default.
+    Rows that were not written for ``retention`` milliseconds are deleted; None: never. The change feed reaches back
+    ``feed_retention`` milliseconds; None: as far as the application says or, by default, as Delta keeps it.
     """
 
     name: str
@@ -108,11 +108,12 @@ class TablePlan:
     feed_retention: int | None
     description: str
     location: Location
-    # Set where rows have columns of their own.
+    # Set if rows have columns of their own.
     typed: TypedPlan | None = field(default=None, metadata=NOT_SHOWN)
-    # The sides of a join whose result stands for a table; no declared table has them. Its key is JSON text.
+    # Set only if the table is the result of a join: the sides of the join. The key is JSON text.
     joined: tuple[TablePlan, TablePlan] | None = field(default=None, metadata=NOT_SHOWN)
-    # The type of a row as whoever reads it has stored it: it has the order of the columns, whatever moves in the table.
+    # The type of a row as the join that reads it has stored it. It fixes the order of the columns, even if the table
+    # changes it.
     like: Type | None = field(default=None, metadata=NOT_SHOWN)
 
     @property
@@ -132,30 +133,30 @@ class TablePlan:
 
     @property
     def has_types(self) -> bool:
-        """Whether there are types in its rows: in all of them, or in one side of a pair."""
+        """Whether its rows have types; for the result of a join, whether the rows of at least one side have."""
         return self.typed is not None or any(side.has_types for side in self.joined or ())
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it stands for a Delta table that others write."""
+        """Whether its rows are those of a Delta table that others write."""
         return self.typed is not None and self.typed.source is not None
 
     @property
     def is_known(self) -> bool:
-        """Whether its columns are known, if it has any: those of tables of others only once these were looked at."""
+        """Whether its columns, if any, are known. Columns of a foreign table are known once the table was looked at."""
         if self.joined is not None:
             return all(side.is_known for side in self.joined)
         return self.typed is None or bool(self.typed.columns)
 
     @property
     def state(self) -> str:
-        """The Delta table that functions read and write: another one while windows are open that do not show yet."""
+        """The Delta table that functions read and write: a separate one if windows show only when they close."""
         return windows_table(self.name) if self.window and self.window.emit == "close" else self.delta_name
 
 
 @dataclass(frozen=True, slots=True)
 class TopicInput:
-    """Topics an agent reads. With a ``pattern``: those that match it, ``topics`` being the ones that are named."""
+    """Topics an agent reads. With a ``pattern`` it reads all that match; ``topics`` are those that manifests name."""
 
     topics: tuple[str, ...]
     pattern: str | None
@@ -175,7 +176,7 @@ class ChannelInput:
 
 @dataclass(frozen=True, slots=True)
 class TakePlan:
-    """Several events at once: at most ``most``, or what came ``within`` so many milliseconds."""
+    """Several events at once: at most ``most``, or as many as arrive ``within`` that many milliseconds."""
 
     most: int
     within: int
@@ -183,7 +184,7 @@ class TakePlan:
 
 @dataclass(frozen=True, slots=True)
 class SendPlan:
-    """Where and how a value is put on a topic: of ``output.topics`` or of a ``topicSend`` operation.
+    """How a value is sent to a topic, by ``output.topics`` or by a ``topicSend`` operation.
 
     Exactly one of ``topic`` and ``name_selector`` is set. ``ack`` and ``pass_through`` matter to ``topicSend`` only.
     """
@@ -201,7 +202,7 @@ class SendPlan:
 
     @property
     def is_plain(self) -> bool:
-        """Whether every value goes to the same topic as it is; only keys may be made of it."""
+        """Whether every value goes unchanged to the same topic. A function may compute the key only."""
         others = (self.value_selector, self.partition_selector, self.headers_selector, self.predicate)
         return self.topic is not None and not any(others)
 
@@ -253,7 +254,7 @@ class AgentPlan:
 
 @dataclass(frozen=True, slots=True)
 class SchedulePlan:
-    """When a task runs: every ``interval`` milliseconds, or by ``cron`` in a ``timezone``. One of the two is set."""
+    """When a task runs: every ``interval`` milliseconds, or by ``cron`` in a ``timezone``. Exactly one is set."""
 
     interval: int | None
     cron: str | None
@@ -262,7 +263,7 @@ class SchedulePlan:
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """A task: a pipeline that runs by the clock or, without a schedule, once at the start. It has sends, no output."""
+    """A task: a pipeline that runs by schedule or, without one, once at the start. It can send, but has no output."""
 
     name: str
     schedule: SchedulePlan | None
@@ -280,7 +281,7 @@ class TaskPlan:
 
     @property
     def outputs(self) -> tuple[SendPlan, ...]:
-        """None: what comes out of the pipeline is dropped."""
+        """Empty: the results of the pipeline are dropped."""
         return ()
 
     @property
@@ -291,7 +292,7 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class SelectorPlan:
-    """Functions that make a part of a response: of the value that came out, or of what went wrong."""
+    """Functions that compute a part of a response: from the result of the pipeline, or from the error."""
 
     on_success: Snippet | None = None
     on_error: Snippet | None = None
@@ -299,7 +300,7 @@ class SelectorPlan:
 
 @dataclass(frozen=True, slots=True)
 class ResponsePlan:
-    """How a value becomes an HTTP response. ``status_code`` is that of a success, ``headers`` are of both ends."""
+    """How a value becomes an HTTP response. ``status_code`` is for success, ``headers`` also for errors."""
 
     content_type: str | None
     status_code: int
@@ -311,7 +312,7 @@ class ResponsePlan:
 
 @dataclass(frozen=True, slots=True)
 class WebViewPlan:
-    """A web view: which requests it answers, with which pipeline, and how what comes out becomes a response."""
+    """A web view: the requests that it answers, its pipeline, and how the result becomes a response."""
 
     name: str
     method: str
@@ -330,11 +331,11 @@ class WebViewPlan:
 
 
 def sends_of(plan: AgentPlan | TaskPlan | WebViewPlan) -> tuple[SendPlan, ...]:
-    """All sends of a pipeline, those of its operations before those of its output."""
+    """All sends of a pipeline: those of its operations, then those of its output."""
     outputs = () if isinstance(plan, WebViewPlan) else plan.outputs
     return (*(step.send for step in plan.pipeline if step.send), *outputs)
 
 
 def names_topics(plan: AgentPlan | TaskPlan | WebViewPlan) -> bool:
-    """Whether a function of a pipeline names topics to send to."""
+    """Whether a function of a pipeline computes the topic of a send."""
     return any(send.name_selector is not None for send in sends_of(plan))

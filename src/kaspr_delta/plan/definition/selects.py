@@ -1,4 +1,4 @@
-"""What result tables show, resolved."""
+"""The columns that joins select for their result tables, resolved."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kaspr_delta.spec.ddl import Column, Type
 
 @dataclass(frozen=True, slots=True)
 class SelectPlan:
-    """The columns of a result, by name where each is found, from ``left`` or ``right`` on; or a function of both sides.
+    """The columns of a result: a name and a path from ``left`` or ``right`` for each; or a function of both sides.
 
-    ``declared`` are their types; empty where those of the sides count.
+    ``declared`` are the columns with their types; empty: the types come from the sides.
     """
 
     paths: tuple[tuple[str, Path], ...]
@@ -23,12 +23,12 @@ class SelectPlan:
 
     @property
     def fingerprint(self) -> str:
-        """What tells one selection from another."""
+        """A hash that differs between selections."""
         made = self.function.fingerprint if self.function else ""
         return hashlib.sha256(f"{self.paths} {made} {', '.join(map(str, self.declared))}".encode()).hexdigest()[:16]
 
     def columns(self, left: Type | None, right: Type | None) -> tuple[Column, ...]:
-        """The columns of the result, for sides of these types; what is not known is left out."""
+        """The columns of the result, for sides of these types. Columns of unknown type are left out."""
         if self.declared:
             return self.declared
         sides = {"left": left, "right": right}
@@ -37,7 +37,7 @@ class SelectPlan:
 
 
 def at_path(row: Type | None, path: Path) -> Type | None:
-    """The type of what is at the end of a path; None where there is nothing, or nothing known."""
+    """The type at the end of a path; None if there is no column, or its type is not known."""
     for name in path:
         fields = {column.name: column.type for column in row.fields} if row else {}
         row = fields.get(name)

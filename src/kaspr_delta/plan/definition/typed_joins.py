@@ -1,4 +1,4 @@
-"""Keys of typed tables that meet in a join: which fit, and which Spark computes without Python."""
+"""Keys of typed tables in a join: which can be equal, and which Spark computes without Python."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kaspr_delta.spec.column_types import KeyKind, key_kind
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.spec.near import suggestion
 
-# Of these types a value has one text in Python and in Spark.
+# A value of one of these types has the same text in Python and in Spark.
 _SAME_TEXT = {"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE"}
 _STRING = Type("STRING")
-# Of these kinds a column makes the same JSON text as Python does, which is how keys in JSON are written.
+# For a column of one of these types, Spark writes the same JSON text as Python, which writes the keys in JSON.
 _AS_IN_JSON = {"STRING", "CHAR", "VARCHAR", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
 
 
 class Misfit(NamedTuple):
-    """Why a join cannot be: the part of it at which to look, what is wrong, and what to do."""
+    """A reason why a join cannot run: the part of the join, the message and a hint."""
 
     part: Literal["key", "select"]
     message: str
@@ -30,14 +30,14 @@ class Misfit(NamedTuple):
 
 
 def key_types(table: TablePlan) -> tuple[Type, ...]:
-    """The types of a table's key columns; of a join's result those of its left side. Empty for keys in JSON."""
+    """The types of a table's key columns; for a join's result, those of its left side. Empty for keys in JSON."""
     if table.joined is not None:
         return key_types(table.joined[0])
     return table.typed.key_types if table.typed and table.typed.columns else ()
 
 
 def foreign_key_types(plan: Plan, join: ForeignKeyJoinPlan) -> tuple[Type, ...]:
-    """The types of the columns that are the foreign key, where Spark can compute it; empty where Python has to."""
+    """The types of the foreign key's columns if Spark can compute the key; empty if Python has to."""
     left, right = plan.rows_of(join.left), plan.rows_of(join.right)
     if join.picked is None or left.row_type is None:
         return ()
@@ -46,14 +46,14 @@ def foreign_key_types(plan: Plan, join: ForeignKeyJoinPlan) -> tuple[Type, ...]:
     if len(types) < len(found):
         return ()
     if wanted := key_types(right):
-        if any(one.size and key_kind(one) == "text" for one in wanted):  # Python refuses what is too long for a key
+        if any(one.size and key_kind(one) == "text" for one in wanted):  # Python refuses text too long for a key
             return ()
         return types if _fit(types, wanted) and join.picked.several == (len(wanted) > 1) else ()
     return types if not join.picked.several and types[0].name in _AS_IN_JSON else ()
 
 
 def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[Misfit]:
-    """What cannot be joined or selected by what is known of the columns."""
+    """The keys that cannot be joined and the columns that cannot be selected, as far as columns are known."""
     left, right = plan.rows_of(join.left), plan.rows_of(join.right)
     yield from _select_problems(join, left, right)
     if isinstance(join, SameKeyJoinPlan):
@@ -92,7 +92,7 @@ def _select_problems(join: TableTableJoinPlan, left: TablePlan, right: TablePlan
 
 
 def _type_of(row: Type, part: Part) -> Type | None:
-    """The type of a part of a key; None where there is none, and for text that Spark would not make as Python does."""
+    """The type of a part of a key; None if it is unknown, or is text that Spark would not write as Python does."""
     if not isinstance(part, Text):
         return at_path(row, part)
     for path, strict in part.columns:

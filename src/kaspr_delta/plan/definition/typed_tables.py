@@ -8,9 +8,9 @@ from kaspr_delta.spec.ddl import Column, Type, quoted
 
 
 def changed_columns(has: Type, wanted: Type, name: str = "") -> tuple[list[tuple[str, Type]], list[str]]:
-    """What has to be added to a type to become another, by whole names in SQL, and what can not be mended so.
+    """The columns to add to type ``has`` to become ``wanted``, by full SQL names, and the differences that remain.
 
-    What cannot is told in words: a column that is gone, and one that has another type.
+    These are sentences: a column is gone, or has another type.
     """
     if has == wanted:
         return [], []
@@ -30,7 +30,7 @@ def changed_columns(has: Type, wanted: Type, name: str = "") -> tuple[list[tuple
 
 
 def arranged(of: Type, like: Type | None) -> Type:
-    """A type whose STRUCTs have their fields in the order of another type; fields that it does not have come last.
+    """A type with the fields of its STRUCTs in the order of ``like``; fields that ``like`` does not have come last.
 
     >>> from kaspr_delta.spec.ddl import columns_of
     >>> texts = "c INT, b INT, a INT", "a INT, gone INT, b INT"
@@ -52,10 +52,10 @@ def _below(name: str, column: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TypedPlan:
-    """The columns of a table, those of the key among them.
+    """The columns of a table, including those of the key.
 
-    With a ``source`` the rows are those of a Delta table that others write, by its name in the catalog or its place;
-    its columns are known once the table was looked at.
+    With a ``source`` the rows are those of a Delta table that others write. ``source`` is its name in the catalog, or
+    its path or URI. Its columns are known once the table was looked at.
     """
 
     key: tuple[str, ...]
@@ -69,11 +69,11 @@ class TypedPlan:
 
     @property
     def key_types(self) -> tuple[Type, ...]:
-        """The types of the columns of the key, in their order."""
+        """The types of the key columns, in their order."""
         types = {column.name: column.type for column in self.columns}
         return tuple(types[name] for name in self.key)
 
     @property
     def rest(self) -> tuple[Column, ...]:
-        """The columns that are not of the key."""
+        """The columns outside the key."""
         return tuple(column for column in self.columns if column.name not in self.key)

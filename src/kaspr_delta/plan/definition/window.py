@@ -1,4 +1,4 @@
-"""Windows of time: which of them an instant belongs to, and when they close and expire. All times in milliseconds."""
+"""Time windows: which windows an instant belongs to, and when they close and expire. All times in milliseconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Emit = Literal["update", "close"]
 class WindowPlan:
     """How the rows of a table are split by time. Windows begin at whole multiples of ``step`` since 1970.
 
-    A tumbling window has a step of its size. ``relative_to`` tells whose time counts: the event's timestamp
-    (``stream``), the clock's (``now``) or what ``selector`` makes of the event's value (``custom``). A window closes
-    ``grace`` after its end, and its rows leave ``expires`` after its end; None: never. With ``emit`` ``close`` a row
-    appears when its window closes, otherwise with its first change.
+    A tumbling window has a step of its size. ``relative_to`` selects the time: the event's timestamp (``stream``), the
+    clock (``now``) or the result of ``selector`` for the event's value (``custom``). A window closes ``grace`` after
+    its end. Its rows are deleted ``expires`` after its end; None: never. With ``emit`` ``close`` a row appears when its
+    window closes, otherwise with its first change.
     """
 
     size: int
@@ -30,7 +30,7 @@ class WindowPlan:
     selector: Snippet | None
 
     def starts(self, at: int) -> range:
-        """The beginnings of the windows that an instant belongs to, the oldest first.
+        """The starts of the windows that an instant belongs to, the oldest first.
 
         >>> list(WindowPlan(300, 100, None, 0, "update", "stream", None).starts(250))
         [0, 100, 200]
@@ -39,11 +39,11 @@ class WindowPlan:
         return range(first, self.start(at) + 1, self.step)
 
     def start(self, at: int) -> int:
-        """The beginning of the newest window that an instant belongs to."""
+        """The start of the newest window that an instant belongs to."""
         return at // self.step * self.step
 
     def is_open(self, start: int, clock: int) -> bool:
-        """Whether a window still takes events, by the stream's time (Kafka Streams: ``grace``)."""
+        """Whether a window still takes events at stream time ``clock`` (Kafka Streams: ``grace``)."""
         return start + self.size + self.grace > clock
 
     def closed(self, clock: int) -> int:
@@ -51,7 +51,7 @@ class WindowPlan:
         return self._last_end(clock - self.grace)
 
     def expired(self, clock: int) -> int | None:
-        """The end of the newest window whose rows have left; None when rows never leave."""
+        """The end of the newest window whose rows have expired; None: rows never expire."""
         return None if self.expires is None else self._last_end(clock - self.expires)
 
     def _last_end(self, at: int) -> int:
