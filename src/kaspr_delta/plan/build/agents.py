@@ -1,4 +1,4 @@
-"""Agents as they run."""
+"""Plans of agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kaspr_delta.spec.durations import milliseconds
 def agent_plans(
     application: Application, defaults: Defaults, references: References, topics: Collection[str]
 ) -> tuple[AgentPlan, ...]:
-    """The plans of all agents, sorted by name, without those that wait. ``topics`` are those the application names."""
+    """The plans of all agents that do not wait, sorted by name. ``topics`` are those that the application names."""
     agents = (application.agents[name] for name in sorted(application.agents))
     return tuple(filter(None, (_plan(agent, defaults, references, topics) for agent in agents)))
 

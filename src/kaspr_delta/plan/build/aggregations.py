@@ -1,4 +1,4 @@
-"""Tables that are made from streams or tables, as they run."""
+"""Plans of tables that are made from a stream, a table or the result of a join."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FROM: FieldPath = ("spec", "from")
 
 
 def aggregation_plans(application: Application, sides: Sides, references: References) -> tuple[AggregationPlan, ...]:
-    """How all tables that are made from something are made, sorted by name, without those that wait."""
+    """The aggregations of all tables with a ``from`` that do not wait, sorted by name."""
     tables = (application.tables[name] for name in sorted(application.tables))
     return tuple(filter(None, (_plan(table, table.spec.from_, sides, references) for table in tables)))
 
@@ -58,7 +58,7 @@ def _plan(
 def _origin(
     table: Declared[TableSpec], ref: ResourceRef, given: Origin, sides: Sides, references: References
 ) -> StreamPlan | str | None:
-    """The stream, or the name of the table or join; None while it is not there, and where it cannot be one."""
+    """The stream, or the name of the table or join; None if it is missing or cannot be an origin."""
     if given.table is not None:
         return _rows(table, ref, given.table, references)
     if given.join is not None:
@@ -92,7 +92,7 @@ def _join(
     join = references.join(ref, "from.join", name, table.source.locate_value(*_FROM, "join"))
     if join is None:
         return None
-    # Only now is it known which of the two the join gives.
+    # Only here is it known whether the join gives a table or a stream.
     written = table.spec.model_dump(by_alias=True, exclude_none=True)
     rules = table_origin_problems if join.spec.has_result else stream_origin_problems
     for problem in rules(written, ("from", "join")):
@@ -104,7 +104,7 @@ def _join(
 
 
 def _kind(spec: TableSpec) -> AggregationKind | None:
-    """What is done with what comes from the origin."""
+    """The operation that makes the table from its origin, if there is one."""
     if spec.to_table is not None:
         return "toTable"
     if spec.count is not None:

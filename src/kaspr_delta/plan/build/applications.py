@@ -1,4 +1,4 @@
-"""Which manifest belongs to which application, and what every one of them holds."""
+"""Group manifests by application: a KasprApp, and the resources with its label."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from kaspr_delta.spec.task import KasprTask, TaskSpec
 from kaspr_delta.spec.webview import KasprWebView, WebViewSpec
 
 ABSENT_APP = "there is no KasprApp"
-"""How the warning begins that an application has default settings, for nobody declared it."""
+"""The beginning of the warning that an application has no KasprApp and therefore default settings."""
 
 S_co = TypeVar("S_co", bound=ResourceSpec, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared(Generic[S_co]):
-    """A resource by name: what was written, and where."""
+    """A declared resource: its name, its spec and its manifest."""
 
     name: str
     spec: S_co
@@ -42,7 +42,7 @@ class Declared(Generic[S_co]):
 
 @dataclass(slots=True)
 class Application:
-    """The resources of one application by name. ``app`` is None where no KasprApp was loaded."""
+    """The resources of one application by name. ``app`` is None if no KasprApp was loaded."""
 
     name: str
     app: Declared[AppSpec] | None = None
@@ -54,7 +54,7 @@ class Application:
 
     @property
     def location(self) -> Location:
-        """Where its KasprApp stands or, without one, the first of its resources."""
+        """The place of its KasprApp or, without one, of its first resource."""
         return self.app.location if self.app is not None else min(part.location for part in self.resources())
 
     def resources(self) -> Iterable[Declared[ResourceSpec]]:
@@ -73,14 +73,14 @@ class Application:
 
 
 def channel_of(join: Declared[JoinSpec]) -> str:
-    """The channel a join writes: the one it names, or the one named after it."""
+    """The channel a join writes: its ``outputChannel``, or the one named after the join."""
     return join.spec.output_channel or default_channel(join.name)
 
 
 def applications(
     manifests: Iterable[LoadedManifest], broken: Iterable[tuple[str, str]], report: Report
 ) -> tuple[Application, ...]:
-    """The applications, sorted by name: those with a KasprApp and those that labels name."""
+    """The applications, sorted by name: those with a KasprApp, and those that only labels name."""
     sources = tuple(manifests)
     declared = [source.manifest.metadata.name for source in sources if isinstance(source.manifest, KasprApp)]
     found: dict[str, Application] = {}

@@ -1,4 +1,4 @@
-"""From ``spec.topics`` of a KasprApp to where topics live: defaults filled in, contradictions found."""
+"""Resolve ``spec.topics`` of a KasprApp to bindings: fill in defaults, report contradictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kaspr_delta.spec.near import suggestion
 def bound_topics(
     application: Application, named: Collection[NamedTopic], changelogs: Mapping[str, str], report: Report
 ) -> dict[str, BindingPlan]:
-    """Where topics live, by their names. Those that live on Delta alone are not among them."""
+    """The bindings of topics, by topic name. Topics that live on Delta alone have none."""
     app = application.app
     if app is None:
         return {}
@@ -46,7 +46,7 @@ def bound_topics(
     return bound
 
 
-def _check_use(  # noqa: PLR0913, PLR0917  what a binding is compared with
+def _check_use(  # noqa: PLR0913, PLR0917  all that a binding is compared with
     application: Application,
     app: Declared[AppSpec],
     name: str,
@@ -54,7 +54,7 @@ def _check_use(  # noqa: PLR0913, PLR0917  what a binding is compared with
     named: Collection[NamedTopic],
     report: Report,
 ) -> None:
-    """A topic that comes in and that nothing reads is most likely misspelt; what goes out may be named by functions."""
+    """Warn of an input topic that no resource reads: it is most likely misspelt. Functions may name output topics."""
     known = {topic.name for topic in named if not topic.binding}
     patterns = [one.spec.input.topic.pattern for one in application.agents.values() if one.spec.input.topic]
     if direction == "input" and name not in known and not any(re.fullmatch(p, name) for p in patterns if p):
@@ -100,7 +100,7 @@ def _kafka(app: Declared[AppSpec], at: FieldPath, kafka: KafkaBinding, report: R
     if servers is None:
         message = f"topic '{name}' is bound to Kafka, and nothing says where that is"
         report.error(app.source.locate(*below), message, "add 'bootstrapServers' here, or to the spec of the KasprApp")
-    # The application's password is not for whoever has other servers.
+    # TLS and login of the application are for its own servers: its password must not go to other ones.
     shared = kafka.bootstrap_servers is None
     own_tls, own_login = kafka.tls is not None, kafka.authentication is not None
     tls = kafka.tls if own_tls or not shared else spec.tls
@@ -148,7 +148,7 @@ def _needed(given: Authentication) -> Iterator[tuple[str, object]]:
 
 
 def _secret(given: PasswordSecret) -> SecretPlan:
-    """The secret; without Databricks it is the environment variable that is called like both its names."""
+    """The secret. Outside Databricks it is the environment variable named after the secret and its key, in capitals."""
     if given.environment:
         return SecretPlan(given.environment)
     named = delta_name(f"{given.secret_name}_{given.password_key}").upper()

@@ -1,7 +1,7 @@
-"""From loaded manifests to plans, one per application.
+"""Build the plans of applications from loaded manifests.
 
-What can be resolved becomes part of the plan; what points at something absent waits and is listed with the reason, so
-that the rest runs. With an error among the findings no plan should be run at all: whoever runs it decides that.
+A resource that refers to a missing resource waits and is listed with the reason, so that the rest runs. If one of the
+findings is an error, no plan should run at all: the caller decides that.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ def _plan(
         job_schedule=job_schedule(application, report),
         location=application.location,
     )
-    if not definition_cycles(edges):  # then every result has rows of some kind
+    if not definition_cycles(edges):  # the type of a row in a circle is undefined
         _refuse_misfits(application, plan, report)
     return plan
 
 
 def _refuse_misfits(application: Application, plan: Plan, report: Report) -> None:
-    """Keys of declared columns that never meet. Those of tables that others write are looked at when they are read."""
+    """Report keys that can never be equal and columns that cannot be selected. Foreign tables are checked when read."""
     for join in plan.joins:
         if not isinstance(join, TableTableJoinPlan):
             continue

@@ -1,7 +1,7 @@
-"""Whether the two sides of a join are spread over partitions alike, where equal keys must meet in equal partitions.
+"""Check that both sides of a join are copartitioned: equal keys must be in equal partitions.
 
-Here every key is found wherever it lies. The rule is kept all the same: an application that breaks it would lose
-results in Kafka Streams without a word, and its topics may be Kafka's one day.
+On Delta every key is found in any partition. The rule is kept because an application that breaks it would silently lose
+results in Kafka Streams, and its topics may be on Kafka one day.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BY_KEY = ("same-key", "stream-table", "stream-stream")
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """One side of a join: how it is spread, and where that is written."""
+    """One side of a join, with the places of its partitions, of its key serializer and of its partition selector."""
 
     side: Side
     field: str
@@ -38,7 +38,7 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
-    """Checks the joins of one application. ``selectors`` are places of partition selectors by topic."""
+    """Checks the joins of one application. ``selectors`` are the places of partition selectors by topic."""
 
     application: Application
     report: Report
@@ -50,7 +50,7 @@ class Copartitioning:
         return cls(application, report, dict(_selectors(application)))
 
     def check(self, join: Declared[JoinSpec], left: Side, right: Side) -> None:
-        """Report a join whose sides are spread differently although its keys must meet."""
+        """Report a join that needs copartitioned sides and has others."""
         if join.spec.shape not in _BY_KEY or join.spec.key_field is not None:
             return
         first, second = self._spread(join, "left", left), self._spread(join, "right", right)
@@ -84,7 +84,7 @@ class Copartitioning:
         )
 
     def _remedies(self, join: Declared[JoinSpec], left: _Spread, right: _Spread) -> str:
-        """What to do: the keys alike in any case, and one of the ways to have them in one place."""
+        """The hint: the same key serializer if they differ, and one of the ways to copartition the sides."""
         keys, ways = [], list(self._ways(join, left, right))
         if left.side.serializers.key != right.side.serializers.key:
             keys.append("give both sides the same `keySerializer`")
@@ -111,7 +111,7 @@ class Copartitioning:
             yield f"have the table everywhere with `global: true` in KasprTable '{right.side.name}'"
 
     def _equal_count(self, one: _Spread, other: _Spread) -> str:
-        """What to write for one side, so that it has as many partitions as the other one."""
+        """The setting that gives one side as many partitions as the other; empty if there is none."""
         if isinstance(one.side, RowSide):
             is_table = one.side.name in self.application.tables
             return f"`partitions: {other.side.partitions}` in KasprTable '{one.side.name}'" if is_table else ""
@@ -148,7 +148,7 @@ def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
 
 
 def _selectors(application: Application) -> Iterator[tuple[str, Location]]:
-    """The partition selectors of all sends to topics that have a name."""
+    """The places of the partition selectors of all sends to named topics, with the topic."""
     for agent in application.agents.values():
         for index, topic in enumerate(agent.spec.output.topics):
             yield from _selector(agent, topic, ("spec", "output", "topics", index))
@@ -165,5 +165,5 @@ def _selector(resource: Declared[Any], target: SendTarget, at: FieldPath) -> Ite
 
 
 def _written(declared: Declared[Any], path: FieldPath) -> Location | None:
-    """Where a field stands, if it was written."""
+    """The place of a field, if it was written."""
     return declared.source.locate_value(*path) if path in declared.source.positions.places else None

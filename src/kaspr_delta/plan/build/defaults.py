@@ -1,4 +1,4 @@
-"""What an application says for all its resources, and what holds where it says nothing."""
+"""Settings of an application for all its resources, and their defaults."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _EVENT_TIMEOUT = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Resolved ``config`` of a KasprApp: json, json, 3 partitions and 5 minutes unless it says otherwise.
+    """Resolved ``config`` of a KasprApp: by default json keys, json values, 3 partitions and 5 minutes per event.
 
-    ``feed_retention`` is None where it says nothing.
+    ``feed_retention`` is None if it is not set.
     """
 
     serializers: Serializers
@@ -26,12 +26,12 @@ class Defaults:
     on_gap: OnGap
 
     def with_own(self, key: SerializerName | None, value: SerializerName | None) -> Serializers:
-        """The serializers of a topic: its own ones where given."""
+        """The serializers of a topic: its own ones or, by default, those of the application."""
         return Serializers(key or self.serializers.key, value or self.serializers.value)
 
 
 def defaults_of(spec: AppSpec | None) -> Defaults:
-    """The defaults of an application, also of one whose KasprApp is absent."""
+    """The defaults of an application, also of one without a KasprApp."""
     config = (spec or AppSpec()).config
     serializers = Serializers(config.key_serializer or "json", config.value_serializer or "json")
     timeout = milliseconds(config.event_timeout) if config.event_timeout else _EVENT_TIMEOUT

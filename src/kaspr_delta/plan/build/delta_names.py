@@ -1,4 +1,4 @@
-"""Delta names are shorter than Kaspr's alphabet: two resources that would share one are refused."""
+"""Refuse resources that would share a Delta name: Delta names have fewer different characters than Kaspr's."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from kaspr_delta.spec.streams import Origin
 from kaspr_delta.spec.table import TableSpec
 
 SYSTEM_PREFIX = "_kaspr"
-"""What the names of the system's own tables begin with."""
+"""The prefix of the names of the system's own tables."""
 
-# What a join of some shape keeps beside its channel and result.
+# The state table of a join, by shape: it is kept beside the channel and the result.
 _STATE = {
     "foreign-key": (subscriptions_table, "subscriptions"),
     "stream-table": (waiting_table, "waiting records"),
@@ -46,7 +46,7 @@ _STATE = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that wants a Delta name."""
+    """A Delta name that something needs."""
 
     delta_name: str
     owner: str
@@ -54,7 +54,7 @@ class Claim:
 
 
 def claims(application: Application, topics: Iterable[tuple[str, Location]]) -> Iterator[Claim]:
-    """Everything in the application's schema, resources that wait included."""
+    """The names of all tables and views in the application's schema, including those of resources that wait."""
     for table in application.tables.values():
         yield from _of_table(table, application)
     for join in application.joins.values():
@@ -112,7 +112,7 @@ def _made_from_rows(origin: Origin, application: Application) -> bool:
 
 
 def refuse_clashes(claimed: Iterable[Claim], report: Report) -> None:
-    """Report every claim for a name that is taken or the system's."""
+    """Report every claim for a name that is taken or belongs to the system."""
     owners: dict[str, Claim] = {}
     told: set[tuple[Location, Location]] = set()
     for claim in claimed:
@@ -120,7 +120,7 @@ def refuse_clashes(claimed: Iterable[Claim], report: Report) -> None:
         if claim.delta_name.startswith(SYSTEM_PREFIX):
             hint = f"names that begin with '{SYSTEM_PREFIX}' are the system's own"
             report.error(claim.location, f"{claim.owner} may not be called '{claim.delta_name}' in Delta", hint)
-        # Whose tables clash, their views clash too: once is enough.
+        # If the tables of two resources clash, their views clash too: report it once.
         elif first.owner != claim.owner and (first.location, claim.location) not in told:
             told.add((first.location, claim.location))
             message = (

@@ -1,4 +1,4 @@
-"""Fields that are accepted because Kaspr has them, but change nothing here: one note per manifest lists them."""
+"""Fields that are accepted because Kaspr has them, but have no effect here: one note per manifest lists them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kaspr_delta.spec.topic_configs import WITH_EFFECT
 _DECLARATION = (*((name,) for name in ("declare", "compacting", "deleting", "replicas")), ("config", "*"))
 _CONFIG_WITH_EFFECT = {"topicPartitions", "keySerializer", "valueSerializer", "eventTimeout", "feedRetention", "onGap"}
 
-# "*" stands for any one step, and fields that are not written are not listed.
+# "*" stands for any one step of a path. A note lists only fields that the manifest has.
 _APP: tuple[tuple[str, ...], ...] = (
     *((name,) for name in ("version", "image", "replicas", "resources")),
     *((name,) for name in ("livenessProbe", "readinessProbe", "storage", "template")),
@@ -26,7 +26,7 @@ _APP: tuple[tuple[str, ...], ...] = (
     *(("pythonPackages", name) for name in ("indexUrl", "extraIndexUrls", "trustedHosts", "credentials", "cache")),
     *(("pythonPackages", name) for name in ("installPolicy", "resources")),
 )
-# What is said of Kafka counts for topics that are bound to it.
+# These have an effect if a topic is bound to Kafka.
 _KAFKA = (("bootstrapServers",), ("tls",), ("authentication",))
 _TABLE = (("options",), ("extraTopicConfigs", "*"))
 _SPELLING = ("keySerializer", "valueSerializer")
@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = {
 
 
 def has_effect(kind: str, path: tuple[str, ...]) -> bool:
-    """Whether a field of a kind's ``spec`` changes anything here; ``*`` in the path stands for any one element.
+    """Whether a field of a kind's ``spec`` has an effect here; ``*`` in the path stands for any one element.
 
     >>> has_effect("KasprAgent", ("output", "topics", "*", "name")), has_effect("KasprApp", ("replicas",))
     (True, False)
@@ -60,7 +60,7 @@ def has_effect(kind: str, path: tuple[str, ...]) -> bool:
 
 
 def note_fields_without_effect(application: Application, report: Report) -> None:
-    """Add the notes for all manifests of an application that is run."""
+    """Add a note for each manifest of an application with fields that have no effect."""
     if application.app is not None:
         _note_unknown_settings(application.app, report)
         reaches_kafka = any(binding.kafka for binding in application.app.spec.topics.values())
@@ -81,13 +81,13 @@ def note_fields_without_effect(application: Application, report: Report) -> None
 
 
 def _looked_up_by_key(join: JoinSpec) -> Iterator[str]:
-    """The tables for which it matters whether they are global."""
+    """The tables for which ``global`` has an effect."""
     if join.shape in {"same-key", "stream-table"}:
         yield from filter(None, (join.left_table, join.right_table))
 
 
 def _of_channel(field: str, side: StreamSide | None) -> Iterator[tuple[str, ...]]:
-    """Serializers of a channel: its join has them already."""
+    """The serializers of a channel, which have no effect: the join defines them."""
     if side is not None and side.channel is not None:
         yield from ((field, name) for name in _SPELLING)
 

@@ -1,4 +1,4 @@
-"""Annotations of a KasprApp that say when its Databricks job runs. On a laptop they have no effect."""
+"""Annotations of a KasprApp that schedule its Databricks job. On a laptop they have no effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHECKS: dict[str, Callable[[str], str | None]] = {SCHEDULE: quartz_problem, TIM
 
 
 def job_schedule(application: Application, report: Report) -> JobSchedule:
-    """What the annotations say. Those of the prefix that are misspelt, wrong or stand elsewhere are errors."""
+    """The schedule. Annotations with the prefix that are misspelt, invalid or not on the KasprApp are errors."""
     for resource in application.resources():
         _check(resource, report, of_app=resource is application.app)
     app = application.app

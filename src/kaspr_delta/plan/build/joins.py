@@ -1,4 +1,4 @@
-"""Joins as they run."""
+"""Plans of joins."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from kaspr_delta.spec.streams import StreamSide
 
 
 def join_plans(application: Application, sides: Sides, references: References) -> tuple[JoinPlan, ...]:
-    """The plans of all joins, sorted by name, without those that wait."""
+    """The plans of all joins that do not wait, sorted by name."""
     copartitioning = Copartitioning.of(application, references.report)
     plans = [_plan(join, sides, references, copartitioning) for join in _feeders_first(application)]
     return tuple(sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.name))
 
 
 def _feeders_first(application: Application) -> Iterator[Declared[JoinSpec]]:
-    """The joins, each after those that it reads: whether these wait is known by then."""
+    """The joins, each after the joins that it reads, so that it is known whether these wait."""
     writers = {channel_of(join): join.name for join in application.joins.values()}
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(sorted(application.joins))
@@ -56,7 +56,7 @@ def _feeders_first(application: Application) -> Iterator[Declared[JoinSpec]]:
         tables = (name for name in (spec.left_table, spec.right_table) if name in application.joins)
         streams = (writers.get(side.channel or "") for side in (spec.left_stream, spec.right_stream) if side)
         graph.add_edges_from((join.name, read) for read in (*tables, *streams) if read)
-    # Those that are read come first; joins that read one another in a circle, in any order.
+    # Joins that are read come first. Joins that read one another in a circle may come in any order.
     for together in nx.strongly_connected_components(graph):
         yield from (application.joins[name] for name in sorted(together))
 
@@ -132,7 +132,7 @@ def _of_streams(join: Declared[JoinSpec], left: RecordSide, right: RecordSide, c
 
 
 def _side(join: Declared[JoinSpec], side: str, sides: Sides, references: References) -> Side | None:
-    """The left or right side; None while it is not there, and where it cannot be one."""
+    """The left or right side; None if it is missing or cannot be a side."""
     ref = ResourceRef("join", join.name)
     table = join.spec.left_table if side == "left" else join.spec.right_table
     stream = join.spec.left_stream if side == "left" else join.spec.right_stream
@@ -178,7 +178,7 @@ def _select(join: Declared[JoinSpec]) -> SelectPlan | None:
 
 
 def _extractor(join: Declared[JoinSpec]) -> tuple[Snippet | None, Picked | None]:
-    """The function that gives the right table's key, and the columns that are that key, if it consists of some."""
+    """The function that returns the right table's key, if any, and the columns of the key if it consists of columns."""
     spec = join.spec
     if spec.extractor is not None:
         extractor = _snippet(join, spec.extractor, "extractor")

@@ -1,4 +1,4 @@
-"""In which order resources run: along the data, those that feed one another together."""
+"""The order in which resources run: along the data flow. Resources that feed one another run together."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def data_flow(
     agents: Iterable[AgentPlan],
     changelogs: Mapping[str, str],
 ) -> tuple[Edge, ...]:
-    """Who feeds whom, sorted. Topics whose names a function computes are not known before the function runs.
+    """The edges of the data flow, sorted. Topics whose names a function computes are missing: only its run tells them.
 
-    ``changelogs`` are tables by the name of their changelog: whoever sends to that writes the table.
+    ``changelogs`` are tables by the name of their changelog: a send to a changelog writes the table.
     """
     edges = set(_edges(joins, aggregations, agents, changelogs))
     return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
 
 def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Stage, ...]:
-    """The resources in stages: each needs only earlier ones to be quiet. What feeds itself is a stage of its own."""
+    """The resources in stages: each needs only earlier ones to be quiet. Each loop is a stage of its own."""
     by_label = {str(resource): resource for resource in resources}
     graph = _graph(edges)
     graph.add_nodes_from(by_label)
@@ -41,14 +41,14 @@ def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Sta
         before = [level[feeder] for feeder in together.predecessors(component)]
         level[component] = max(before, default=0) + bool(running)
         if running:
-            # A component of one resource alone is no loop: the way back leads over an agent, and from there over a
-            # topic or a table. A definition that feeds itself is refused.
+            # A component with one member is no loop: each way back leads over an agent, and from there over a topic
+            # or a table. A definition that feeds itself is refused.
             runs_at[level[component]].append(Stage(running, loop=len(labels) > 1))
     return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
 
 
 def groups(agents: Iterable[AgentPlan]) -> tuple[tuple[ResourceRef, ...], ...]:
-    """Agents that share tables, directly or through others, each group and all groups sorted."""
+    """Groups of agents that share tables, directly or through other agents. Each group and all groups are sorted."""
     graph: nx.Graph[str] = nx.Graph()
     refs = {str(agent.ref): agent.ref for agent in agents}
     for agent in agents:
@@ -58,7 +58,7 @@ def groups(agents: Iterable[AgentPlan]) -> tuple[tuple[ResourceRef, ...], ...]:
 
 
 def definition_cycles(edges: Iterable[Edge]) -> tuple[tuple[str, ...], ...]:
-    """Circles of things defined by one another, such as a join over its own result; circles through agents are none.
+    """Circles of definitions, such as a join over its own result. Circles through agents are not among them.
 
     An agent reacts to events, so a circle through it is a loop of messages that comes to rest; a circle of definitions
     has no beginning.
@@ -98,7 +98,7 @@ def _edges_of_agent(agent: AgentPlan, made: Collection[str], changelogs: Mapping
     else:
         yield Edge(f"join/{agent.input.join}", ref)
     for table in agent.tables:
-        # Whether a function writes or reads a table does not show; but one that is made from something is only read.
+        # Whether a function reads or writes a table is not known: it is taken to write, unless the table has a `from`.
         yield Edge(f"table/{table}", ref) if table in made else Edge(ref, f"table/{table}")
     for topic in filter(None, (send.topic for send in sends_of(agent))):
         yield Edge(ref, _place(topic, changelogs))
@@ -121,7 +121,7 @@ def _graph(edges: Iterable[Edge]) -> nx.DiGraph[str]:
 
 
 def _side_by_side(parts: Sequence[Stage]) -> Iterator[Stage]:
-    """One stage for all that stand alone, then one for each loop."""
+    """One stage for all resources outside loops, then one for each loop."""
     alone = sorted(resource for part in parts if not part.loop for resource in part.resources)
     if alone:
         yield Stage(tuple(alone))

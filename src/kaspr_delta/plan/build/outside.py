@@ -1,4 +1,4 @@
-"""Functions that call other services from Spark's workers, which may have no network."""
+"""Notes on functions that call other services from Spark's Python workers, which may have no network."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kaspr_delta.plan.definition.resources import AgentPlan, SendPlan, sends_of
 from kaspr_delta.plan.build.report import Report
 from kaspr_delta.spec.diagnostics import Location
 
-# Who imports one of these modules talks to somebody over a network.
+# A function that imports one of these modules most likely uses a network.
 _OVER_A_NETWORK = frozenset(
     {
         "aiohttp",
@@ -36,7 +36,7 @@ _HINT = "an agent with a table or `take` stays out of them: see 'Where functions
 
 
 def note_calls_from_workers(agents: Iterable[AgentPlan], report: Report) -> None:
-    """Add a note for each function of an agent without tables that imports what talks over a network."""
+    """Add a note for each function that imports such a module, of agents without tables and without ``take``."""
     for agent in agents:
         if agent.ordered:
             continue

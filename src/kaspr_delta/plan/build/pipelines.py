@@ -1,4 +1,4 @@
-"""Pipelines as they run: operations in order, every function compiled, every topic with its serializers."""
+"""Plans of pipelines: operations in order, every function compiled, every topic with its serializers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kaspr_delta.spec.resource import ResourceSpec
 from kaspr_delta.spec.topics import SendTarget, TopicSend
 
 OPERATIONS: FieldPath = ("spec", "processors", "operations")
-"""Where the operations of agents, web views and tasks stand in their manifests."""
+"""The path of the operations in the manifests of agents, web views and tasks."""
 
 
 def pipeline(resource: Declared[ResourceSpec], processors: Processors, defaults: Defaults) -> Iterator[OperationPlan]:
@@ -38,7 +38,7 @@ def pipeline(resource: Declared[ResourceSpec], processors: Processors, defaults:
 
 
 def send(source: LoadedManifest, target: SendTarget, at: FieldPath, defaults: Defaults) -> SendPlan:
-    """How values reach a topic."""
+    """The plan of a send to a topic."""
     return SendPlan(
         topic=target.name,
         name_selector=_snippet(source, target.name_selector, (*at, "nameSelector")),
@@ -54,21 +54,21 @@ def send(source: LoadedManifest, target: SendTarget, at: FieldPath, defaults: De
 
 
 def table_references(resource: Declared[ResourceSpec], processors: Processors) -> Iterator[tuple[str, Location]]:
-    """The tables that the steps of a pipeline are handed, in order, each with the place of its name."""
+    """The names of the tables that the steps of a pipeline are handed, in order, each with its place."""
     for index, operation in processors.steps():
         for number, table in enumerate(operation.tables):
             yield table.name, resource.source.locate_value(*OPERATIONS, index, "tables", number, "name")
 
 
 def initializer(resource: Declared[ResourceSpec], processors: Processors) -> Snippet | None:
-    """What runs before the first event."""
+    """The function that runs before the first event, if there is one."""
     return _snippet(resource.source, processors.init, ("spec", "processors", "init"))
 
 
 def tables_handed(
     ref: ResourceRef, resource: Declared[ResourceSpec], processors: Processors, references: References
 ) -> tuple[str, ...]:
-    """The names of the tables that a pipeline is handed, each once. Without one of them the resource waits."""
+    """The names of the tables that a pipeline is handed, each once. If one is missing, the resource waits."""
     named = tuple(table_references(resource, processors))
     for name, location in named:
         references.table(ref, "table", name, location)

@@ -1,4 +1,4 @@
-"""Names that point at other resources, and what happens when nothing is there: whoever points waits."""
+"""Resolve the names of other resources. A resource that refers to a missing resource waits."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kaspr_delta.spec.near import nearest
 class References:
     """Resolves the names used in one application.
 
-    ``everything`` are all applications loaded together, for hints; ``broken`` the resources whose own manifests have
-    errors, which therefore are not reported a second time as missing.
+    ``everything`` are all applications loaded together, for hints. ``broken`` are the resources whose manifests have
+    errors: they are not also reported as missing.
     """
 
     application: Application
@@ -28,20 +28,20 @@ class References:
     waiting: dict[ResourceRef, str] = field(default_factory=dict)
 
     def wait(self, resource: ResourceRef, reason: str) -> None:
-        """Let a resource wait; the first reason is the one that is shown."""
+        """Let a resource wait. Of several reasons the first is shown."""
         self.waiting.setdefault(resource, reason)
 
     def table(self, user: ResourceRef, role: str, name: str, location: Location) -> bool:
-        """Whether a table is there. Otherwise ``user`` waits, and a warning says what is near."""
+        """Whether a table exists. If not, ``user`` waits, and a warning suggests a similar name."""
         if name in self.application.tables:
             return True
         self._missing(user, ("KasprTable",), role, name, location, self._near_table(name))
         return False
 
     def rows(self, user: ResourceRef, role: str, name: str, location: Location) -> bool:
-        """Whether a table is there, or a join with a result table, which may stand for one. Otherwise as ``table``.
+        """Whether a table exists, or a join with a result table, which is used like one. If not, as ``table``.
 
-        A join whose result is a stream is refused.
+        A join whose result is a stream is an error. If the join waits, ``user`` waits too.
         """
         join = self.application.joins.get(name)
         if name in self.application.tables:
@@ -57,7 +57,7 @@ class References:
         return True
 
     def join(self, user: ResourceRef, role: str, name: str, location: Location) -> Declared[JoinSpec] | None:
-        """The join of that name. Where there is none, ``user`` waits."""
+        """The join of that name. If it is missing or waits, ``user`` waits."""
         join = self.application.joins.get(name)
         if join is None:
             self._missing(user, ("KasprJoin",), role, name, location, self._near_join(name))
@@ -66,13 +66,13 @@ class References:
         return join
 
     def channel(self, user: ResourceRef, name: str, location: Location) -> str | None:
-        """The join that writes a channel. Where there is none, ``user`` waits."""
+        """The name of the join that writes a channel. If it is missing or waits, ``user`` waits."""
         writers = {channel_of(join): join for join in self.application.joins.values()}
         if name in writers:
             self._wait_with(user, writers[name])
             return writers[name].name
         self.wait(user, f"no join writes the channel '{name}'")
-        # A join that could not be read may well be the writer.
+        # A join whose manifest has errors may be the writer.
         if not any(kind == "KasprJoin" for kind, _ in self.broken):
             message = f"{user.kind} '{user.name}' waits: no join writes its channel '{name}'"
             self.report.warning(location, message, self._near_channel(name, sorted(writers)))
@@ -83,7 +83,7 @@ class References:
         if ref in self.waiting:
             self.wait(user, f"{ref} waits: {self.waiting[ref]}")
 
-    def _missing(  # noqa: PLR0913, PLR0917  who asks for what, where, and what is told
+    def _missing(  # noqa: PLR0913, PLR0917  all parts of the warning
         self, user: ResourceRef, kinds: tuple[str, ...], role: str, name: str, location: Location, hint: str
     ) -> None:
         for kind in kinds:
@@ -133,7 +133,7 @@ def _called(kind: str) -> str:
 
 
 def _as_stream(role: str, join: Declared[JoinSpec]) -> str:
-    """How a join that gives a stream can stand where a table was asked."""
+    """The hint for a join that gives a stream where a table is needed."""
     if role == "from.table":
         return f"read it as a stream: `from: {{join: {join.name}}}`"
     stream = role.replace("Table", "Stream")

@@ -1,4 +1,4 @@
-"""Findings as they come up while a plan is made."""
+"""Findings of the build of a plan."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kaspr_delta.spec.loader import LoadedManifest
 
 @dataclass(slots=True)
 class Report:
-    """Collects findings: nothing is raised, so that everything is said in one go."""
+    """Collects findings. Nothing is raised, so that all findings are shown at once."""
 
     findings: list[Finding] = field(default_factory=list)
 
     def error(self, location: Location, message: str, hint: str = "") -> None:
-        """Say what refuses the application."""
+        """Add an error: the application is refused."""
         self.findings.append(Finding(Severity.ERROR, location, message, hint))
 
     def warning(self, location: Location, message: str, hint: str = "") -> None:
-        """Say what makes a resource wait, or run otherwise than meant."""
+        """Add a warning: a resource waits, or runs otherwise than intended."""
         self.findings.append(Finding(Severity.WARNING, location, message, hint))
 
     def note(self, location: Location, message: str, hint: str = "") -> None:
-        """Say what is good to know."""
+        """Add a note: good to know, no harm."""
         self.findings.append(Finding(Severity.NOTE, location, message, hint))
 
     def problem(self, source: LoadedManifest, below: FieldPath, problem: Problem) -> None:
-        """Say a rule between the fields of a manifest that shows only beside others."""
+        """Add an error for a problem of a manifest's fields that shows only in the context of the application."""
         message = problem.message
         if problem.other is not None:
             message = message.replace("{other}", str(source.locate_value(*below, *problem.other)))

@@ -1,4 +1,4 @@
-"""What the sides of joins, and the origins of tables, stand for by what the manifests declare."""
+"""Resolve the sides of joins and the origins of tables from the declarations in manifests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kaspr_delta.spec.streams import StreamSide
 
 @dataclass(frozen=True, slots=True)
 class RowSide:
-    """A table, or the result of a join that stands for one, whose values are pairs in JSON."""
+    """A table, or the result of a join used as a table; the values of a result are pairs in JSON."""
 
     name: str
     serializers: Serializers
@@ -37,7 +37,7 @@ class RecordSide:
 
     @property
     def partitions(self) -> int:
-        """Over how many partitions its records are spread."""
+        """The number of partitions of its records."""
         return self.plan.partitions
 
 
@@ -46,7 +46,7 @@ Side = RowSide | RecordSide
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Resolves sides that are there. ``changelogs`` are tables by the name of their changelog."""
+    """Resolves sides that exist. ``changelogs`` are tables by the name of their changelog."""
 
     application: Application
     defaults: Defaults
@@ -80,7 +80,7 @@ class Sides:
         return next((join for join in self.application.joins.values() if channel_of(join) == channel), None)
 
     def result_key(self, join: Declared[JoinSpec]) -> SerializerName:
-        """How the keys of a join's results are written: as the side has them from which they come."""
+        """The key serializer of a join's results: that of the side from which the keys come."""
         return self._result_key(join, frozenset())
 
     def _topic_partitions(self, topic: str | None) -> int:
@@ -95,7 +95,7 @@ class Sides:
         return self.defaults.with_own(side.key_serializer, side.value_serializer)
 
     def _result_key(self, join: Declared[JoinSpec], below: frozenset[str]) -> SerializerName:
-        if join.name in below:  # defined by itself, which is told elsewhere
+        if join.name in below:  # defined by itself: reported elsewhere
             return "json"
         spec, below = join.spec, below | {join.name}
         right = self.application.tables.get(spec.right_table or "")

@@ -1,4 +1,4 @@
-"""Which streams can be joined and aggregated: those whose keys and values are kept as text, as in tables."""
+"""Refuse streams that cannot be joined or aggregated: keys and values must be kept as text, as in tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SPELLABLE = ("json", "raw")
 
 
 def refuse_unspellable(source: LoadedManifest, at: FieldPath, stream: RecordSide, references: References) -> None:
-    """Report serializers of a topic whose keys or values are objects of Python's own."""
+    """Report serializers of a topic that are neither json nor raw."""
     if not isinstance(stream.plan.input, TopicInput):
         return
     for what, field, serializer in (

@@ -1,4 +1,4 @@
-"""Tables as they run."""
+"""Plans of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kaspr_delta.spec.topic_configs import DEFAULT_RETENTION, deletes, retention
 
 
 def table_plan(application: Application, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
-    """The plan of a table. How it is made, where it is made from something, is the plan of an aggregation."""
+    """The plan of a table. For a table with a ``from``, an AggregationPlan has how it is made."""
     spec, source = table.spec, table.source
     configs = spec.extra_topic_configs
     old_rows_go = deletes(configs, "compact")
@@ -23,7 +23,7 @@ def table_plan(application: Application, table: Declared[TableSpec], defaults: D
         name=table.name,
         delta_name=spec.source.table if spec.source else delta_name(table.name),
         changelog=changelog_topic(application.name, table.name),
-        # A table's own or json: the application's defaults are for topics.
+        # The table's own, or json: the application's defaults are for topics.
         serializers=Serializers(spec.key_serializer, spec.value_serializer),
         partitions=spec.partitions or defaults.partitions,
         is_global=spec.is_global,

@@ -1,4 +1,4 @@
-"""Tasks as they run."""
+"""Plans of tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kaspr_delta.spec.task import Schedule, TaskSpec
 
 
 def task_plans(application: Application, defaults: Defaults, references: References) -> tuple[TaskPlan, ...]:
-    """The plans of all tasks, sorted by name, without those that wait."""
+    """The plans of all tasks that do not wait, sorted by name."""
     tasks = (application.tasks[name] for name in sorted(application.tasks))
     return tuple(filter(None, (_plan(task, defaults, references) for task in tasks)))
 

@@ -1,4 +1,4 @@
-"""The topics of an application: every name its manifests mention, with what they declare about it."""
+"""The topics of an application: every topic that its manifests name, with their declarations."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class NamedTopic(NamedTuple):
     name: str
     location: Location
     declared: TopicDeclaration
-    # Whether records are sent to it there; and whether it is only said where it lives.
+    # Whether records are sent to it there; and whether the place is only its binding in the KasprApp.
     sent: bool = False
     binding: bool = False
 
 
 def named_topics(application: Application) -> Iterator[NamedTopic]:
-    """All topics that are named, by resources that wait or are not run too: they can be filled beforehand."""
+    """All topics that are named, also by resources that wait or do not run: they can be filled beforehand."""
     if application.app is not None:
         yield from _of_bindings(application.app)
     for join in application.joins.values():
@@ -54,9 +54,9 @@ def named_topics(application: Application) -> Iterator[NamedTopic]:
 def topic_plans(
     named: Iterable[NamedTopic], defaults: Defaults, bound: Mapping[str, BindingPlan]
 ) -> tuple[TopicPlan, ...]:
-    """The topics, sorted by name, each with where it lives.
+    """The topics, sorted by name, each with its binding.
 
-    Of several declarations of one topic the greater number of partitions and the longer retention count.
+    Of several declarations of one topic, the largest number of partitions and the longest retention count.
     """
     declared: dict[str, list[TopicDeclaration]] = {}
     for topic in named:
@@ -104,7 +104,7 @@ def _sent_to(resource: Declared[ResourceSpec], processors: Processors) -> Iterat
 
 
 def _retention(declared: TopicDeclaration) -> int | None:
-    """How long the records of a topic are kept, in milliseconds; None where nothing is said, or for ever."""
+    """How long the records of a topic are kept, in milliseconds; None: not declared, or for ever."""
     if declared.retention is not None:
         return declared.retention * 1_000 if declared.retention >= 0 else None
     return retention(declared.config) if deletes(declared.config, "delete") else None

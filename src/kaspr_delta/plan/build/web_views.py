@@ -1,4 +1,4 @@
-"""Web views as they are served."""
+"""Plans of web views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kaspr_delta.spec.webview import ResponseSelector, WebViewSpec
 
 
 def web_view_plans(application: Application, defaults: Defaults, references: References) -> tuple[WebViewPlan, ...]:
-    """The plans of all web views, sorted by name, without those that wait."""
+    """The plans of all web views that do not wait, sorted by name."""
     views = [application.web_views[name] for name in sorted(application.web_views)]
     _refuse_addresses_twice(views, references.report)
     return tuple(filter(None, (_plan(view, defaults, references) for view in views)))
@@ -65,7 +65,7 @@ def _response(view: Declared[WebViewSpec]) -> ResponsePlan:
 
 
 def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> None:
-    """The first function is given the parameters of the path and its tables, by name."""
+    """Report names used twice: the first function gets the parameters of the path and its tables by name."""
     in_path = {part.parameter for part in parts_of(view.spec.request.path)}
     for index, operation in list(view.spec.processors.steps())[:1]:
         for number, table in enumerate(operation.tables):
@@ -76,7 +76,7 @@ def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> Non
 
 
 def _refuse_addresses_twice(views: list[Declared[WebViewSpec]], report: Report) -> None:
-    """Two views would answer one request, or one would hide what the server itself answers."""
+    """Report views that would answer the same requests, or requests that the server itself answers."""
     addresses: dict[tuple[str, str], Location] = {}
     for view in views:
         request = view.spec.request
