@@ -1,4 +1,4 @@
-"""A plan for people and for programs: the same object the engine reads, as text and as JSON."""
+"""A plan as text for people and as JSON for programs, made from the object that the engine reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMPUTED = "topic by function"
 
 
 def as_text(plan: Plan) -> str:
-    """What would run, as an outline."""
+    """The plan as an outline."""
     return "\n".join(_lines(plan))
 
 

@@ -1,4 +1,4 @@
-"""Joins and tables that are made from something, in one line each."""
+"""One line of text for each join, and for each table that is made from a stream or table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kaspr_delta.spec.durations import duration_text
 
 
 def join_text(join: JoinPlan) -> str:
-    """What is joined with what, how, and where the result goes."""
+    """The sides of a join, how they are joined, and the channel of the result."""
     match join:
         case ForeignKeyJoinPlan():
             text = f"{join.left} {join.type} join {join.right} {_by(join)}"
@@ -45,7 +45,7 @@ def _by(join: ForeignKeyJoinPlan) -> str:
 
 
 def aggregation_text(plan: Plan, aggregation: AggregationPlan) -> str:
-    """What a table is made from, and how."""
+    """The origin of a table, and how the table is made from it."""
     source = ResourceRef.of(plan.origin_of(aggregation))
     origin = f"{source.kind} {source.name}" if isinstance(aggregation.origin, str) else _stream(aggregation.origin)
     groups = f" -> group by {aggregation.group.entrypoint}()" if aggregation.group else ""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from kaspr_delta.plan.definition.application import Edge, Plan
 
-# Topics are lanes, tables are drums, joins are hexagons, agents are boxes.
+# Topics are parallelograms, tables cylinders, joins hexagons, agents boxes, tasks rounded boxes.
 _SHAPES = {"topic": '[/"{}"/]', "table": '[("{}")]', "join": '{{{{"{}"}}}}', "agent": '["{}"]', "task": '("{}")'}
 
 
 def as_mermaid(plans: Iterable[Plan]) -> str:
-    """One flowchart of all applications, each in a box of its own where there are several."""
+    """One flowchart of all applications. Several applications have a box each."""
     drawn = list(plans)
     lines = ["flowchart LR"]
     for number, plan in enumerate(drawn, 1):
@@ -36,7 +36,7 @@ def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
     )
     waiting = {str(resource) for resource, _ in plan.waiting}
     for label in runs:
-        if label not in waiting:  # a table is there although what it is made from is not
+        if label not in waiting:  # a table that waits for its origin has a plan too: it is drawn below
             yield f"  {_node(label, prefix)}"
     for resource, reason in plan.waiting:
         yield f"  {_node(str(resource), prefix, f' waits: {reason}')}:::waiting"
@@ -49,7 +49,7 @@ def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
 
 
 def _read_as_tables(plan: Plan) -> Iterator[Edge]:
-    """The edges along which the result of a join is read, not its channel."""
+    """The edges along which the result table of a join is read, not its channel."""
     for join in plan.joins:
         yield from (Edge(f"join/{side}", str(join.ref)) for side in (join.left, join.right) if isinstance(side, str))
     for made in plan.aggregations:
