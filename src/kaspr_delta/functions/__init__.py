@@ -1,1 +1,1 @@
-"""The Python in manifests: compiled, found, called."""
+"""Python functions in manifests: compile the source, find the entry point, call it."""

@@ -1,4 +1,4 @@
-"""Calling a manifest's functions by signature: each gets, of what is offered, what it can take."""
+"""Call a manifest's functions by signature: a function gets the offered arguments that it accepts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from types import AsyncGeneratorType, CodeType, GeneratorType
 from typing import Any, NamedTuple
 
 PLAIN = frozenset({dict, list, tuple, str, bytes, int, float, bool, type(None)})
-"""What most functions return: certainly nothing to await, and nothing that fans out."""
+"""The usual types of results: not awaitable, and no generator."""
 
 
 def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -> Any:
-    """Call with the value and those keyword arguments that the function accepts.
+    """Call a function with the value and the offered arguments that it accepts.
 
-    The value goes to the first positional parameter; where parameters in front of it have the names of keyword
-    arguments, they get those. A function without a place for the value is called without it. Coroutines are awaited.
+    The value goes to the first positional parameter that does not have the name of an offered argument. Parameters in
+    front of it get the offered arguments of their names. A function without a place for the value is called without
+    it. Coroutines are awaited.
     """
     return awaited(bind(function, offered)(value))
 
 
 def bind(function: Callable[..., Any], offered: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """The function with its keyword arguments: what is left to give is the value. Its result may have to be awaited."""
+    """The function with its offered arguments bound: it takes the value. Its result may have to be awaited."""
     first, takes_value, keywords = _plan_of(function, tuple(offered))
     positional = [offered[name] for name in first]
     named = {name: offered[name] for name in keywords}
@@ -33,18 +34,18 @@ def bind(function: Callable[..., Any], offered: Mapping[str, Any]) -> Callable[[
 
 
 def awaited(result: Any) -> Any:
-    """What a function returned; of a coroutine, what it returns in the end."""
+    """The result of a function, or, if it is awaitable, the result of awaiting it."""
     if type(result) in PLAIN:
         return result
     return asyncio.run(_await(result)) if inspect.isawaitable(result) else result
 
 
 GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
-"""The types that fan out."""
+"""The types of results that stand for several values."""
 
 
 def fan_out(result: Any) -> Iterator[Any]:
-    """The values that a ``map`` result stands for: generators give each of theirs, anything else is one value."""
+    """The values of a ``map`` result: each value of a generator; any other result is one value."""
     if isinstance(result, GeneratorType):
         yield from result
     elif isinstance(result, AsyncGeneratorType):
@@ -54,7 +55,7 @@ def fan_out(result: Any) -> Iterator[Any]:
 
 
 def _drained(generator: AsyncGeneratorType[Any, None]) -> Iterator[Any]:
-    """Values of an asynchronous generator, one at a time, on an event loop of its own."""
+    """The values of an asynchronous generator, one at a time, on an event loop of its own."""
     loop = asyncio.new_event_loop()
     try:
         while True:
@@ -75,7 +76,7 @@ async def _await(awaitable: Any) -> Any:
 
 
 class _Plan(NamedTuple):
-    """How a function is called: names of ``offered`` in front of the value, the value or not, names as keywords."""
+    """How a function is called: offered names in front of the value, the value or not, offered names as keywords."""
 
     first: tuple[str, ...]
     takes_value: bool
@@ -84,11 +85,11 @@ class _Plan(NamedTuple):
 
 def _plan_of(function: Callable[..., Any], offered: tuple[str, ...]) -> _Plan:
     if inspect.isfunction(function) and not hasattr(function, "__wrapped__"):
-        # Operations are executed anew for every value, but their code object stays: the answer depends on it alone.
+        # The source may be executed anew for every value, but its code object stays: plans are cached by it.
         return _plan_of_code(function.__code__, len(function.__defaults__ or ()), offered)
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some that are written in C do not tell
+    except ValueError:  # some functions written in C have no signature
         return _Plan((), takes_value=True, keywords=())
     kinds = {parameter.kind for parameter in parameters}
     return _planned(
@@ -126,13 +127,13 @@ def _planned(  # noqa: PLR0913  a signature has that many parts
     any_keyword: bool,
     offered: tuple[str, ...],
 ) -> _Plan:
-    """The plan for a signature: ``without_name`` parameters are positional only, the last ``defaults`` are optional."""
+    """The plan for a signature: the first ``without_name`` are positional only, the last ``defaults`` are optional."""
     place = next((i for i, name in enumerate(positional) if i < without_name or name not in offered), None)
-    if place is None:  # all are keyword arguments: only *args has a place for the value
+    if place is None:  # all have offered names: only *args has a place for the value
         first, takes_value = (tuple(positional) if any_positional else ()), any_positional
     elif place == 0 or place < len(positional) - defaults:
         first, takes_value = tuple(positional[:place]), True
-    else:  # behind the keyword arguments there is only an option
+    else:  # the only place for the value is an optional parameter behind the offered ones
         first, takes_value = (), False
     by_name = {*positional[without_name:], *keyword_only} - set(first)
     keywords = tuple(name for name in offered if name in by_name or (any_keyword and name not in first))

@@ -1,6 +1,6 @@
-"""Keys that are just columns of a row, or text made of some: told as such, or found in a function that does no more.
+"""Keys that are columns of a row, or text made of columns: declared in the manifest, or found in a function.
 
-Where rows have columns, Spark computes such a key by itself; no Python runs.
+If rows have columns, Spark computes such a key without Python.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.syntax import tree_of
 
 Path = tuple[str, ...]
-"""The way to a value in a row: a column, a field of it, a field of that."""
+"""The path to a value in a row: a column, a field of it, a field of that field."""
 
-# What goes wrong where a column that has to be text is null is asked of Python for each such case: 7 of three columns.
+# The function is called once per combination of null strict columns, to get its error: 7 times for three columns.
 _MOST_STRICT = 3
 
 
 class Piece(NamedTuple):
-    """A column in a text: its value as ``str`` gives it, or, if ``strict``, one that must be text already."""
+    """A column in a text: converted by ``str``, or, if ``strict``, a column that must be text already."""
 
     path: Path
     strict: bool
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text made of columns and constants, in their order."""
+    """Text made of columns and constants, in order."""
 
     pieces: tuple[Piece | str, ...]
 
@@ -44,7 +44,7 @@ class Text:
 
 
 Part = Path | Text
-"""What a key, or one item of it, is made of."""
+"""A key, or one item of a key that is a list."""
 
 _PICK = """\
 def pick(value, *path):
@@ -59,7 +59,7 @@ _SEVERAL = "def {name}(value):\n    key = [{picks}]\n    return None if any(part
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """What a key consists of; ``several``: it is a list. ``told``: not found in a function, but written as columns."""
+    """The parts of a key. ``several``: the key is a list. ``told``: declared as columns, not found in a function."""
 
     parts: tuple[Part, ...]
     several: bool
@@ -67,12 +67,12 @@ class Picked:
 
     @classmethod
     def of_names(cls, names: tuple[str, ...], *, several: bool) -> Picked:
-        """Columns as they are written: `customer.id` is a field of a column."""
+        """A key of declared columns: ``customer.id`` is the field ``id`` of the column ``customer``."""
         return cls(tuple(tuple(name.split(".")) for name in names), several, told=True)
 
     @property
     def function(self) -> Snippet:
-        """The same in Python for columns that are told, in rows in JSON too. What is not there is None, and no key."""
+        """The same key in Python, for declared columns, also for rows in JSON. A missing value makes the key None."""
         arguments = [", ".join(map(repr, path)) for path in self.parts if isinstance(path, tuple)]
         if not self.several:
             return Snippet(_PICK + _ONE.format(name="column", path=arguments[0]), "column")
@@ -81,7 +81,7 @@ class Picked:
 
     @property
     def strict(self) -> tuple[Path, ...]:
-        """The columns that must be text where they are, else a function fails; each once."""
+        """The columns that must be text already, each once: the function fails if one is null."""
         texts = (part for part in self.parts if isinstance(part, Text))
         return tuple(dict.fromkeys(piece.path for text in texts for piece in text.columns if piece.strict))
 
@@ -90,10 +90,10 @@ class Picked:
 
 
 def picked(function: Snippet) -> Picked | None:
-    """The columns, or text made of columns, that a function returns, if that is all it does.
+    """The columns, or text made of columns, that a function returns; None if it does anything else.
 
-    A list of them is a key of several columns. Fields of columns are not looked for: a function would fail where the
-    column is null.
+    A list or tuple of them is a key of several columns. Fields of columns are not recognised: the function would fail
+    if the column is null.
     """
     parameter, returned = _only_returns(function)
     match returned:
@@ -138,7 +138,7 @@ def _part(expression: ast.expr, parameter: str) -> Part | None:
 
 
 def _pieces(expression: ast.expr, parameter: str) -> Iterator[Piece | str | None]:
-    """The pieces of an f-string, or of strings that are added; None among them: it is something else."""
+    """The pieces of an f-string or of added strings; None stands for any other expression."""
     match expression:
         case ast.Constant(value=str(constant)):
             yield constant

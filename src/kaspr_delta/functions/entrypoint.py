@@ -1,7 +1,8 @@
-"""From Python text to the function that is called.
+"""Find the entry point, the function that is called, in Python text.
 
-A named entry point must be bound by the snippet itself. Without a name it is the first function the snippet writes:
-imported names and those of ``init`` are never taken for it, so that an ``import`` on the first line changes nothing.
+A named entry point must be bound by the snippet itself. Without a name, the entry point is the first function that the
+snippet defines. Imported names and names of ``init`` do not count, so that an ``import`` on the first line changes
+nothing.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from kaspr_delta.functions.syntax import tree_of
 
 
 class SnippetError(ValueError):
-    """Python text that cannot be used: what is wrong, and in ``hint`` what to do.
+    """Python text that cannot be used: ``message`` describes the mistake, ``hint`` the remedy.
 
-    ``line`` and ``column`` count from 1 within the text; ``line`` is None where not the text is wrong but the name of
-    the entry point.
+    ``line`` and ``column`` count from 1 within the text. ``line`` is None if the name of the entry point is wrong, not
+    the text.
     """
 
     def __init__(self, message: str, hint: str = "", line: int | None = None, column: int = 1) -> None:
@@ -32,7 +33,7 @@ class SnippetError(ValueError):
 
 
 def resolve(source: str, entrypoint: str | None = None, *, file: str = "<manifest>", first_line: int = 1) -> Snippet:
-    """The snippet with its entry point. Raises SnippetError where there is none, or where the text is not Python."""
+    """The snippet with its entry point. Raises SnippetError if there is none, or if the text is not Python."""
     resolve_statements(source, file=file, first_line=first_line)
     with _warnings_left_to_the_author():
         written = functions_written_in(source)
@@ -45,11 +46,11 @@ def resolve(source: str, entrypoint: str | None = None, *, file: str = "<manifes
 
 
 def resolve_statements(source: str, *, file: str = "<manifest>", first_line: int = 1) -> Snippet:
-    """An ``init`` block: statements that are run, no function that is called. Raises SnippetError as well."""
+    """The snippet of an ``init`` block: statements without an entry point. Raises SnippetError if it is not Python."""
     snippet = Snippet(source, "", file, first_line)
     with _warnings_left_to_the_author():
         try:
-            # Parsed first by itself: such an error counts lines in the source, one of the compiler those of the file.
+            # Parsed separately first: a parser error counts lines of the source, a compiler error lines of the file.
             tree_of(source)
         except SyntaxError as error:
             raise _not_python(error, 0) from None
@@ -64,7 +65,7 @@ def resolve_statements(source: str, *, file: str = "<manifest>", first_line: int
 
 @contextmanager
 def _warnings_left_to_the_author() -> Iterator[None]:
-    """What Python merely warns of, a doubtful escape say, refuses nothing."""
+    """Ignore Python's warnings, for example about a doubtful escape: they refuse nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

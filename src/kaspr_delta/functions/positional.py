@@ -1,4 +1,4 @@
-"""Calling a manifest's functions by position: joins and aggregations give a value, and a key to those who ask."""
+"""Call a manifest's functions by position: joins and aggregations pass a value, and a key if a function asks for it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kaspr_delta.functions.call import awaited
 
 
 def call_with(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call with as many of the arguments as the function asks for, the first first. Coroutines are awaited.
+    """Call with the first arguments, as many as the function asks for. Coroutines are awaited.
 
-    A parameter with a default does not ask, unless it is called ``key``.
+    A parameter with a default does not ask for an argument, unless it is called ``key``.
     """
     return awaited(function(*arguments[: asked_for(function, len(arguments))]))
 
 
 @lru_cache(maxsize=1024)
 def asked_for(function: Callable[..., Any], most: int) -> int:
-    """How many arguments of so many a function asks for."""
+    """The number of arguments that a function asks for, at most ``most``."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some that are written in C do not tell
+    except ValueError:  # some functions written in C have no signature
         return 1
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
         return most

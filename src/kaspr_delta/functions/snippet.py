@@ -1,6 +1,6 @@
 """Python written inside a manifest: compiled when the manifest is loaded, run where the data is.
 
-A snippet travels to Spark's workers as text; each process compiles it once. Its file name and line numbers are those of
+Spark's executors receive a snippet as text; each process compiles it once. Its file name and line numbers are those of
 the manifest, so a traceback points into the YAML.
 """
 
@@ -18,15 +18,15 @@ from typing import Any
 
 from kaspr_delta.functions.syntax import tree_of
 
-# Flags of code whose call makes something that has to be awaited, or that fans out.
+# Flags of code whose call returns an awaitable or a generator.
 _NO_VALUE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """Source text and the function in it that is called.
+    """Source text and its entry point, the function that is called.
 
-    ``entrypoint`` is resolved: never empty, but for an ``init`` block, whose functions are not called.
+    ``entrypoint`` is resolved. It is empty only for an ``init`` block, whose functions are not called.
     ``first_line`` is the line of the manifest on which the source begins, counting from 1.
     """
 
@@ -36,40 +36,41 @@ class Snippet:
     first_line: int = 1
 
     def code(self) -> CodeType:
-        """The compiled source. Raises SyntaxError, with the manifest's line, for text that is not Python."""
+        """The compiled source. Raises SyntaxError, with the manifest's line, if it is not Python."""
         return _compiled(self.source, self.file, self.first_line)
 
     @property
     def remembers_nothing(self) -> bool:
-        """Whether it makes no difference if it is executed once or for every value.
+        """Whether executing the source once gives the same results as executing it for every value.
 
-        So it is where the source only defines functions, the entry point one of them, and keeps nothing at them.
+        True if the source only imports and defines functions, the entry point among them, and neither changes global
+        names nor keeps anything in attributes of its functions.
         """
         return _remembers_nothing(self.source, self.entrypoint)
 
     def may_use(self, name: str) -> bool:
-        """Whether the source may look at a global name; only where it certainly does not, the answer is no."""
+        """Whether the source may read a global name. False only if it certainly does not."""
         return name in self.source or not self.remembers_nothing
 
     @property
     def imports(self) -> frozenset[str]:
-        """The modules that it imports anywhere, and the packages that they are in."""
+        """The modules that the source imports anywhere, and the packages that contain them."""
         return _imports(self.source)
 
     @property
     def returns(self) -> bool:
-        """Whether what its entry point returns is a value: it is neither a generator nor asynchronous."""
+        """Whether the entry point returns a value: it is neither a generator nor asynchronous."""
         written = (of for of in self.code().co_consts if isinstance(of, CodeType) and of.co_name == self.entrypoint)
         return not any(function.co_flags & _NO_VALUE for function in written)
 
     @property
     def fingerprint(self) -> str:
-        """What the source does: a hash that neither comments nor blanks change."""
+        """A hash of the entry point and the source. Comments and blanks do not change it."""
         return hashlib.sha256(f"{self.entrypoint}\n{ast.unparse(tree_of(self.source))}".encode()).hexdigest()
 
     def run(self, scope: dict[str, Any]) -> dict[str, Any]:
         """Execute the top-level statements in ``scope`` and return it."""
-        # Running the manifest author's own code is what this product is for.
+        # Running the manifest author's own code is the purpose of this product.
         exec(self.code(), scope)  # noqa: S102
         return scope
 
@@ -81,7 +82,7 @@ class Snippet:
 
 @cache
 def in_empty_scope(snippet: Snippet) -> Callable[..., Any]:
-    """A function executed once in an empty scope: selectors and extractors see neither ``init`` nor ``context``."""
+    """The entry point, made once in an empty scope: selectors and extractors see neither ``init`` nor ``context``."""
     return snippet.function({})
 
 
@@ -125,7 +126,7 @@ def _only_defines(statement: ast.stmt) -> bool:
 
 
 def _may_leave_traces(node: ast.AST, functions: Collection[str]) -> bool:
-    """Whether a statement may change what the next call sees: a global name, or something kept at a function."""
+    """Whether a node may affect the next call: by a global name, or by an attribute of a function."""
     match node:
         case ast.Global():
             return True
@@ -137,10 +138,10 @@ def _may_leave_traces(node: ast.AST, functions: Collection[str]) -> bool:
 
 
 def functions_written_in(source: str) -> tuple[str, ...]:
-    """Names of the functions that the source itself defines at its top level, in order.
+    """The names of the functions that the source itself defines at its top level, in order.
 
-    Counted are ``def``, ``async def`` and lambdas bound to a name; imported names are not. The first one is the entry
-    point of a snippet that names none.
+    ``def``, ``async def`` and lambdas bound to a name count; imported names do not. The first one is the entry point
+    of a snippet that names none.
     """
     names: list[str] = []
     for statement in tree_of(source).body:

@@ -1,7 +1,7 @@
-"""A limit to how long one event may take, so that a function that never ends holds up its own event only.
+"""A limit to how long one event may take, so that a function that never ends holds up only its own event.
 
-A watching thread raises an exception in the thread that is late. Python code notices at its next step; a call that
-waits outside Python, for a socket say, notices when it returns.
+A watch thread raises an exception in the thread that is late. Python code notices it at its next step; a call that
+waits outside Python, for example for a socket, notices it when it returns.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from threading import get_ident
 from time import monotonic
 from types import TracebackType
 
-# Seconds between two looks of the watch.
+# Seconds between two checks by the watch thread.
 _POLL = 0.2
-# The thread ids of those who are at work, and when they are late. Each operation on it is atomic.
+# The deadlines of threads inside a block, by thread id. Each operation on the dictionary is atomic.
 _deadlines: dict[int, float] = {}
 _starting = threading.Lock()
 _watch: threading.Thread | None = None
 
 
 class EventTimeoutError(BaseException):
-    """An event took longer than it may. No ``Exception``, so that no function catches it by accident."""
+    """An event took longer than allowed. Not an ``Exception``, so that no function catches it by accident."""
 
     def __str__(self) -> str:
         return "the event took longer than its application's config.eventTimeout allows"
 
 
-class at_most:  # noqa: N801  reads as a statement; a class, for it is entered once an event
-    """Let a block take so many seconds and no longer, and so the next one. Raises EventTimeoutError in it."""
+class at_most:  # noqa: N801  reads as a statement; a class, because every event enters it
+    """Limit a block to so many seconds; may be entered again. Raises EventTimeoutError in the block."""
 
     __slots__ = ("_seconds",)
 
@@ -44,13 +44,13 @@ class at_most:  # noqa: N801  reads as a statement; a class, for it is entered o
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if _deadlines.pop(get_ident(), None) is None and kind is not EventTimeoutError:
-            # The watch was faster by a hair: its exception is still on its way, and must arrive here.
+            # The watch has just removed the deadline: its exception is still to come, and must arrive here.
             for _ in range(100):
                 time.sleep(0.001)
 
 
 def _start_watch() -> None:
-    global _watch  # noqa: PLW0603  one a process
+    global _watch  # noqa: PLW0603  one per process
     with _starting:
         if _watch is None:
             _watch = threading.Thread(target=_keep_watch, name="event timeout", daemon=True)
@@ -58,7 +58,7 @@ def _start_watch() -> None:
 
 
 def _forget_watch() -> None:
-    """A forked process has the variable, but not the thread."""
+    """Reset the state in a forked process: it has the variable, but not the thread."""
     global _watch, _starting
     _watch, _starting = None, threading.Lock()
     _deadlines.clear()
@@ -72,6 +72,6 @@ def _keep_watch() -> None:
         time.sleep(_POLL)
         now = monotonic()
         for thread, deadline in list(_deadlines.items()):
-            # Whoever takes the entry out of the dictionary ends the block: the thread itself, or this one.
+            # Only the thread that removes the deadline ends the block: the late thread, or this one.
             if deadline < now and _deadlines.pop(thread, None) is not None:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(EventTimeoutError))
