@@ -1,1 +1,1 @@
-"""Python objects to text and bytes, and back."""
+"""Convert Python objects to text and bytes, and back."""

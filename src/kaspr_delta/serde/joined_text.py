@@ -17,7 +17,7 @@ from kaspr_delta.serde.typed_text import text_of
 
 
 def json_columns(join: JoinPlan, application: Plan) -> tuple[str, ...]:
-    """Which of the columns key, left and right of a join's channel and result hold JSON text."""
+    """The columns among key, left and right of a join's channel and result that hold JSON text."""
     spelled = join.spelling
     left, right = application.column_types(join)
     serializers = {"key": spelled.key, "left": left or spelled.left, "right": right or spelled.right}
@@ -26,7 +26,7 @@ def json_columns(join: JoinPlan, application: Plan) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class JoinedText:
-    """How a join spells the keys, left values and right values of its results."""
+    """The text forms of the keys, left values and right values of a join's results."""
 
     keys: TableText
     left: TableText
@@ -34,7 +34,7 @@ class JoinedText:
 
     @classmethod
     def of(cls, join: JoinPlan, application: Plan) -> JoinedText:
-        """How results of a join of an application are spelled."""
+        """The text forms of the results of a join of an application."""
         spelled = join.spelling
         left, right = (TableText(Serializers(spelled.key, value)) for value in (spelled.left, spelled.right))
         keys = left
@@ -46,11 +46,11 @@ class JoinedText:
         return cls(keys, left, right)
 
     def key(self, text: str | None) -> Any:
-        """The key that a text stands for; a record without a key may come out of a join of streams."""
+        """The key that a text stands for. A join of streams may emit a record without a key."""
         return None if text is None else self.keys.key_object(text)
 
     def value(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The pair that the texts in ``left`` and ``right`` stand for; the side that is missing is None."""
+        """The pair that the texts in ``left`` and ``right`` stand for; a missing side is None."""
         left, right = row["left"], row["right"]
         return {
             "left": None if left is None else self.left.value_object(left),
@@ -58,12 +58,12 @@ class JoinedText:
         }
 
     def shown(self, row: Mapping[str, Any]) -> str:
-        """The same pair as one JSON text, for people; bytes are in base64."""
+        """The same pair as one JSON text for display; bytes are in base64."""
         return f'{{"left":{_piece(self.left, row["left"])},"right":{_piece(self.right, row["right"])}}}'
 
 
 def _piece(side: TableText, text: str | None) -> str:
-    """A side as a piece of JSON: bytes, and text that SQL wrote and that is no JSON, in quotes."""
+    """One side as a piece of JSON. Bytes are in quotes, and so is text that SQL wrote and that is not JSON."""
     if text is None:
         return "null"
     try:

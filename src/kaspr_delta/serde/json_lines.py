@@ -1,4 +1,4 @@
-"""JSON lines, for people and programs that read lines: one object a line."""
+"""JSON lines, for people and programs that read lines: one object per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kaspr_delta.serde.utf8 import utf8_lines
 
 
 def json_line(record: dict[str, Any]) -> str:
-    """One record as a line of JSON: bytes as text, moments in UTC, text that has no UTF-8 escaped."""
+    """One record as a line of JSON: bytes as text, datetimes in UTC, text that has no UTF-8 escaped."""
     line = json.dumps(record, default=_as_text, ensure_ascii=False, separators=(",", ":"))
     try:
         line.encode()
@@ -23,9 +23,9 @@ def json_line(record: dict[str, Any]) -> str:
 
 
 def objects_of(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
-    """The objects of a file of that name, opened with ``UNREADABLE_KEPT``; empty lines count for nothing.
+    """The objects of a file called ``name``, opened with ``UNREADABLE_KEPT``; empty lines are skipped.
 
-    Raises UsageError with the line's number.
+    Raises UsageError with the number of a line that is not a JSON object.
     """
     for number, line in enumerate(utf8_lines(stream, name), start=1):
         if not line.strip():
@@ -45,6 +45,6 @@ def _as_text(value: Any) -> str:
     match value:
         case bytes():
             return value.decode("utf-8", "replace")
-        case datetime():  # without a zone it is local time, as Spark gives it
+        case datetime():  # without a time zone it is local time, as Spark returns it
             return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
     return str(value)

@@ -1,9 +1,9 @@
-"""JSON text: how Python objects become keys and values, and when two keys are the same key.
+"""JSON text of keys and values: the conversion of Python objects, and the equality of keys.
 
 Keys are compared as *canonical* text, so ``1`` and ``"1"`` differ and ``{"a": 1, "b": 2}`` has one spelling. Values
-keep the order in which their author wrote them. What is not JSON by nature follows Kaspr's rules: datetimes as ISO text
-with ``Z``, dates as midnight, Decimal, UUID and bytes as ``str()``, enums by value, sets and deques as lists, objects
-with a ``__json__`` method by what it returns.
+keep the order of fields in which the author wrote them. Types that JSON does not have follow Kaspr's rules: datetimes
+as ISO text with ``Z``, dates as midnight, Decimal, UUID and bytes as ``str()``, enums by value, sets and deques as
+lists, objects with a ``__json__`` method as the result of that method.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from kaspr_delta.errors import SerializationError
 
 
 def canonical_key(key: Any) -> str:
-    """The one JSON text of a key: sorted, without blanks, not ASCII-escaped.
+    """The canonical JSON text of a key: names sorted, without blanks, not ASCII-escaped.
 
     >>> canonical_key("P100"), canonical_key(1), canonical_key(("eu", 1))
     ('"P100"', '1', '["eu",1]')
 
-    Raises SerializationError for what has no JSON text.
+    Raises SerializationError if the key has no JSON text.
     """
     text = _dump(key)
     if not text.startswith(("{", "[")):
         return text
-    # Names are sorted as the text has them: a dictionary may have numbers for names, which sort otherwise.
+    # Names are sorted as text: a dictionary may have numbers as names, which sort differently.
     return _dump(parse(text), sort_keys=True)
 
 
 @lru_cache(maxsize=100_000)
 def text_key(key: str) -> str:
-    """The JSON text of a key that is text; the same few keys are asked for again and again."""
+    """The JSON text of a key that is text. Cached: the same few keys are asked for again and again."""
     return _dump(key)
 
 
 def value_text(value: Any) -> str:
-    """The JSON text of a value. Raises SerializationError for what has none."""
+    """The JSON text of a value. Raises SerializationError if it has none."""
     return int.__repr__(value) if type(value) is int else _dump(value)
 
 
@@ -59,7 +59,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def _parse_as_python_does(text: str | bytes) -> Any:
-    """Python reads some JSON that others refuse, such as half a character; and it says better what is wrong."""
+    """Parse as Python does: it reads some JSON that others refuse, such as a lone surrogate, with better messages."""
     try:
         return _decoder.decode(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
@@ -69,7 +69,7 @@ def _parse_as_python_does(text: str | bytes) -> Any:
 
 
 def is_canonical(text: str) -> bool:
-    """Whether the text is a key as this package writes it."""
+    """Whether the text is the canonical text of a key."""
     try:
         return canonical_key(parse(text)) == text
     except SerializationError:
@@ -88,7 +88,7 @@ def _dump(value: Any, *, sort_keys: bool = False) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What json.dumps asks for when it meets an object it does not know."""
+    """The JSON form of an object of a type that ``json.dumps`` does not know."""
     if hasattr(value, "__json__"):
         return value.__json__()
     match value:
@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
 
 
 def _type_and_text(item: Any) -> tuple[str, str]:
-    """What sets are sorted by, whatever is in them: the same order in every process."""
+    """The sort key of a set's items, which may have any types: the order is the same in every process."""
     return type(item).__name__, repr(item)
 
 
@@ -117,16 +117,16 @@ def _refuse_constant(name: str) -> None:
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
-# Several times as fast, and whole numbers of any length are whole numbers.
+# Several times as fast as Python's decoder, and whole numbers of any length stay whole numbers.
 _read = msgspec.json.Decoder().decode
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
-    """What json.dumps would do, made once: most of an encoder's time goes into making its fast half anew each time."""
+    """``json.dumps`` with an encoder made once: most of its time goes into making the encoder's C part each time."""
     settings: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
     whole = json.JSONEncoder(default=_plain, sort_keys=sort_keys, **settings)
     fast = getattr(json.encoder, "c_make_encoder", None)
-    if fast is None:  # an interpreter without it
+    if fast is None:  # an interpreter without the C encoder
         return whole.encode
     text_of = json.encoder.encode_basestring
     pieces = fast(None, _plain, text_of, None, ":", ",", sort_keys, whole.skipkeys, whole.allow_nan)

@@ -1,4 +1,4 @@
-"""Values of typed columns as JSON has them, where the types of the columns are not at hand."""
+"""Values of typed columns as JSON, for callers that do not have the types of the columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 def plain_json(value: Any) -> Any:
     """A value with dates as ISO text, bytes as base64 and decimals with all digits, as ``typed_values`` writes them.
 
-    What else ``json_text`` knows is left to it. Kaspr has no types: its dates are midnights there, and bytes ``str()``.
+    Other types are left to ``json_text``. There dates are midnights and bytes ``str()``, because Kaspr has no types.
 
     >>> plain_json({"day": date(2024, 5, 1), "raw": b"a", "price": Decimal("1E+1")})
     {'day': '2024-05-01', 'raw': 'YQ==', 'price': '10'}

@@ -1,4 +1,4 @@
-"""Which of two rows is the greater one, as Spark has it: column by column, null before everything."""
+"""The order of rows in Spark: column by column, null before everything."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kaspr_delta.spec.ddl import Type
 
 
 def ordered(of: Type, value: Any) -> Any:
-    """What compares as Spark compares values of a type, as functions see them.
+    """A sort key that orders values of a type, as functions see them, in the order of Spark.
 
-    Spark compares no maps: they are lists of their entries, the least key first (see ``typed_columns.in_order``).
+    Spark does not compare maps: they are compared as lists of their entries, the least key first (see
+    ``typed_columns.in_order``).
 
     >>> ordered(Type("INT"), None) < ordered(Type("INT"), -1)
     True

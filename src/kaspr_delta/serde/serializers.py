@@ -1,6 +1,6 @@
-"""The four serializers of topics: how bytes on a topic become what a function sees, and back.
+"""The four serializers of topics: bytes on a topic to the objects that functions see, and back.
 
-``None`` stands for "no bytes" in both directions: a tombstone, a missing key. JSON ``null`` is read as the same notion.
+``None`` stands for "no bytes" in both directions: a tombstone, a missing key. JSON ``null`` is also read as ``None``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kaspr_delta.serde import json_text
 
 
 def raw_bytes(value: Any) -> bytes:
-    """Bytes as they are, text as UTF-8. Raises SerializationError for anything else."""
+    """Bytes unchanged, text as UTF-8. Raises SerializationError for anything else."""
     if isinstance(value, bytes):
         return value
     if not isinstance(value, str):
@@ -43,7 +43,7 @@ class Serializer(Protocol):
         ...
 
 
-# The same few keys come again and again; text is the kind of object that nobody can change.
+# The same few keys come again and again. Only text is cached, because nobody can change it.
 _parse_text = lru_cache(maxsize=100_000)(json_text.parse)
 
 
@@ -70,7 +70,7 @@ class _JsonKey(_Json):
 
 
 class _Raw:
-    """Bytes as they are; text as UTF-8."""
+    """Bytes unchanged; text as UTF-8."""
 
     def decode(self, data: bytes) -> Any:
         return data
@@ -94,7 +94,7 @@ class _Binary(_Raw):
 
 
 class _Pickle:
-    """Pickled objects as base64. Reading a pickle runs code: for topics whose writers are trusted."""
+    """Pickled objects as base64. Reading a pickle runs code: only for topics whose writers are trusted."""
 
     def decode(self, data: bytes) -> Any:
         try:
@@ -126,20 +126,20 @@ def encode_value(name: SerializerName, value: Any) -> bytes | None:
 
 
 def encoder(name: SerializerName) -> Callable[[Any], bytes]:
-    """What makes bytes of a value that is not None. Raises SerializationError."""
+    """The function that encodes a value that is not None. It raises SerializationError."""
     return _VALUES[name].encode
 
 
 def decoder(name: SerializerName) -> Callable[[bytes], Any]:
-    """What makes a function's values of bytes. Raises SerializationError."""
+    """The function that decodes the bytes of a value. It raises SerializationError."""
     return _VALUES[name].decode
 
 
 def key_decoder(name: SerializerName) -> Callable[[bytes], Any]:
-    """What makes a function's keys of bytes. Raises SerializationError."""
+    """The function that decodes the bytes of a key. It raises SerializationError."""
     return _KEYS[name].decode
 
 
 def decode(name: SerializerName, data: bytes | None) -> Any:
-    """What a function sees of a key or value. Raises SerializationError."""
+    """The object that a function sees for the bytes of a key or value. Raises SerializationError."""
     return None if data is None else _VALUES[name].decode(data)

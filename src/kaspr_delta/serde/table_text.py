@@ -1,7 +1,7 @@
-"""Keys and values of tables as text: what joins compare and tables store.
+"""Keys and values of tables as text: joins compare this text, tables store it.
 
-A ``json`` table stores canonical key text and value text in STRING columns; a ``raw`` table stores bytes in BINARY
-columns, which joins and functions handle as base64 text, so that one engine serves both.
+A ``json`` table stores canonical key text and value text in STRING columns. A ``raw`` table stores bytes in BINARY
+columns; the engine handles them as base64 text, so that one engine serves both. Functions see bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TableText:
             return _base64(key)
         if type(key) is str:
             return json_text.text_key(key)
-        # Bytes that already are JSON text get encoded once more, as Kaspr's guide describes for mismatched serializers.
+        # Bytes that already are JSON text are encoded once more, as Kaspr's guide describes for mismatched serializers.
         text = json_text.canonical_key(_text_of(key) if isinstance(key, bytes) else key)
         if text == _NULL:
             msg = f"{key!r} is no key"
@@ -38,9 +38,9 @@ class TableText:
         return text
 
     def foreign_key(self, key: Any) -> str | None:
-        """The text of a key that a function made: as ``key``, but where keys are bytes it has to make bytes.
+        """The text of a key that a function returned: like ``key``, but for raw keys the function must return bytes.
 
-        None for a key of several columns of which one has no value: it belongs to no row.
+        None for a key of several columns if one of them has no value: it belongs to no row.
         """
         if self.serializers.key == "raw" and not isinstance(key, bytes):
             msg = f"the table has raw keys, which are bytes, and the function gave {type(key).__name__}"
@@ -48,15 +48,15 @@ class TableText:
         return self.key(key)
 
     def key_object(self, text: str) -> Any:
-        """The key that a text stands for, fit to be a dictionary key: lists are tuples, objects are ObjectKeys."""
+        """The key that a text stands for, as a dictionary key: lists are tuples, objects are ObjectKeys."""
         return hashable(self.event_key(text))
 
     def event_key(self, text: str) -> Any:
-        """The key that a text stands for, as it is on a topic."""
+        """The key that a text stands for, as on a topic."""
         return base64.b64decode(text) if self.serializers.key == "raw" else json_text.parse(text)
 
     def value(self, value: Any) -> str | None:
-        """The text of a value; None for what is no row: None, and what JSON would write as ``null``."""
+        """The text of a value; None if there is no row: for None, and for a value that JSON writes as ``null``."""
         if value is None:
             return None
         if self.serializers.value == "raw":
@@ -64,32 +64,32 @@ class TableText:
         text = json_text.value_text(value)
         return None if text == _NULL else text
 
-    def row(self, key: Any, value: Any) -> str | None:  # noqa: ARG002  typed tables have it in their rows
-        """The text of the value that is written under a key; None for what is no row."""
+    def row(self, key: Any, value: Any) -> str | None:  # noqa: ARG002  typed tables have the key in their rows
+        """The text of the value that is written under a key; None if there is no row."""
         return self.value(value)
 
     def value_object(self, text: str) -> Any:
-        """The value that a text stands for, a fresh object at every call."""
+        """The value that a text stands for, a new object at every call."""
         return base64.b64decode(text) if self.serializers.value == "raw" else json_text.parse(text)
 
-    def of_json(self, exact: Any, plain: Any) -> Any:  # noqa: ARG002  what has types is read exactly
-        """The value that stands in a larger piece of JSON, parsed with fractions as Decimals and as usual."""
+    def of_json(self, exact: Any, plain: Any) -> Any:  # noqa: ARG002  typed tables need it
+        """A value in a larger piece of JSON: ``exact`` was parsed with fractions as Decimals, ``plain`` as usual."""
         return plain
 
     def is_key(self, text: str) -> bool:
-        """Whether the text is a key as this table spells it; always so for bytes."""
+        """Whether the text is a key as this table spells it; always true for raw keys."""
         return self.serializers.key == "raw" or (text != _NULL and json_text.is_canonical(text))
 
 
 class ObjectKey(dict[str, Any]):
-    """A JSON object that is a key: an ordinary dictionary, equal to others like it, that can be a dictionary key."""
+    """A JSON object that is a key: a hashable dictionary, equal to any dictionary with the same items."""
 
-    def __hash__(self) -> int:  # type: ignore[override]  # dict says None, for it may change: keys are left alone
+    def __hash__(self) -> int:  # type: ignore[override]  # dict has None because it is mutable; keys do not change
         return hash(frozenset(self.items()))
 
 
 def hashable(key: Any) -> Any:
-    """A decoded key as a dictionary key of the same JSON text: lists as tuples, objects as ObjectKeys."""
+    """A decoded key as a dictionary key with the same JSON text: lists as tuples, objects as ObjectKeys."""
     if isinstance(key, list):
         return tuple(hashable(item) for item in key)
     if isinstance(key, dict):
@@ -98,7 +98,7 @@ def hashable(key: Any) -> Any:
 
 
 def column_type(serializer: SerializerName) -> str:
-    """The Delta type of a column that holds this table serializer's keys or values."""
+    """The Delta type of a column that holds keys or values of this table serializer."""
     return "BINARY" if serializer == "raw" else "STRING"
 
 

@@ -1,7 +1,7 @@
-"""Keys and rows of typed tables as text, where text is what travels.
+"""Keys and rows of typed tables as JSON text.
 
-The text is JSON that says every value exactly (see ``typed_values``): the same that Spark makes of the columns, and
-reads (see ``engine.rows.typed_columns``).
+The text holds every value exactly (see ``typed_values``). Spark writes the same text from the columns, and reads it
+(see ``engine.rows.typed_columns``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TypedText(TableText):
     typed: TypedPlan
 
     def key(self, key: Any) -> str:
-        """The text under which a key is looked up: of each column the value, whatever the width of its type."""
+        """The text under which a key is looked up: the value of each column, independent of the width of its type."""
         types = self.typed.key_types
         if len(types) == 1:
             return key_text(types[0], key, self.typed.key[0])
@@ -45,7 +45,7 @@ class TypedText(TableText):
 
     def event_key(self, text: str) -> Any:
         types = self.typed.key_types
-        # Floating point has not all the digits of a DECIMAL.
+        # Floating point cannot hold all digits of a DECIMAL.
         parsed = _exactly(text) if any(one.name == "DECIMAL" for one in types) else json_text.parse(text)
         if len(types) == 1:
             return read(types[0], parsed)
@@ -62,7 +62,7 @@ class TypedText(TableText):
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            return self.value(value)  # which says what is wrong
+            return self.value(value)  # raises SerializationError
         parts = [key] if len(self.typed.key) == 1 else key
         return self.value({**value, **dict(zip(self.typed.key, parts, strict=True))})
 
@@ -81,11 +81,11 @@ class TypedText(TableText):
 
 @dataclass(frozen=True, slots=True)
 class PairText(TableText):
-    """The text forms of a join's result that stands for a table. Its keys are those of the left side."""
+    """The text forms of a join's result that is used as a table. Its keys are the keys of the left side."""
 
     left: TableText
     right: TableText
-    # The columns that the result shows instead of the pair.
+    # The type of the selected columns, if the result shows columns instead of the pair.
     selected: Type | None = None
 
     def key(self, key: Any) -> str:
@@ -111,7 +111,7 @@ class PairText(TableText):
 
 
 def text_of(plan: TablePlan) -> TableText:
-    """How a table spells its keys and rows."""
+    """The text forms of a table's keys and rows."""
     if plan.joined is not None and plan.has_types:
         left, right = map(text_of, plan.joined)
         return PairText(plan.serializers, left, right, plan.typed.row if plan.typed else None)

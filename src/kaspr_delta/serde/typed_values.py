@@ -1,4 +1,4 @@
-"""Values of typed columns as Python objects and as JSON that says them exactly.
+"""Values of typed columns as Python objects and as exact JSON.
 
 Times have microseconds and are in UTC, bytes are in base64, decimals have all their digits.
 """
@@ -28,7 +28,7 @@ SPARK_FORMATS = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "dateFormat": "yyyy-MM-dd",
 }
-"""The options with which Spark's `to_json` and `from_json` write and read values as this module does."""
+"""The options with which Spark's ``to_json`` and ``from_json`` use the formats of this module."""
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 # Twice as many digits as a DECIMAL may have.
@@ -36,9 +36,9 @@ _WIDE = Context(prec=76)
 
 
 def key_text(of: Type, value: Any, name: str) -> str:
-    """The JSON text of one column of a key, the same for equal numbers of whatever type.
+    """The JSON text of one column of a key, the same for equal numbers of any type.
 
-    Raises SerializationError for what is of another kind.
+    Raises SerializationError for None and for a value of another kind.
 
     >>> key_text(Type("BIGINT"), 5, "id"), key_text(Type("DECIMAL", (10, 2)), Decimal("5.50"), "id")
     ('5', '5.5')
@@ -53,17 +53,17 @@ def key_text(of: Type, value: Any, name: str) -> str:
 
 
 def written(of: Type, value: Any, name: str) -> Any:
-    """A Python object as what JSON has for it. Raises SerializationError for one that is not of the type.
+    """The JSON form of a Python object. Raises SerializationError if the object is not of the type.
 
-    ``name`` is what the value is called in a message.
+    ``name`` is the name of the value in the message.
     """
     return None if value is None else _WRITERS[of.name](of, value, name)
 
 
 def read(of: Type, value: Any) -> Any:
-    """What a function sees of a value in JSON that was parsed with fractions as Decimals: the opposite of ``written``.
+    """The Python object that a function sees for a JSON value: the opposite of ``written``.
 
-    Raises SerializationError.
+    The JSON was parsed with fractions as Decimals. Raises SerializationError if the value is not of the type.
     """
     if value is None:
         return None
@@ -75,9 +75,9 @@ def read(of: Type, value: Any) -> Any:
 
 
 def from_columns(of: Type, value: Any) -> Any:
-    """What a function sees of a value as Arrow hands it over: maps are dictionaries, times are in UTC.
+    """The Python object that a function sees for a value from Arrow: maps are dictionaries, times are in UTC.
 
-    A field that is not there is null: it was added to the type, and not yet to the rows.
+    A missing field is null: it was added to the type, and not yet to the rows.
     """
     if value is None:
         return None
@@ -128,7 +128,7 @@ def _whole(of: Type, value: Any, name: str) -> int:
 
 
 def _exact(of: Type, value: Any, name: str) -> str:
-    """Decimals travel as text: Spark reads them so, and Python's JSON has floating point only."""
+    """A decimal as text: Spark reads decimals from text, and Python's JSON has floating point only."""
     precision, scale = of.size
     number = _decimal(_parsed(Decimal, of, value, name) if isinstance(value, str) else value, name)
     exact = _scaled(number, scale)
@@ -177,12 +177,12 @@ def _full_text(of: Type, value: Any, name: str) -> str:
 
 
 def _padded(of: Type, text: str) -> str:
-    """A CHAR has always as many characters as its type says, as in Spark."""
+    """The text padded to the length of its CHAR type, as in Spark."""
     return text.ljust(of.size[0])
 
 
 def _single(number: float) -> float:
-    """The FLOAT that is nearest: in 32 bits 0.1 is 0.10000000149011612. Raises OverflowError."""
+    """The nearest FLOAT: in 32 bits 0.1 is 0.10000000149011612. Raises OverflowError."""
     return float(unpack("<f", pack("<f", number))[0])
 
 
@@ -224,7 +224,7 @@ def _datetime(of: Type, value: Any, name: str) -> datetime:
 
 
 def _from_iso(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))  # which Python reads only since 3.11
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python reads Z only since 3.11
 
 
 def _parsed(parse: Callable[[str], Any], of: Type, text: str, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Text files that are not UTF-8: the place of the first byte that is not."""
+"""Find the first byte of a text file that is not UTF-8."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from kaspr_delta.errors import UsageError
 
 UNREADABLE_KEPT = "surrogateescape"
-"""How a file is opened for ``utf8_lines``: a byte that cannot be read becomes a character of its own."""
+"""The ``errors`` setting for files opened for ``utf8_lines``: an unreadable byte becomes a character of its own."""
 
 _UNREADABLE = re.compile("[\udc80-\udcff]")
 _FIRST_UNREADABLE = 0xDC00
 
 
 def utf8_lines(lines: Iterable[str], name: str) -> Iterator[str]:
-    """The lines of a file of that name, opened with ``UNREADABLE_KEPT``.
+    """The lines of a file called ``name``, opened with ``UNREADABLE_KEPT``.
 
     Raises UsageError with line and column, counted in bytes, of the first byte that is not UTF-8.
     """
