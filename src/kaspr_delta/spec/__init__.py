@@ -1,1 +1,1 @@
-"""What people write: the manifests of `kaspr.io/v1alpha1`, loaded and checked, every mistake with its place."""
+"""Manifests of ``kaspr.io/v1alpha1``: load and check them, and report every mistake with its place."""

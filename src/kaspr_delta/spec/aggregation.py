@@ -1,4 +1,4 @@
-"""Tables that are made from a stream or another table: what is done with the records or rows, one thing each."""
+"""Tables that are made from a stream or another table, by one operation on its records or rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.near import listing
 
 OPERATIONS = ("toTable", "count", "reduce", "aggregate")
-"""What can be done with what comes from the origin."""
+"""The operations on the records or rows of the origin."""
 
 
 class ToTable(Spec):
@@ -34,7 +34,7 @@ class Aggregate(Spec):
 
 
 def making_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with how a table is made; ``written`` is its ``spec``."""
+    """The problems with the fields that say how a table is made; ``written`` is its ``spec``."""
     operations = [name for name in OPERATIONS if written.get(name) is not None]
     origin = written.get("from")
     if origin is None:
@@ -51,7 +51,7 @@ def making_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
         message = f"a table is made in one way: '{name}' excludes '{operations[0]}' (at {{other}})"
         yield Problem(message, "make a table of each", (name,), (operations[0],))
     named = [name for name in ("table", "topic", "channel", "join") if isinstance(origin, dict) and origin.get(name)]
-    # A join is one or the other: that is known once all manifests are loaded.
+    # Whether a join gives rows or records is known once all manifests are loaded.
     if named == ["table"]:
         yield from table_origin_problems(written, ("from", "table"))
     elif named in (["topic"], ["channel"]):
@@ -59,7 +59,7 @@ def making_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def table_origin_problems(written: Mapping[str, Any], origin: FieldPath) -> Iterator[Problem]:
-    """What cannot be done with rows, which change and go: their old values have to be taken out again."""
+    """The operations that do not work on rows: rows change and go, so their old values have to be taken out again."""
     rows = "'from' (at {other}) gives rows of a table"
     for field, message, hint in (
         ("toTable", "'toTable' is for records of a stream", "read that table itself"),
@@ -80,7 +80,7 @@ def table_origin_problems(written: Mapping[str, Any], origin: FieldPath) -> Iter
 
 
 def stream_origin_problems(written: Mapping[str, Any], origin: FieldPath) -> Iterator[Problem]:
-    """What has no meaning over records, which never go."""
+    """The settings that have no meaning for records, which never go."""
     aggregate = written.get("aggregate")
     if isinstance(aggregate, dict) and aggregate.get("subtractor") is not None:
         message = "'subtractor' is for rows of a table, and 'from' (at {other}) gives records of a stream"

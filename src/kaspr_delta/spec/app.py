@@ -15,7 +15,7 @@ from kaspr_delta.spec.resource import Resource, ResourceSpec
 from kaspr_delta.spec.serializers import TopicSerializer
 
 OnGap: TypeAlias = Literal["fail", "rebuild"]
-"""What is done where changes are gone that were not read."""
+"""The reaction to changes that are gone before they were read."""
 
 
 class AppConfig(OpenSpec):

@@ -1,7 +1,8 @@
-"""The base of everything that can be written in a manifest.
+"""The base classes of the models of manifests.
 
-One class per thing, every field told once: names in camelCase as in Kaspr, unknown names refused, values frozen.
-Rules between fields are written as :meth:`Spec.problems`: all are reported at once, each with its place.
+Each mapping has one class, and each field is declared once. Names are in camelCase as in Kaspr, unknown names are
+refused, values are frozen. :meth:`Spec.problems` checks rules between fields: all broken rules are reported at once,
+each with its place.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ PROBLEMS = "kaspr_problems"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A broken rule: what is wrong, what to do, and the field (below the one checked) at which to look.
+    """A broken rule: a message, a hint what to do, and the path of the field, relative to the mapping that is checked.
 
-    ``other`` is a second field that has to do with it: its place stands where the message has ``{other}``. ``absent``
-    are fields of which one should be there: where one of them is misspelt, that is told instead.
+    ``other`` is the path of a second field: its place replaces ``{other}`` in the message. One of the fields in
+    ``absent`` is required: if one of them is misspelt, the misspelling is reported instead.
     """
 
     message: str
@@ -83,14 +84,14 @@ class Spec(BaseModel):
         return self
 
     def problems(self) -> Iterator[Problem]:
-        """The rules between fields that are broken. Overridden where a mapping has any."""
+        """The broken rules between fields. Overridden by mappings that have such rules."""
         yield from ()
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:  # noqa: ARG003
-        """Rules about which fields stand together, told beside whatever is wrong with the fields themselves.
+        """The broken rules about combinations of fields, reported together with mistakes in the fields themselves.
 
-        ``written`` is the mapping as it stands in the YAML. Overridden where a mapping has such rules.
+        ``written`` is the mapping as in the YAML. Overridden by mappings that have such rules.
         """
         yield from ()
 
@@ -107,7 +108,7 @@ class OpenSpec(Spec):
 
 
 def _details(error: ValidationError) -> Iterator[InitErrorDetails]:
-    """The errors that were found, to be raised again together with others."""
+    """The errors found, to be raised again together with others."""
     for found in error.errors(include_url=False):
         context = found.get("ctx", {})
         kind = PydanticCustomError(PROBLEMS, "{message}", context) if found["type"] == PROBLEMS else found["type"]

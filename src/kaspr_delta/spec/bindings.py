@@ -1,4 +1,4 @@
-"""Topics elsewhere: what ``spec.topics`` of a KasprApp says of topics that live on Kafka or in files."""
+"""``spec.topics`` of a KasprApp: topics that live on Kafka or in files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
 
 
 def absolute_path_problems(path: str | None, field: str) -> Iterator[Problem]:
-    """A path must lead to the same place from every folder and machine."""
+    """A problem for a relative path: a path must lead to the same place from every folder and machine."""
     if path is not None and not _ABSOLUTE.match(path):
         hint = "for example /data/clicks, or /Volumes/main/raw/clicks on Databricks"
         message = f"'{path}' depends on where the application runs: a path must be absolute, or a URI"
@@ -46,7 +46,7 @@ class KafkaBinding(Spec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """The topic has the name of one."""
+        """The name on Kafka is a valid topic name."""
         yield from topic_name_problems(self.topic, "topic")
 
 
@@ -62,7 +62,7 @@ class FilesBinding(Spec):
     delimiter: Text | None = Field(default=None, description="csv: what stands between two columns")
 
     def problems(self) -> Iterator[Problem]:
-        """The schema can be read and has the columns that are named; settings of CSV are for CSV."""
+        """The schema can be read and has the columns of key and time; settings of CSV are for CSV only."""
         yield from absolute_path_problems(self.path, "path")
         for field, given in (("header", self.header), ("delimiter", self.delimiter)):
             if given is not None and self.format != "csv":
@@ -118,7 +118,7 @@ class TopicBinding(Spec):
             yield Problem(needed, hint, absent=tuple((place,) for place in _PLACES))
 
     def problems(self) -> Iterator[Problem]:
-        """What is for reading alone does not stand beside ``direction: output``."""
+        """``direction: output`` excludes settings that are only for reading."""
         if self.direction == "output" and self.files is not None:
             for field in _INPUT_ONLY:
                 name = "columns" if field == "schema" else field

@@ -1,4 +1,4 @@
-"""Which types columns of tables may have, and which make a key."""
+"""The types that columns of tables may have, and the types that make a key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.spec.near import suggestion
 
 KeyKind = Literal["text", "number", "boolean", "date", "time", "local time", "bytes"]
-"""What keys may be. Keys of one kind are compared by value, whatever their types; keys of two kinds never fit."""
+"""The kinds of keys. Keys of one kind are compared by value, whatever their types; keys of two kinds never match."""
 
 _KINDS: dict[str, KeyKind] = {
     **dict.fromkeys(("STRING", "CHAR", "VARCHAR"), "text"),
@@ -22,23 +22,23 @@ _KINDS: dict[str, KeyKind] = {
 }
 
 
-# Beside those of keys.
+# Types of columns that make no key.
 _OTHERS = {"FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT"}
 _MAP_KEYS = {"STRING", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
-# Delta's own, in a change feed, and the one that is kept beside the author's.
+# The columns of Delta's change data feed, and the column that this package adds to the author's.
 _RESERVED = {"_change_type", "_commit_version", "_commit_timestamp", "_timestamp"}
 
 
 def key_kind(of: Type) -> KeyKind | None:
-    """What kind of key a column of that type makes; None for types that make none.
+    """The kind of key that a column of that type makes; None for types that make none.
 
-    Fractions in floating point do not: they are rarely what they seem.
+    Floating point makes none: its fractions are rarely what they seem.
     """
     return _KINDS.get(of.name)
 
 
 def column_problems(columns: tuple[Column, ...], *, written: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with columns, each with what to do; those that are ``written`` here are made of JSON."""
+    """The problems with columns, each with a hint. Columns that are ``written`` here are made from JSON."""
     for column in columns:
         if column.name.lower() in _RESERVED:
             yield f"column '{column.name}' has a name that Delta or this package uses", "give it another name"
@@ -53,7 +53,7 @@ def column_problems(columns: tuple[Column, ...], *, written: bool) -> Iterator[t
 
 
 def key_problems(columns: tuple[Column, ...], key: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the columns of a key, each with what to do."""
+    """The problems with the columns of a key, each with a hint."""
     types = {column.name: column.type for column in columns}
     for name in key:
         if name not in types:

@@ -1,4 +1,4 @@
-"""Cron text: five fields (minute, hour, day, month, weekday) and, as a sixth and last one, seconds."""
+"""Cron text: five fields (minute, hour, day, month, weekday) and an optional sixth, the seconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST_FIELDS = 5
 
 
 def cron_problem(text: str) -> str | None:
-    """What is wrong with a cron text, or None.
+    """The problem with a cron text, or None.
 
     >>> cron_problem("*/15 * * * *")
     >>> cron_problem("0 24 * * *")
@@ -52,7 +52,7 @@ def cron_problem(text: str) -> str | None:
 
 
 def for_cronsim(text: str) -> str:
-    """A cron text as cronsim reads it: seconds first, no shorthands.
+    """A cron text in the format of cronsim: seconds first, no shorthands.
 
     >>> for_cronsim("0 9 ? * mon 30"), for_cronsim("@daily")
     ('30 0 9 * * mon', '0 0 * * *')

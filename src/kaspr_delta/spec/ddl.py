@@ -1,4 +1,4 @@
-"""Columns as Spark's DDL writes them, read without Spark: manifests are checked where there is no Java."""
+"""Columns in Spark's DDL, read without Spark: manifests are also checked on machines without Java."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIMPLE = re.compile(
     "BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|LONG|BIGINT|FLOAT|REAL|DOUBLE|DATE|TIMESTAMP|TIMESTAMP_LTZ"
     "|TIMESTAMP_NTZ|STRING|BINARY|DECIMAL|DEC|NUMERIC|CHAR|VARCHAR|VARIANT"
 )
-# Several names of one type.
+# Further names of types.
 _CALLED = {
     "BYTE": "TINYINT",
     "SHORT": "SMALLINT",
@@ -23,13 +23,13 @@ _CALLED = {
     "NUMERIC": "DECIMAL",
     "TIMESTAMP_LTZ": "TIMESTAMP",
 }
-# How many numbers may stand in parentheses behind a type.
+# The allowed counts of numbers in parentheses behind a type.
 _SIZED = {"DECIMAL": (0, 1, 2), "CHAR": (1,), "VARCHAR": (1,)}
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type by its first name, in capitals. ``inner`` are the types of what an ARRAY or a MAP holds."""
+    """A type by its main name, in capitals. ``inner`` are the types of an ARRAY's items or a MAP's keys and values."""
 
     name: str
     size: tuple[int, ...] = ()
@@ -52,7 +52,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name as it is called, and its type."""
+    """A column: its name without quotes, and its type."""
 
     name: str
     type: Type
@@ -62,7 +62,7 @@ class Column:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes any."""
+    """The name in backticks: SQL takes any name in this form."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -83,7 +83,7 @@ def columns_of(text: str) -> tuple[Column, ...]:
 
 
 def columns_of_json(fields: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
-    """The columns of a table as Spark and Delta write them in JSON (`fields` of a `struct`)."""
+    """The columns of a table from the JSON of Spark and Delta (``fields`` of a ``struct``)."""
     return tuple(Column(one["name"], _type_of_json(one["type"])) for one in fields)
 
 
@@ -181,7 +181,7 @@ class _Reader:
         if len(sizes) not in _SIZED.get(name, (0,)) or not all(size.isdecimal() for size in sizes):
             msg = f"{name} needs its size as whole numbers, as in {name}(10{', 2' if 2 in _SIZED[name] else ''})"  # noqa: PLR2004
             raise ValueError(msg)
-        if name == "DECIMAL":  # what Spark takes when nothing is said
+        if name == "DECIMAL":  # Spark's defaults
             sizes += ["10", "0"][len(sizes) :]
         return tuple(map(int, sizes))
 

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How much a finding weighs: an error refuses, a warning makes a resource wait, a note informs."""
+    """The severity of a finding: an error refuses the application, a warning makes a resource wait, a note informs."""
 
     NOTE = 1
     WARNING = 2
@@ -29,9 +29,9 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing worth saying about a manifest.
+    """An error, warning or note about a manifest.
 
-    ``message`` says what is wrong and what is expected, ``hint`` what to do or what is near.
+    ``message`` says what is wrong and what is expected. ``hint`` says what to do, or names a similar word.
     """
 
     severity: Severity
@@ -45,7 +45,7 @@ class Finding:
 
 
 def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Findings in reading order: by place, the heavier one first, every one once."""
+    """The findings without repetitions, sorted by place; at one place the more severe finding comes first."""
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (f.location, -f.severity, f.message)))
 
 

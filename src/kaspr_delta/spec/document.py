@@ -22,7 +22,7 @@ _ENDS = ("stream end", "end of stream")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document that was read: ``data`` is made of dicts, lists, text, numbers, booleans and None."""
+    """A parsed document: ``data`` is made of dicts, lists, text, numbers, booleans and None."""
 
     data: Any
     positions: Positions
@@ -31,7 +31,7 @@ class Document:
     lines: tuple[str, ...]
 
     def line(self, number: int) -> str:
-        """The text of a line, by its number in the file. Empty for a line that is not the document's."""
+        """The text of a line, by its number in the file. Empty for a line outside the document."""
         index = number - self.first_line
         return self.lines[index] if 0 <= index < len(self.lines) else ""
 
@@ -52,7 +52,7 @@ def read_document(text: str, file: str, first_line: int) -> Document:
             data = reader.read(node, ())
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        # Something that is not closed is missed at the end of the text, but to be looked for where it was opened.
+        # The parser notices an unclosed quote or bracket at the end of the text; the finding points to where it opens.
         if error.context_mark is not None and any(end in (error.problem or "") for end in _ENDS):
             mark = error.context_mark
         place = Location(file, first_line + mark.line, mark.column + 1) if mark else start
@@ -73,7 +73,7 @@ def read_document(text: str, file: str, first_line: int) -> Document:
 
 @dataclass(slots=True)
 class _Reader:
-    """Walks ruamel's nodes, which know their places, instead of the data made of them, which does not."""
+    """Reads ruamel's nodes, because nodes know their places and the data made of them does not."""
 
     file: str
     first_line: int
@@ -134,7 +134,7 @@ class _Reader:
                 return int(text.replace("_", ""), 0 if text.lstrip("+-")[:2].lower() in {"0x", "0o", "0b"} else 10)
             case "float":
                 return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
-            # Kubernetes keeps times as text, so a time is not made of one here either.
+            # Times stay text, as in Kubernetes.
             case "str" | "timestamp":
                 return text
             case tag:

@@ -1,4 +1,4 @@
-"""Durations as Kaspr writes them, a whole number and a unit: ``30s``, ``5m``, ``1h``, ``1d``; here ``250ms`` too."""
+"""Durations as in Kaspr, a whole number and a unit: ``30s``, ``5m``, ``1h``, ``1d``; here also ``250ms``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_0
 
 
 def milliseconds(duration: str) -> int:
-    """The length of a duration. Raises ValueError for text that is none.
+    """The length of a duration in milliseconds. Raises ValueError if the text is no duration.
 
     >>> milliseconds("5m")
     300000
@@ -28,7 +28,7 @@ def milliseconds(duration: str) -> int:
 
 
 def interval(option: str, text: str) -> int:
-    """The length in milliseconds of what somebody gave for an option. Raises UsageError, which names it."""
+    """The duration given for an option, in milliseconds. Raises UsageError, which names the option."""
     try:
         return milliseconds(text)
     except ValueError:

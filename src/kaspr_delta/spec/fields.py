@@ -1,4 +1,4 @@
-"""Which fields exist where: found in the models themselves, for hints about names that do not exist."""
+"""Look up fields in the models, for hints about names that do not exist."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kaspr_delta.spec.base import FieldPath, Spec
 
 
 def spec_at(model: type[Spec], path: FieldPath) -> type[Spec] | None:
-    """The model of the mapping at ``path``, or None where the models end."""
+    """The model of the mapping at ``path``, or None if no model describes it."""
     current: type[Spec] | None = model
     of_any_name = False
     for step in path:
-        # A list is written as the field of its elements: the index leads nowhere else. Nor do names that people choose.
+        # Indexes are skipped, because a list is declared by its elements. So are names that the author chooses.
         if isinstance(step, int) or of_any_name:
             of_any_name = False
             continue
@@ -26,7 +26,7 @@ def spec_at(model: type[Spec], path: FieldPath) -> type[Spec] | None:
 
 
 def places_of(model: type[Spec], field: str, path: tuple[str, ...] = ()) -> Iterator[str]:
-    """The dotted paths of all mappings that do have a field of that name."""
+    """The dotted paths of all mappings that have a field of that name."""
     if field in model.field_names():
         yield ".".join(path)
     for name, spec in _mappings(model):
@@ -34,7 +34,7 @@ def places_of(model: type[Spec], field: str, path: tuple[str, ...] = ()) -> Iter
 
 
 def description_of(model: type[Spec], path: FieldPath) -> str:
-    """What the field at ``path`` is for, as its declaration tells."""
+    """The description of the field at ``path``, from its declaration; empty if there is none."""
     owner = spec_at(model, path[:-1])
     for name, field in (owner.model_fields if owner else {}).items():
         if (field.alias or name) == path[-1]:
@@ -50,7 +50,7 @@ def _mappings(model: type[Spec]) -> Iterator[tuple[str, type[Spec]]]:
 
 
 def _of_any_name(model: type[Spec]) -> Iterator[str]:
-    """The fields that hold one mapping for each name that people choose."""
+    """The fields that hold one mapping for each name that the author chooses."""
     for name, field in model.model_fields.items():
         if get_origin(field.annotation) is dict:
             yield field.alias or name

@@ -68,12 +68,12 @@ class JoinSpec(ResourceSpec):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """One of the shapes, with what belongs to it."""
+        """The fields make one of the shapes, and all of them belong to it."""
         yield from join_problems(written)
 
     @property
     def shape(self) -> Shape:
-        """Which of the shapes it is."""
+        """The shape of the join."""
         if self.right_stream is not None:
             return "stream-stream"
         if self.left_stream is not None:
@@ -82,13 +82,13 @@ class JoinSpec(ResourceSpec):
 
     @property
     def key_field(self) -> str | None:
-        """The field that tells the right table's key, where one does."""
+        """The field that gives the right table's key, or None."""
         given = {"extractor": self.extractor, "column": self.column, "columns": self.columns}
         return next((name for name, value in given.items() if value is not None), None)
 
     @property
     def has_result(self) -> bool:
-        """Whether it keeps a result table, which may stand wherever a table may."""
+        """Whether it keeps a result table, which may be used wherever a table may."""
         return self.left_table is not None
 
 

@@ -1,4 +1,4 @@
-"""Which fields of a join stand together: one table of rules per pair of sides."""
+"""The rules about combinations of fields in a join: one table of rules per pair of sides."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from kaspr_delta.spec.base import Problem
 
 KEY_FIELDS = ("extractor", "column", "columns")
-"""The fields that tell the right table's key."""
+"""The fields that give the right table's key."""
 
 
 class _Excluded(NamedTuple):
-    """A field that means nothing beside another one."""
+    """A field that another field excludes."""
 
     field: str
     other: str
@@ -118,7 +118,7 @@ def join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
         message = f"the right table's key is told in one way: '{other}' excludes '{given[0]}' (at {{other}})"
         yield Problem(message, "remove one of the two", (other,), (given[0],))
     if given and given[0] != "extractor":
-        # What holds of an extractor holds of columns.
+        # The rules for an extractor hold for columns too.
         as_extractor = {**written, "extractor": written[given[0]]}
         yield from (_told_of(problem, given[0]) for problem in _join_problems(as_extractor))
     else:
@@ -213,8 +213,8 @@ def _excluded(rules: tuple[_Excluded, ...], fields: Collection[str]) -> Iterator
 
 
 def _required(field: str, hint: str, written: Mapping[str, Any], *instead: str) -> Problem:
-    """The problem that ``field``, or one of those that may stand ``instead``, is not there."""
-    # An empty field counts as absent, but is where to look.
+    """The problem that a required field is missing: ``field``, or one of the fields in ``instead``."""
+    # An empty field counts as absent, but the problem is reported at its place.
     at = next((name for name in instead if name in written), field)
     state = "is empty" if at in written else "is missing"
     message = f"required field '{at}' {state} in spec"

@@ -1,7 +1,7 @@
-"""The manifests as a JSON schema, for editors: what may stand where, and what it is for.
+"""The JSON schema of manifests, for editors: the fields of each mapping and their descriptions.
 
-It knows single fields: their names, types and whether they must be there. Which of them stand together, and whether
-what they name is there, `kaspr-delta validate` knows.
+The schema covers single fields: their names, their types, and whether they are required. Only ``kaspr-delta validate``
+checks combinations of fields, and whether the resources that they name exist.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pydantic.json_schema import models_json_schema
 from kaspr_delta.spec.manifest import KINDS
 from kaspr_delta.spec.resource import API_VERSION
 
-# What editors know best; `if` and `then` are in it.
+# The draft that editors know best; it has `if` and `then`.
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 Schema = dict[str, Any]
 
 
 def manifest_schema() -> Schema:
-    """The JSON schema of one manifest of any kind; a file of several holds one a document."""
+    """The JSON schema of one manifest of any kind. A file of several manifests has one per document."""
     _, generated = models_json_schema([(model, "validation") for model in KINDS.values()])
     definitions = {name: _plain(schema) for name, schema in generated["$defs"].items()}
     return {
@@ -33,7 +33,7 @@ def manifest_schema() -> Schema:
             "apiVersion": {"const": API_VERSION},
             "kind": {"enum": list(KINDS), "description": "what is declared"},
         },
-        # Not oneOf: of what is wrong an editor would show all the other kinds.
+        # Not oneOf: for any mistake an editor would also show the errors of all other kinds.
         "allOf": [
             {
                 "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
@@ -46,7 +46,7 @@ def manifest_schema() -> Schema:
 
 
 def _plain(schema: Schema) -> Schema:
-    """A generated schema without repetitions, in which a field without a value counts as absent."""
+    """A generated schema without repetitions, in which an optional field may stand without a value."""
     required = schema.get("required", ())
     properties = {
         name: field if name in required else _or_nothing(field)
@@ -59,7 +59,7 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _field(schema: Schema) -> Schema:
-    """A field. In a schema of this draft nothing counts beside a ``$ref``, so the reference is put below."""
+    """A field. This draft ignores everything beside a ``$ref``, so the reference is moved into ``allOf``."""
     kept = {name: value for name, value in schema.items() if name != "title" and not _is_bulky_default(name, value)}
     reference = kept.pop("$ref", None)
     return kept if reference is None else {**kept, "allOf": [{"$ref": reference}]}
@@ -80,5 +80,5 @@ def _takes_null(field: Schema) -> bool:
 
 
 def _is_bulky_default(name: str, value: Any) -> bool:
-    """Whether a default says nothing: that of a mapping or list, which is that nothing is given."""
+    """Whether a default says nothing: null, or the default of a mapping or list, which is that nothing is given."""
     return name == "default" and (value is None or isinstance(value, (dict, list)))

@@ -1,4 +1,4 @@
-"""The kinds of resources and the names people call them by, as with kubectl."""
+"""The kinds of resources, and their plural and short names as in kubectl."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BY_NAME = {
 }
 
 KINDS_BY_COMMAND = tuple(_SHORT)
-"""All kinds, in the order in which `get all` lists them."""
+"""All kinds, in the order in which ``get all`` lists them."""
 
 
 def kind_called(name: str) -> str:
-    """The kind that a full, plural or short name stands for: KasprJoin for ``kj``. Raises NotFoundError."""
+    """The kind with this full, plural or short name: KasprJoin for ``kj``. Raises NotFoundError."""
     kind = _BY_NAME.get(name.lower())
     if kind is None:
         raise NotFoundError.among("kind", name, [short[0] for short in _SHORT.values()])
@@ -29,5 +29,5 @@ def kind_called(name: str) -> str:
 
 
 def short_kind(kind: str) -> str:
-    """The kind as it stands in ``kind/name``: join for KasprJoin."""
+    """The short name of a kind, as in ``kind/name``: join for KasprJoin."""
     return _SHORT[kind][0]

@@ -1,6 +1,6 @@
-"""Kubernetes' side of a KasprApp: read and kept, so that an existing manifest loads as it is.
+"""Kubernetes' side of a KasprApp: read and kept, so that an existing manifest loads unchanged.
 
-Shaped as far as Kaspr shapes it; what lies deeper is Kubernetes' own and stays open.
+The models go as deep as Kaspr's; deeper fields are Kubernetes' own and stay open.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class EnvironmentVariable(Spec):
     value_from: EnvironmentSource | None = None
 
     def problems(self) -> Iterator[Problem]:
-        """A value or a source of it."""
+        """Exactly one of ``value`` and ``valueFrom``."""
         if (self.value is None) == (self.value_from is None):
             hint = "a text under 'value', or a reference under 'valueFrom'"
             yield Problem(f"variable '{self.name}' needs exactly one of 'value' and 'valueFrom'", hint)

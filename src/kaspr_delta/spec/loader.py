@@ -1,7 +1,7 @@
-"""From YAML files to manifests, with everything worth saying about them.
+"""Load manifests from YAML files, with findings about them.
 
-Nothing here raises for what a user may have written: every mistake becomes a finding with its place, all of them in one
-go. Documents are read one by one, so that a broken one hides no other.
+Nothing here raises for a mistake in a manifest: every mistake becomes a finding with its place, and all are reported at
+once. Documents are read one by one, so that a broken one hides no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUFFIXES = {".yaml", ".yml"}
 
 @dataclass(frozen=True)
 class LoadedManifest:
-    """A valid manifest, its own YAML text and the place where that begins."""
+    """A valid manifest, its own YAML text and the place where the text begins."""
 
     manifest: Manifest
     text: str
@@ -40,11 +40,11 @@ class LoadedManifest:
     positions: Positions = field(repr=False, compare=False)
 
     def locate(self, *path: str | int) -> Location:
-        """Where the key of a field stands, such as ``locate("spec", "input", "topic")``, or its nearest parent's."""
+        """The place of a field's key, such as ``locate("spec", "input", "topic")``, or of its nearest parent's key."""
         return self.positions.key(path)
 
     def locate_value(self, *path: str | int) -> Location:
-        """Where the value of a field begins, or the key of its nearest parent."""
+        """The place where the value of a field begins, or of its nearest parent's key."""
         return self.positions.value(path)
 
     def snippet(self, code: Code, *path: str | int) -> Snippet:
@@ -54,7 +54,7 @@ class LoadedManifest:
 
 @dataclass(frozen=True)
 class LoadedManifests:
-    """What was loaded and what there is to say about it.
+    """Loaded manifests and the findings about them.
 
     ``broken`` are the resources, as (kind, name), whose manifests have errors: they are not missing.
     """
@@ -69,7 +69,7 @@ class LoadedManifests:
 
 
 def load_path(path: Path) -> LoadedManifests:
-    """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and the folders below it, in sorted order."""
+    """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and its subfolders, in sorted order."""
     if not path.exists():
         return _nothing(path, "there is no such file or folder", "give the path of a manifest, or of a folder of them")
     if not path.is_dir():
@@ -84,7 +84,7 @@ def load_path(path: Path) -> LoadedManifests:
 
 
 def load_bytes(content: bytes, file: str) -> LoadedManifests:
-    """Load the documents of a file's content, which has to be UTF-8."""
+    """Load the documents of a file's content, which must be UTF-8."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -105,7 +105,7 @@ def load_text(text: str, file: str, first_line: int = 1) -> LoadedManifests:
 
 def _manifest_files(folder: Path) -> Iterator[Path]:
     for parent, folders, files in os.walk(folder):
-        # Folders such as .git and .venv hold YAML too, of other people.
+        # Hidden folders such as .git and .venv hold YAML of other projects.
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(parent, name) for name in files if Path(name).suffix in _SUFFIXES and not name.startswith("."))
 
@@ -127,7 +127,7 @@ def _nothing(path: Path, message: str, hint: str = "") -> LoadedManifests:
 
 
 def _shown(path: Path) -> str:
-    """The name by which a file appears in findings: short below the current directory, as given elsewhere."""
+    """The name of a file in findings: relative below the current directory, otherwise as given."""
     try:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except (ValueError, OSError):
@@ -135,15 +135,15 @@ def _shown(path: Path) -> str:
 
 
 def _documents(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The documents of a text: how many lines stand before each, and its own lines.
+    """The documents of a text: the number of lines before each, and its own lines.
 
-    ``---`` at the beginning of a line separates documents wherever it stands, in block text too; so YAML has it.
+    ``---`` at the beginning of a line always separates documents, in block text too, as YAML defines it.
     """
     start, lines = 0, list[str]()
     for number, line in enumerate(_LINE_END.split(text)):
         if _SEPARATOR.match(line):
             yield from _trimmed(start, lines)
-            # What stands behind the dashes belongs to the document; its column is kept.
+            # Text behind the dashes belongs to the document and keeps its column.
             start, lines = number, [line.replace("---", "   ", 1) if line.startswith("---") else ""]
         else:
             lines.append(line)
@@ -151,7 +151,7 @@ def _documents(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _trimmed(start: int, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """The document without the comments before it, so that its text begins where its location says. None if empty."""
+    """The document without the comments before it, so that its text begins at its location. No item if it is empty."""
     for skipped, line in enumerate(lines):
         if not _NOTHING.match(line):
             yield start + skipped, lines[skipped:]

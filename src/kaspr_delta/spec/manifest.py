@@ -17,9 +17,9 @@ from kaspr_delta.spec.webview import KasprWebView
 Manifest: TypeAlias = KasprApp | KasprTable | KasprJoin | KasprAgent | KasprWebView | KasprTask
 
 MANIFEST: TypeAdapter[Manifest] = TypeAdapter(Annotated[Manifest, Field(discriminator="kind")])
-"""Makes a manifest of plain data: the one place where manifests are validated."""
+"""Makes a manifest from plain data: the only place where manifests are validated."""
 
 KINDS: dict[str, type[Resource]] = {
     kind.__name__: kind for kind in (KasprApp, KasprTable, KasprJoin, KasprAgent, KasprWebView, KasprTask)
 }
-"""The kinds by the name written under ``kind``."""
+"""The models of all kinds, by the name under ``kind``."""

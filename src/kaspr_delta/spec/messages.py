@@ -1,4 +1,4 @@
-"""What pydantic found, as findings: a place in the YAML, and a sentence that says what is expected there."""
+"""Pydantic's errors as findings: a place in the YAML, and a sentence that says what is expected there."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def manifest_findings(errors: list[ErrorDetails], data: Mapping[str, Any], posit
     """The findings for the errors of one manifest."""
     kind = data.get("kind")
     if isinstance(kind, str) and kind in KINDS and "apiVersion" in data and data["apiVersion"] != API_VERSION:
-        # Another version has other fields: what else there is to say about them would be noise.
+        # Another version has other fields: further findings would be noise.
         at = positions.value(("apiVersion",))
         message = f"'apiVersion' must be '{API_VERSION}', found {found(data['apiVersion'])}"
         yield Finding(Severity.ERROR, at, message, f"write `apiVersion: {API_VERSION}`")
         return
     misspelt = set(_misspelt(errors))
     for error in errors:
-        # Where a required field is misspelt, the misspelt one is what to look at.
+        # If a required field is misspelt, only the misspelling is reported.
         if error["type"] != "missing" or error["loc"] not in misspelt:
             yield from _findings(error, data, positions, misspelt)
 
 
 def _misspelt(errors: list[ErrorDetails]) -> Iterator[FieldPath]:
-    """The paths of the fields that unknown ones were most likely meant to be."""
+    """The paths of the known fields that unknown fields most likely mean."""
     for error in errors:
         if error["type"] == "extra_forbidden":
             owner = spec_at(KINDS[str(error["loc"][0])], error["loc"][1:-1])
@@ -128,12 +128,12 @@ def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath) ->
             expected = _EXPECTED[kind]
             return f"'{name}' must be {expected}, found {found(value)}", _conversion_hint(expected, value)
         case _:
-            # No model of ours gives another error; one that a new pydantic may invent is still shown with its place.
+            # Our models give no other errors. An error that a new pydantic may add is still shown with its place.
             return f"'{name}' is not valid: {error['msg']}", ""
 
 
 def found(value: object) -> str:
-    """What stands there instead of what is expected.
+    """The value that was found, in words for a message.
 
     >>> found(6), found("six"), found(None)
     ('the number 6', "the text 'six'", 'nothing')
@@ -174,7 +174,7 @@ def _unknown_hint(model: type[Spec], path: FieldPath) -> str:
     near = nearest(field, known)
     if near is None:
         elsewhere = list(places_of(model, field))
-        # A field one level too high is the common slip: what lies below comes before the rest.
+        # A field one level too high is the common mistake: places below come first.
         below = [place for place in elsewhere if place.startswith(f"{field_name(path[:-1])}.")]
         for places in (below, elsewhere):
             if len(places) == 1:

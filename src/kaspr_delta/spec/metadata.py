@@ -1,4 +1,4 @@
-"""``metadata`` of a manifest: Kubernetes' ObjectMeta, of which the name and one label matter here."""
+"""``metadata`` of a manifest: Kubernetes' ObjectMeta. This package uses the name and one label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from kaspr_delta.spec.base import Integer, OpenMap, Problem, Spec, Text
 
 APP_LABEL = "kaspr.io/app"
-"""The label that says to which application a resource belongs."""
+"""The label with the name of the application that a resource belongs to."""
 
 _NOT_IN_A_NAME = re.compile(r"[\s/]")
 
@@ -39,10 +39,10 @@ class Metadata(Spec):
 
     @property
     def application(self) -> str | None:
-        """The application the resource belongs to, by its label."""
+        """The name of the application that the resource belongs to, from its label."""
         return self.labels.get(APP_LABEL) or None
 
     def problems(self) -> Iterator[Problem]:
-        """A name is also typed on the command line, as ``kind/name``."""
+        """The name has neither blanks nor ``/``: the command line takes it as ``kind/name``."""
         if _NOT_IN_A_NAME.search(self.name):
             yield Problem(f"'{self.name}' is no resource name", "a name has neither blanks nor '/'", ("name",))

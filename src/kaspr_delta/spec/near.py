@@ -1,4 +1,4 @@
-"""Near names: what somebody who misspelt a word most likely meant."""
+"""Near names: the most likely correction of a misspelt word."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def listing(names: Iterable[str], conjunction: str = "and") -> str:
 
 
 def suggestion(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """A hint that names the nearest candidate, or else says what there is.
+    """A hint that names the nearest candidate, or, if none is near, lists the candidates.
 
     ``otherwise`` introduces the list of candidates: "known here" gives "known here: 'a' and 'b'".
     """

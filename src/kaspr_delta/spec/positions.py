@@ -1,4 +1,4 @@
-"""Where every field of a document stands."""
+"""The place of every field of a document."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kaspr_delta.spec.diagnostics import Location
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A key and its value; an element of a list has its value's place as key.
+    """The places of a key and its value; an element of a list has its value's place as key.
 
-    ``style`` is how the value is written: ``|``, ``>``, a quote or None.
+    ``style`` is the style of the value in the YAML: ``|``, ``>``, a quote or None.
     """
 
     key: Location
@@ -22,13 +22,13 @@ class Place:
 
     @property
     def text_line(self) -> int:
-        """The line on which the value's text begins: of a block, the line after its ``|``."""
+        """The line on which the value's text begins: for a block, the line after its ``|`` or ``>``."""
         return self.value.line + 1 if self.style in {"|", ">"} else self.value.line
 
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The places of a document by field path; the document itself is the empty path."""
+    """The places of a document by field path; the document itself has the empty path."""
 
     places: Mapping[FieldPath, Place]
 
@@ -39,9 +39,9 @@ class Positions:
         return self.places[path]
 
     def key(self, path: FieldPath) -> Location:
-        """Where the key of a field stands, or that of its nearest parent."""
+        """The place of a field's key, or of its nearest parent's key."""
         return self.place(path).key
 
     def value(self, path: FieldPath) -> Location:
-        """Where the value of a field begins. For a field that is absent: the nearest parent's key."""
+        """The place where a field's value begins. For an absent field: the nearest parent's key."""
         return self.places[path].value if path in self.places else self.key(path)

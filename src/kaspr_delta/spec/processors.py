@@ -20,7 +20,7 @@ class TableReference(Spec):
     param_name: Text = Field(description="the parameter by which the function receives the table")
 
     def problems(self) -> Iterator[Problem]:
-        """The parameter is written in Python."""
+        """The parameter is a Python identifier and no keyword."""
         name = self.param_name
         if not (name.isascii() and name.isidentifier()) or keyword.iskeyword(name):
             hint = "a Python identifier such as 'orders': letters, digits and '_', no keyword"
@@ -37,7 +37,7 @@ class Operation(Spec):
     topic_send: TopicSend | None = Field(default=None, description="sends the value to a topic")
 
     def problems(self) -> Iterator[Problem]:
-        """One thing per operation, and every table under a parameter of its own."""
+        """One kind per operation, or ``map`` and ``topicSend``; every table has a parameter of its own."""
         kinds = [kind for kind, given in self._kinds() if given]
         if not kinds:
             yield Problem(f"operation '{self.name}' does nothing", "give it one of 'map', 'filter' and 'topicSend'")
@@ -65,7 +65,7 @@ class Processors(Spec):
     operations: tuple[Operation, ...] = Field(default=(), description="the steps that the pipeline names")
 
     def problems(self) -> Iterator[Problem]:
-        """The pipeline names operations that exist."""
+        """The pipeline names operations that exist; operations need a pipeline."""
         names = [operation.name for operation in self.operations]
         if names and self.pipeline is None:
             yield Problem("'pipeline' is missing, so no operation would run", f"add `pipeline: [{', '.join(names)}]`")

@@ -1,4 +1,4 @@
-"""``pythonPackages`` of a KasprApp: what its functions import."""
+"""``pythonPackages`` of a KasprApp: the packages that its functions import."""
 
 from __future__ import annotations
 

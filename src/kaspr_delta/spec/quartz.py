@@ -1,4 +1,4 @@
-"""Quartz cron text, by which Databricks schedules. A workspace refuses a wrong one late; here it is refused early."""
+"""Quartz cron text, for schedules on Databricks. A workspace refuses a wrong one late; this check refuses it early."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPECIAL = {
 
 
 def quartz_problem(text: str) -> str | None:
-    """What is wrong with a quartz cron text, or None.
+    """The problem with a Quartz cron text, or None.
 
     >>> quartz_problem("0 0/15 * * * ?")
     >>> quartz_problem("*/15 * * * *")
@@ -50,7 +50,7 @@ def quartz_problem(text: str) -> str | None:
 
 
 def timezone_problem(name: str) -> str | None:
-    """What is wrong with the name of a time zone, or None."""
+    """The problem with the name of a time zone, or None."""
     return None if name in available_timezones() else f"{name!r} is no time zone, expected a name such as Europe/Berlin"
 
 

@@ -1,4 +1,4 @@
-"""What the manifests of all kinds have in common."""
+"""The fields that manifests of all kinds have in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the result table of a join shows, where that is not the pair of its rows."""
+"""The columns of a join's result table, if it does not show the pair of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kaspr_delta.spec.column_types import column_problems
 from kaspr_delta.spec.ddl import Column, columns_of
 
 _NAMES = re.compile(r"(left|right)(\.[^.]+)+")
-# Beside the author's columns.
+# Columns that a result has in addition to the author's.
 _OWN = {"key", "_pair"}
 _EXAMPLE = "for example `columns: {order: left.order_id, price: right.price}`"
 
@@ -38,7 +38,7 @@ class Select(Spec):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """Columns or a function; a function does not tell the types of what it returns."""
+        """Columns or a function; a function needs a schema, because it does not tell the types of its result."""
         given = [name for name in ("columns", "python") if written.get(name) is not None]
         if len(given) > 1:
             message = "a result is selected in one way: 'python' excludes 'columns' (at {other})"
@@ -51,11 +51,11 @@ class Select(Spec):
 
     @property
     def declared(self) -> tuple[Column, ...]:
-        """The columns of the schema, which can be read; none without one."""
+        """The columns of the schema; none without one. Raises ValueError if it cannot be read."""
         return columns_of(self.types) if self.types else ()
 
     def problems(self) -> Iterator[Problem]:
-        """Paths lead into a side; the schema can be read and has the same columns."""
+        """Each path begins with a side; the schema can be read and has the same columns; no name is reserved."""
         for name, path in (self.columns or {}).items():
             if not _NAMES.fullmatch(path):
                 hint = "write `left.COLUMN` or `right.COLUMN`, also with fields of columns"

@@ -1,4 +1,4 @@
-"""Names of the ways keys and values become bytes."""
+"""The names of the serializers of keys and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python of a manifest, found by where it stands in the YAML."""
+"""The Python of a manifest, with its place in the YAML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INIT = ("processors", "init")
 
 
 def snippet_at(path: FieldPath, source: str, entrypoint: str | None, positions: Positions) -> Snippet:
-    """The snippet of the Code block at ``path``. Raises SnippetError where it cannot be used.
+    """The snippet of the Code block at ``path``. Raises SnippetError if it cannot be used.
 
     Its file and first line are those of the manifest, so that tracebacks point into the YAML.
     """
@@ -26,7 +26,7 @@ def snippet_at(path: FieldPath, source: str, entrypoint: str | None, positions: 
 
 
 def snippet_findings(document: Document) -> Iterator[Finding]:
-    """The errors in all Code blocks of a document, of one that is otherwise broken too."""
+    """The errors in all Code blocks of a document, even if the document has other errors."""
     for path, source, entrypoint in _code_blocks(document.data, ()):
         try:
             snippet_at(path, source, entrypoint, document.positions)
@@ -41,7 +41,7 @@ def _location(error: SnippetError, source: str, path: FieldPath, document: Docum
     line = place.text_line + error.line - 1
     written = document.line(line).rstrip()
     text = next(iter(source.splitlines()[error.line - 1 :]), "").rstrip()
-    # Where the YAML line is the Python line behind some indentation, the column is exact.
+    # If the YAML line is the Python line with indentation, the column is exact.
     if place.style == "|" and written.endswith(text):
         return Location(place.value.file, line, len(written) - len(text) + max(1, error.column))
     # Folded and quoted text has lost its line breaks.

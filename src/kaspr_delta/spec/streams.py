@@ -1,4 +1,4 @@
-"""Streams as one side of a join, and what a table is made from."""
+"""Streams as a side of a join, and the origins of tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StreamSide(Spec):
         yield from _one_of(("topic", "channel"), written, "a stream", hint)
 
     def problems(self) -> Iterator[Problem]:
-        """The topic has the name of one."""
+        """The topic has a valid name."""
         yield from topic_name_problems(self.topic, "topic")
 
 
@@ -45,7 +45,7 @@ class Origin(StreamSide):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """Exactly one source, and serializers for topics alone."""
+        """Exactly one source; a table or a join excludes serializers and partitions."""
         hint = "for example `table: orders`, `topic: raw-orders`, `channel: NAME` or `join: NAME`"
         yield from _one_of(("table", "topic", "channel", "join"), written, "what a table is made 'from'", hint)
         given = [name for name in ("table", "join") if written.get(name) is not None]

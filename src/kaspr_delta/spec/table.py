@@ -34,14 +34,14 @@ class HoppingWindow(Spec):
     expires: Duration | None = Field(default=None, description="how long after their window rows stay; else for ever")
 
     def problems(self) -> Iterator[Problem]:
-        """A step longer than the window would leave events that belong to none."""
+        """A step is not longer than its window: events in between would belong to none."""
         if milliseconds(self.step) > milliseconds(self.size):
             yield Problem(
                 f"step {self.step} is longer than size {self.size}", "events in between would have no window", ("step",)
             )
 
 
-# In any case, as in Kaspr; the first alternative is what editors offer.
+# In upper or lower case, as in Kaspr; editors offer the first alternative.
 _CLOCKS: dict[str, JsonValue] = {
     "anyOf": [
         {"enum": ["stream", "now", "custom"]},
@@ -72,7 +72,7 @@ class Window(Spec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one kind of window; a selector just where it is asked."""
+        """Exactly one kind of window; rows stay until it closes; a selector if and only if ``relativeTo`` is custom."""
         if self.tumbling and self.hopping:
             yield Problem("a table has tumbling or hopping windows, not both", "remove one of the two", ("hopping",))
         if not self.tumbling and not self.hopping:
@@ -129,18 +129,18 @@ class TableSpec(ResourceSpec):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """One way in which a table is made, if it is."""
+        """At most one way in which the table is made; a schema or a source excludes some fields."""
         yield from making_problems(written)
         yield from typed_problems(written)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns of the key, of a table that has columns."""
+        """The columns of the key, for a table that has columns; empty for other tables."""
         key = self.source.key if self.source else self.key or ()
         return (key,) if isinstance(key, str) else tuple(key)
 
     def problems(self) -> Iterator[Problem]:
-        """Columns can be read; settings of the changelog that mean something are well formed."""
+        """Columns can be read; settings of the changelog that have an effect are well formed."""
         if not self.source:
             yield from schema_problems(self.columns, self.key_columns)
         for problem in config_problems(self.extra_topic_configs):

@@ -26,7 +26,7 @@ class Schedule(Spec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """Exactly one of interval and cron, well formed."""
+        """Exactly one of interval and cron, well formed; the time zone exists."""
         if self.interval and self.cron:
             yield Problem("a schedule has an 'interval' or a 'cron', not both", "remove one of the two", ("cron",))
         if not self.interval and not self.cron:
@@ -36,7 +36,7 @@ class Schedule(Spec):
             yield Problem(wrong, "for example '0 9 * * mon-fri'", ("cron",))
         if self.timezone:
             zones = zoneinfo.available_timezones()
-            # A machine without time zone data knows none at all: then there is nothing to check against.
+            # A machine without time zone data knows no zones: then there is nothing to check against.
             if zones and self.timezone not in zones:
                 hint = suggestion(self.timezone, zones) or "an IANA name such as 'Europe/Berlin'"
                 yield Problem(f"'{self.timezone}' is no time zone", hint, ("timezone",))

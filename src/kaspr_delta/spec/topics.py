@@ -17,7 +17,7 @@ _TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 
 
 def topic_name_problems(name: str | None, field: str) -> Iterator[Problem]:
-    """What is wrong with the name of a topic that stands in ``field``."""
+    """The problem with the name of a topic, given in ``field``."""
     if name is not None and not _TOPIC_NAME.match(name):
         yield Problem(f"'{name}' is no topic name", "letters, digits, '.', '_' and '-', at most 249", (field,))
 
@@ -36,7 +36,7 @@ class TopicDeclaration(Spec):
     )
 
     def problems(self) -> Iterator[Problem]:
-        """Settings that mean something are well formed."""
+        """Settings that have an effect are well formed."""
         for problem in config_problems(self.config):
             yield replace(problem, at=("config", *problem.at))
 

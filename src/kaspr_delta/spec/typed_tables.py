@@ -13,7 +13,7 @@ from kaspr_delta.spec.bindings import absolute_path_problems
 from kaspr_delta.spec.column_types import column_problems, key_problems
 from kaspr_delta.spec.ddl import columns_of
 
-# What a table has that holds keys and JSON values.
+# Fields of a table that holds keys and JSON values.
 _OF_OTHERS = ("keySerializer", "valueSerializer", "window", "from")
 _OF_WRITTEN = ("schema", "key", "extraTopicConfigs", "partitions")
 _SCHEMA_HINT = "for example `schema: order_id STRING, price DECIMAL(10, 2)` and `key: order_id`"
@@ -26,7 +26,7 @@ class TableSource(Spec):
     key: Annotated[list[Text], Field(min_length=1)] = Field(description="the columns that tell one row from another")
 
     def problems(self) -> Iterator[Problem]:
-        """The table can be found from anywhere."""
+        """The table can be found from every folder and machine; no column stands twice in the key."""
         if "/" in self.table:
             yield from absolute_path_problems(self.table, "table")
         elif not re.fullmatch(r"[^.\s]+\.[^.\s]+(\.[^.\s]+)?", self.table):
@@ -37,7 +37,7 @@ class TableSource(Spec):
 
 
 def typed_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
-    """What does not stand together with columns; ``written`` is a table's ``spec``."""
+    """The problems with combinations of ``schema``, ``key`` and ``source``; ``written`` is a table's ``spec``."""
     given = {name for name, value in written.items() if value is not None}
     if "source" in given:
         for field in (*_OF_WRITTEN, *_OF_OTHERS):
@@ -60,7 +60,7 @@ def typed_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def schema_problems(schema: str | None, key: tuple[str, ...]) -> Iterator[Problem]:
-    """What is wrong with declared columns and their key."""
+    """The problems with declared columns and their key."""
     if schema is None:
         return
     try:

@@ -97,7 +97,7 @@ class KasprWebView(Resource):
 
 
 def _not_an_expression(written: str | None) -> str | None:
-    """What is wrong with the regular expression of a parameter, if anything."""
+    """The error in the regular expression of a parameter, or None."""
     try:
         re.compile(written or "")
     except re.error as error:

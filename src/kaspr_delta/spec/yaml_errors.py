@@ -1,4 +1,4 @@
-"""What a YAML parser complains about, in the words of somebody who wrote the YAML."""
+"""Explain the errors of the YAML parser to the author of the YAML."""
 
 from __future__ import annotations
 
