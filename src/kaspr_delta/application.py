@@ -21,7 +21,7 @@ from kaspr_delta.control.registry import Document, Registry, applied, documents_
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import AlreadyRunningError, ManifestError, NotFoundError, UsageError
-from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan

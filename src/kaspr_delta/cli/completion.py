@@ -39,7 +39,7 @@ def _target(context: typer.Context) -> Target:
 
 def _applied(target: Target) -> Iterator[Plan]:
     from kaspr_delta.control.registry import loaded
-    from kaspr_delta.plan.build.builder import build_plans
+    from kaspr_delta.plan.builder.build import build_plans
     from kaspr_delta.plan.names import delta_name
     from kaspr_delta.runtime.applying import registry_of
     from kaspr_delta.storage.namespace import Warehouse

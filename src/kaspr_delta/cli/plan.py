@@ -15,7 +15,7 @@ from kaspr_delta.cli.plan_table import as_table
 from kaspr_delta.cli.progress import results
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.explain.explain import as_json, as_text
 from kaspr_delta.plan.explain.mermaid import as_mermaid

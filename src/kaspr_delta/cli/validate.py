@@ -9,7 +9,7 @@ import typer
 
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import AppOption, WarehouseOption
-from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kaspr_delta.control.events import Event, Reference, references
 from kaspr_delta.control.registry import Document, loaded, manifests, spec_hash
-from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef

@@ -16,8 +16,8 @@ from kaspr_delta.jobs.app import app_grant, has_web_views, web_app
 from kaspr_delta.jobs.deployment import Deployment
 from kaspr_delta.jobs.job import JobBuilder
 from kaspr_delta.jobs.work import task_key, work_of
-from kaspr_delta.plan.build.applications import ABSENT_APP
-from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.builder.applications import ABSENT_APP
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors

@@ -11,7 +11,7 @@ from typing import Literal
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
 from kaspr_delta.control.resource_status import plan_of
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
-from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
 from kaspr_delta.spec.loader import LoadedManifests

@@ -12,7 +12,7 @@ from kaspr_delta.control.registry import Document, Registry, loaded, manifests
 from kaspr_delta.control.resource_status import plan_in
 from kaspr_delta.engine.streams.event import App
 from kaspr_delta.errors import NotFoundError
-from kaspr_delta.plan.build.builder import build_plans
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
 from kaspr_delta.plan.definition.resources import ResourceRef

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from kaspr_delta.plan.definition.application import Edge, Plan
-from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, Serializers, TopicInput
 from kaspr_delta.plan.definition.joins import (
     ForeignKeyJoinPlan,
     JoinPlan,
@@ -18,6 +17,7 @@ from kaspr_delta.plan.definition.joins import (
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
+from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, Serializers, TopicInput
 
 Manifest = tuple[str, str, str]
 CODE = "{python: 'f = lambda value: value'}"

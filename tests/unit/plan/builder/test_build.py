@@ -5,11 +5,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.plan.definition.application import Edge, Plan
-from kaspr_delta.plan.build.builder import build_plans
-from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, SchedulePlan, Serializers, TableParameter, TopicInput
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
+from kaspr_delta.plan.definition.resources import (
+    ChannelInput,
+    ResourceRef,
+    SchedulePlan,
+    Serializers,
+    TableParameter,
+    TopicInput,
+)
 from kaspr_delta.spec.diagnostics import Severity, has_errors
 from kaspr_delta.spec.loader import load_text
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.build.applications import Declared
-from kaspr_delta.plan.build.defaults import Defaults
+from kaspr_delta.plan.builder.applications import Declared
+from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.definition.resources import OperationPlan, ResourceRef, SendPlan, TableParameter
-from kaspr_delta.plan.build.references import References
+from kaspr_delta.plan.builder.references import References
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.diagnostics import Location

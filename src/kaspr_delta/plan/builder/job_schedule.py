@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kaspr_delta.plan.build.applications import Application, Declared
-from kaspr_delta.plan.build.report import Report
+from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.job_schedule import JobSchedule
 from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.quartz import quartz_problem, timezone_problem

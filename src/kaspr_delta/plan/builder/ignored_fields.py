@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kaspr_delta.plan.build.applications import Application, Declared
-from kaspr_delta.plan.build.report import Report
+from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.join import JoinSpec

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from kaspr_delta.plan.definition.application import Edge, Plan, Stage
-from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, Serializers, TopicInput
 from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, Serializers, TopicInput
 
 Manifest = tuple[str, str, str]
 ORDERS: Manifest = ("KasprTable", "orders", "description: Orders")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kaspr_delta.plan.build.applications import Application, Declared
-from kaspr_delta.plan.build.defaults import Defaults
+from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
 from kaspr_delta.plan.names import changelog_topic, delta_name
 from kaspr_delta.plan.definition.typed_tables import TypedPlan

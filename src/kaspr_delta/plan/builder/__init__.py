@@ -1,0 +1,1 @@
+"""From loaded manifests to frozen plans, with findings."""
