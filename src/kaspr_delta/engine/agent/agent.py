@@ -1,4 +1,4 @@
-"""The agent as a resource: its input, its batch, and what the clock makes due."""
+"""The agent as a resource: its input, its batches, and its batches that become due by the clock."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Up to this many events are handled where the batch is, without Python workers.
+# Up to this many events are processed on the driver, without Python workers.
 _FEW_EVENTS = 1_000
-# What of a backlog of an ordered agent is one batch: files of so many bytes.
+# An ordered agent reads a backlog in batches of files of this many bytes.
 _ORDERED_BATCH = "64m"
-# Beside the checkpoints of an agent: effects on their way to Spark.
+# The folder beside an agent's checkpoints for effects that are handed to Spark.
 _SPILLED = "effects"
 
 
@@ -49,12 +49,12 @@ class Agent(Pipeline[AgentPlan]):
 
     @property
     def turn(self) -> str:
-        """Agents that share tables take turns, so that each sees what the others wrote."""
+        """The group of agents that share tables: they take turns, so that each sees the writes of the others."""
         return str(min(self.application.group_of(self.ref)))
 
     @property
     def timed(self) -> bool:
-        """What waits for the others of its take is due after a time; windows that go by the clock close by it."""
+        """Whether the clock can make a batch due: ``take`` has a time limit, and windows can close by the clock."""
         windows = [self.application.known_table(name).window for name in self.plan.tables]
         by_the_clock = any(window is not None and window.relative_to == "now" for window in windows)
         return by_the_clock or self.plan.take is not None
@@ -76,7 +76,7 @@ class Agent(Pipeline[AgentPlan]):
         *,
         log_is_new: bool,
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Nothing is decided: a topic is read from where the checkpoint before had processed it."""
+        """An empty decision: each topic is read from the position that the previous checkpoint had processed."""
         before = AgentState.of(state)
         done, source = before.done, self._source
         positions = {
@@ -103,13 +103,13 @@ class Agent(Pipeline[AgentPlan]):
         unread = self._source.unread(spark, before.done)
         if unread is None:
             return None
-        # Records that wait are read once more.
+        # Waiting records are read again.
         decision = self._decide(unread.records, unread.source, before.at(before.done))
         after = AgentState.of(decision.state).reached(unread.upto)
         return replace(decision, state=after.plain), unread.upto
 
     def _decide(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
-        """Process the rows of a batch, which can be read from the source once more."""
+        """Process the rows of a batch. The source can read them again."""
         return self._in_order(batch, source, before) if self.plan.ordered else self._in_parallel(batch, source, before)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
@@ -129,7 +129,7 @@ class Agent(Pipeline[AgentPlan]):
         if records is None:
             return self._in_workers(run, LargeBatch.of(batch, source), before)
         in_order = records.sort_by("offset")
-        # With an empty batch, for a topic may have brought nothing.
+        # At least one batch, even if there are no records.
         batches = [*run(in_order.to_batches()), to_arrow([])]
         received = Received()
         received.count(in_order)
@@ -146,7 +146,7 @@ class Agent(Pipeline[AgentPlan]):
 
     @property
     def _only_topic(self) -> str | None:
-        """The one topic to which everything is sent, if it is one."""
+        """The topic of all sends; None if there are several, if a function selects one, or if it is a changelog."""
         topics = {None if send.name_selector else send.topic for send in sends_of(self.plan)}
         topic = topics.pop() if len(topics) == 1 else None
         return None if topic is None or self.application.changelog(topic) is not None else topic
@@ -167,18 +167,18 @@ class Agent(Pipeline[AgentPlan]):
         return self._together(worker, records, reached, rest=self._waited_enough(before))
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
-        """The records that were read and are not processed."""
+        """The records that were read but not processed."""
         return pa.concat_tables(in_offset_order(self._source.between(spark, state.done, state.read), self._source))
 
     def _worker(self, spark: SparkSession, before: AgentState) -> _Worker:
-        """What processes a batch in order, on the tables as they are."""
+        """An executor that processes a batch in order, on the newest versions of its tables."""
         decoder = self._source.decoder()
         likely = LikelyKeys(decoder)
         tables, clocks = opened(spark, self.delta, self.application, self.plan, before, likely)
         return _Worker(spark, self.executor(spark, decoder, tables, clocks), likely)
 
     def _together(self, worker: _Worker, records: pa.Table, reached: AgentState, *, rest: bool) -> Decision:
-        """Process all records but those that have to wait for more, which are left to a later batch."""
+        """Process the records; those that have to wait for more are left to a later batch."""
         processed = records.slice(0, ready(records.num_rows, self.plan.take, rest=rest))
         done = self._run(worker, [processed])
         waits = processed.num_rows < records.num_rows
@@ -194,12 +194,12 @@ class Agent(Pipeline[AgentPlan]):
     def _waited_enough(self, state: AgentState) -> bool:
         if self.plan.take is None or state.since is None:
             return False
-        # A clock that was set back would make records wait for longer than they may.
+        # If the clock was set back, the difference is negative: do not wait for longer than ``within``.
         return not 0 <= time.time() - state.since < self.plan.take.within / 1_000
 
 
 class _Worker(NamedTuple):
-    """An executor on open tables, with what guesses the keys that it will ask them for."""
+    """An executor on open tables, with the keys that it will probably read."""
 
     spark: SparkSession
     executor: Executor
@@ -207,14 +207,14 @@ class _Worker(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """What became of records that an executor processed in order."""
+    """The result of records that an executor processed in order."""
 
     effects: Rows
     received: Received
     executor: Executor
 
     def decision(self, after: AgentState) -> Decision:
-        """The batch, when it leaves the agent at a state."""
+        """The decision of the batch. ``after`` is the agent's state after it, without the stream times."""
         rows = self.received.rows
         counts = {**self.executor.counts, **_received(rows)}
         return Decision(self.effects, sum(rows.values()), after.with_clocks(self.executor.clocks).plain, counts)

@@ -1,8 +1,8 @@
-"""The quick way through a pipeline, for agents whose functions ask for nothing but the value and tables.
+"""The quick way through a pipeline, for agents whose functions use only the value and tables.
 
-Keys, values and times stay columns: no record, event or effect is made an object. An event that fails is a dead
-letter, as in the executor. One that cannot be read, or of which something comes out that fans out or is awaited
-although nothing told so, is left to the executor; so is one that took too long where others had used some of its time.
+Keys, values and times stay columns: no object is made per record, event or effect. An event that fails is a dead
+letter, as in the executor. The executor processes an event again if its key or value cannot be decoded, if a function
+returns a result that may be awaitable or fan out, or if the time limit is exceeded (several events share one limit).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kaspr_delta.serde.serializers import encode_key, encoder
 
 
 class _Output:
-    """A send without a choice, and the columns of what events send that way."""
+    """A send to a fixed topic, and the columns of the records that events sent to it."""
 
     __slots__ = ("encode", "key_of", "keys", "topic", "values")
 
@@ -45,14 +45,14 @@ class _Output:
         self.keys: list[bytes | None] = []
 
     def cut(self, count: int) -> None:
-        """Forget all records after so many."""
+        """Drop all records after the first ``count``."""
         del self.values[count:], self.keys[count:]
 
 
 class ByColumn:
-    """Arrow batches of input records to Arrow batches of effects.
+    """Turns Arrow batches of input records into Arrow batches of effects.
 
-    What events write to tables is kept there, as the executor does.
+    Table writes are kept in the table states, as in the executor.
     """
 
     def __init__(self, executor: Executor, decoder: TopicDecoder) -> None:
@@ -61,16 +61,16 @@ class ByColumn:
         self._limit = at_most(executor.timeout)
         self._tables = list(executor.tables.values())
         self._outputs = [_Output(plan) for plan in executor.plan.outputs]
-        # The places in the Arrow batch of the events that these outputs are of.
+        # For each row of the outputs, the index of its event in the Arrow batch.
         self._sent: list[int] = []
-        # Why the last event failed, if it did.
+        # The account of the last event's failure, if it failed.
         self._account: str | None = None
-        # What the operations are: whether they filter, and their functions.
+        # For each operation: whether it is a filter, and its function.
         self._steps: list[tuple[bool, Callable[[Any], Any]]] | None = None
 
     @classmethod
     def of(cls, executor: Executor) -> ByColumn | None:
-        """The quick way, where it is one for the executor's agent."""
+        """The quick way for the executor's agent; None if it needs the executor (see ``is_by_column``)."""
         decoder = executor.decoder
         return cls(executor, decoder) if is_by_column(executor) and isinstance(decoder, TopicDecoder) else None
 
@@ -79,7 +79,7 @@ class ByColumn:
         values: list[bytes | None] = batch.column("value").to_pylist()
         times = self._times(batch)
         stops = [*self._unreadable(batch.column("key")), len(values)]
-        # Numbers of the first record of each event that was sent, and of what the executor did with the others.
+        # The number of the first record of each event that was sent, and the executor's effects with their numbers.
         sent: list[int] = []
         others: list[Effect] = []
         numbers: list[int] = []
@@ -112,18 +112,18 @@ class ByColumn:
         yield from self._rows(batch, numbers.take(pa.array(self._sent, pa.int64())))
 
     def _times(self, batch: pa.RecordBatch) -> list[int | None]:
-        """The times of events, where they are asked for."""
+        """The times of the events; empty without tables, which alone need them."""
         return batch.column("timestamp").cast(pa.int64()).to_pylist() if self._tables else []
 
     def _number(self, numbers: list[int], seq: int) -> int:
-        """Number, from ``seq`` on, the events that were sent since; the next number."""
+        """Number the events sent since the last call, from ``seq`` on, and return the next free number."""
         every, since = len(self._outputs), len(self._sent) - len(numbers)
         if every:
             numbers.extend(range(seq, seq + since * every, every))
         return seq + since * every
 
     def _unreadable(self, keys: pa.Array) -> list[int]:
-        """The places of keys that nobody can read: dead letters, whether or not a function asks for keys."""
+        """The indexes of keys that cannot be decoded: dead letters, whether or not a function uses keys."""
         coded = keys.dictionary_encode()
         unreadable = set()
         for code, key in enumerate(coded.dictionary.to_pylist()):
@@ -137,9 +137,9 @@ class ByColumn:
     def _run(
         self, first: int, stop: int, values: Sequence[bytes | None], times: Sequence[int | None]
     ) -> tuple[int, bool]:
-        """Process events, from the first on, until one is out of the ordinary or much time has passed.
+        """Process events from ``first`` up to ``stop``, until one is not ordinary or half of the timeout has passed.
 
-        The next event, and whether it is an ordinary one as far as is known.
+        Return the index of the next event, and False if this event is known not to be ordinary.
         """
         event, ended, tables = first, first - 1, self._tables
         enough = monotonic() + self._executor.timeout / 2
@@ -157,14 +157,14 @@ class ByColumn:
             if ended != event:
                 self._undo(event, error)
                 return event, False
-            # The time was over when the event had ended: its writes stand together, or not at all.
+            # The time limit struck after the event had ended, while its writes were kept: keep them in all tables.
             for table in tables:
                 table.keep(times[event])
             return event + 1, True
         return stop, True
 
     def _undo(self, event: int, error: BaseException) -> None:
-        """Nothing of an event stands; it failed for good, unless it is left to the executor."""
+        """Drop the sends and writes of a failed event, and keep the account unless the executor tries it again."""
         if not isinstance(error, _LEFT_TO_EXECUTOR):
             self._account = account_of_failure(frames=4)
         del self._sent[bisect_left(self._sent, event) :]
@@ -175,7 +175,7 @@ class ByColumn:
         self._steps = None  # `init` may have to run anew
 
     def _process(self, values: Sequence[bytes | None]) -> Callable[[int], None]:
-        """What takes the event at a place through the pipeline to the outputs."""
+        """A function that takes the event at an index through the pipeline to the outputs."""
         steps = self._steps = self._steps or self._functions()
         decode, outputs, sent = self._decoder.value, self._outputs, self._sent.append
 
@@ -212,7 +212,7 @@ class ByColumn:
         return bind(plan.function.function({**self._executor.scope(), "context": {}}), tables)
 
     def _rows(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:
-        """What was sent, output by output."""
+        """The records that were sent, one Arrow batch per output; the outputs are empty afterwards."""
         count, partition = len(self._sent), self._executor.topics.partition
         times = batch.column("timestamp")
         if count < batch.num_rows:
@@ -234,11 +234,11 @@ class ByColumn:
 
 
 class _UnreadableError(Exception):
-    """The value of an event cannot be decoded: no function was called."""
+    """The value of an event cannot be decoded. No function was called."""
 
 
 class _MoreThanAValueError(Exception):
-    """A function returned what is awaited, or fans out."""
+    """A function returned a result of a type that is not in PLAIN: it may be awaitable or fan out."""
 
 
 _LEFT_TO_EXECUTOR = (_UnreadableError, _MoreThanAValueError, EventTimeoutError)
@@ -251,7 +251,7 @@ def _more_than_a_value(result: Any) -> _MoreThanAValueError:
 
 
 def is_by_column(executor: Executor) -> bool:
-    """Whether the quick way is one for the executor's agent: then nobody asks for more than keys, values and times."""
+    """Whether the executor's agent uses only keys, values, times and tables, so that the quick way is enough."""
     plan, changelogs = executor.plan, executor.topics.changelogs
     if plan.take is not None or executor.clocks or not isinstance(executor.decoder, TopicDecoder):
         return False
@@ -261,7 +261,7 @@ def is_by_column(executor: Executor) -> bool:
 
 
 def _asks_for_the_value(plan: OperationPlan) -> bool:
-    """Whether an operation is a function that is given the value and tables, and nobody can tell from where."""
+    """Whether an operation is a function that uses only the value and tables, and can be executed once for all."""
     function = plan.function
     if function is None or not function.returns:
         return False
@@ -269,7 +269,7 @@ def _asks_for_the_value(plan: OperationPlan) -> bool:
 
 
 def _key_of(plan: SendPlan) -> Callable[[Any], bytes | None] | None:
-    """What makes a key of a value."""
+    """The function that makes the encoded key of a value; None if the send has no ``keySelector``."""
     if plan.key_selector is None:
         return None
     select, name = bind(in_empty_scope(plan.key_selector), {}), plan.serializers.key

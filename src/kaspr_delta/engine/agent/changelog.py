@@ -1,6 +1,6 @@
-"""The changelog of a table as a topic: what is sent to it is written to the table, as in Kafka.
+"""The changelog of a table as a topic: a record sent to it is written to the table, as in Kafka.
 
-So a table can be filled before an agent ever runs, and an agent can write a table that it does not read.
+So a table can be filled before any agent runs, and an agent can write a table that it does not read.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kaspr_delta.serde.serializers import decode
 from kaspr_delta.serde.typed_text import text_of
 
 HAS_WINDOWS = "table {!r} has windows: only agents write it, by the time of their events"
-"""What is told to whoever else would write such a table."""
+"""The error for a write to a table with windows, except by an agent."""
 
 
 def table_write(record: Effect, table: TablePlan) -> tuple[str, str | None]:
-    """A record for a changelog as a row: the texts of its key and of its value, None for a tombstone.
+    """The row of a changelog record: the texts of its key and of its value (None for a tombstone).
 
-    The table reads the record's bytes with its own serializers. Raises SerializationError for bytes it cannot read, for
-    a record without a key, and for a table with windows, whose rows have more than a key.
+    The bytes are decoded with the table's serializers. Raises SerializationError for bytes that cannot be decoded, for
+    a record without a key, for a table with windows, whose rows need more than a key, and for a foreign table.
     """
     if table.window is not None:
         raise SerializationError(HAS_WINDOWS.format(table.name))

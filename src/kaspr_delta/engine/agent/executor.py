@@ -1,7 +1,7 @@
-"""One event through one agent: pipeline, outputs, and what happens when the author's code fails.
+"""One event through one agent: pipeline, outputs, and dead letters when the author's code fails.
 
-The same class runs in Spark's Python workers (agents without tables) and where the batch is handled (agents with
-tables).
+The same class runs in Spark's Python workers (large batches of agents without tables and ``take``) and on the driver
+(all other batches).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, TakePlan
 
-# What `init` made, once per process: it may be costly, and what it holds need not be picklable.
+# The names that `init` made, once per process: `init` may be costly, and its objects need not be picklable.
 _init_scopes: dict[tuple[str, Snippet | None], dict[str, Any]] = {}
 
 
 class PipelinePlan(Protocol):
-    """What an agent and a task have in common."""
+    """The common parts of the plans of an agent and of a task."""
 
     @property
     def init(self) -> Snippet | None:
@@ -57,9 +57,9 @@ class PipelinePlan(Protocol):
 class Executor:
     """Runs events of one agent, or the firings of one task, one after another.
 
-    ``tables`` holds, by table name, the state of the tables that the agent's operations declare, ``clocks`` the times
-    of those with windows; with ``read_only`` functions may not write them. An event may take ``timeout`` seconds.
-    ``identity`` tells this agent from those of the same name in other warehouses.
+    ``tables`` holds the states of the tables that the agent's operations declare, by table name; ``clocks`` holds the
+    stream times of the tables with windows. With ``read_only`` functions may not write tables. An event may take
+    ``timeout`` seconds. ``identity`` distinguishes this agent from agents of the same name in other warehouses.
     """
 
     identity: str
@@ -84,13 +84,13 @@ class Executor:
         self._asks_for_context = any(snippet.may_use("context") for snippet in snippets)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Functions of manifests cannot be pickled: a worker makes its own."""
+        """Leave out the functions of the manifest: they cannot be pickled, so a worker makes its own."""
         return {**self.__dict__, "_operations": [], "_objects": {}}
 
     def process(self, record: InputRecord) -> list[Effect]:
         """The sends of one event; its table writes are kept in ``tables``.
 
-        An event that fails leaves neither: its effect is a dead letter. ``init`` then runs anew for the next event.
+        A failed event leaves no sends and no writes, only a dead letter. ``init`` then runs again for the next event.
         """
         try:
             key, value = self.decoder(record)
@@ -100,9 +100,9 @@ class Executor:
         return self._attempt(value, context, record.timestamp, ((record, value),))
 
     def process_together(self, records: Sequence[InputRecord]) -> list[Effect]:
-        """The same for several records that are one event (see ``take``): if it fails, each is a dead letter.
+        """The sends of several records that are one event (see ``take``): if it fails, each record is a dead letter.
 
-        Those that cannot be decoded are dead letters by themselves.
+        A record that cannot be decoded is a dead letter on its own; the others are still processed.
         """
         letters, decoded, events = [], [], []
         for record in records:
@@ -120,7 +120,7 @@ class Executor:
         return [*letters, *self._attempt([value for _, value in decoded], context, newest, decoded)]
 
     def given_up(self, records: Sequence[InputRecord], account: str) -> list[Effect]:
-        """The dead letters of an event that failed. Nothing of it stands, and ``init`` runs anew for the next one."""
+        """The dead letters of a failed event. Its writes are dropped, and ``init`` runs again for the next event."""
         _init_scopes.pop((self.identity, self.plan.init), None)
         self._operations.clear()
         for part in (*self.tables.values(), *self.clocks.values()):
@@ -128,12 +128,12 @@ class Executor:
         return [self._dead_letter(record, account) for record in records]
 
     def fire(self, source: str, at: int) -> list[Effect]:
-        """The sends of one run without an event, a task's, at a time: its first operation is given None."""
+        """The sends of one firing of a task at a time. There is no event: the first operation is given None."""
         return self._attempt(None, {"app": self.app}, at, (), source)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often functions did what to which table (see ``engine.batch.metrics``)."""
+        """How often functions read, set and deleted keys, by table and operation (see ``engine.batch.metrics``)."""
         return {
             counter("table_operations", name, operation): times
             for name, state in self.tables.items()
@@ -154,9 +154,9 @@ class Executor:
         records: Sequence[tuple[InputRecord, Any]],
         source: str = "",
     ) -> list[Effect]:
-        """Run the pipeline; what it did stands, or else nothing of it does and there are dead letters instead.
+        """Run the pipeline and return its effects; if it fails, drop its writes and return dead letters instead.
 
-        ``records``, with their values, are the event; ``source`` is where it comes from when no record brought it.
+        ``records``, with their values, are the event. ``source`` names the origin of a run without records.
         """
         step, operations = self._step, self._operations
         effects = step.begin(context, timestamp)
@@ -179,7 +179,7 @@ class Executor:
         return effects
 
     def _finals(self, step: Step, value: Any) -> Iterator[Any]:
-        """What comes out of the pipeline: depth-first by the values of its first operation, then level by level."""
+        """The results of the pipeline: depth-first by the values of the first operation, then level by level."""
         operations = self._operations
         if not operations:
             operations.extend(map(self._operation, self.plan.pipeline))
@@ -193,7 +193,7 @@ class Executor:
         return Operation(plan, {p.parameter: self.table(p.table) for p in plan.tables}, self.scope)
 
     def table(self, name: str) -> Table | WindowedTable:
-        """A table as functions get it. Raises TypeError for a defaultSelector that returns no class."""
+        """The table object that functions get. Raises TypeError for a defaultSelector that returns no class."""
         if name not in self._objects:
             self._objects[name] = self._table(name)
         return self._objects[name]
@@ -207,7 +207,7 @@ class Executor:
         return WindowedTable(state, clock, default, read_only=self.read_only)
 
     def scope(self) -> dict[str, Any]:
-        """What ``init`` made: the names that functions see."""
+        """The names that functions see: those that ``init`` made, and ``context``."""
         known = (self.identity, self.plan.init)
         if known not in _init_scopes:
             scope: dict[str, Any] = {"context": {"app": self.app}}

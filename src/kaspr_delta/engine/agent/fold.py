@@ -1,4 +1,4 @@
-"""The folds of an agent's log: topics appended to, tables written, dead letters kept."""
+"""The fold of an agent's log: append to topics, write tables, keep dead letters."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EffectFold:
-    """Brings topics, tables and dead letters up to one batch of effects. May be repeated."""
+    """Brings topics, tables and dead letters up to one batch of effects. Idempotent."""
 
     delta: Tables
     application: Plan
     resource: ResourceRef
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        """All effects of a batch, side by side."""
+        """Fold all effects of a batch, in parallel; windows pass after the writes."""
         counts = rows.count_by("kind", "target")
         folds: list[Callable[[], None]] = []
         windows = {target for kind, target in counts if kind in PASSED}
@@ -57,7 +57,7 @@ class EffectFold:
         return Folded(done, letters, counts=sent)
 
     def _append_to_topic(self, spark: SparkSession, rows: Rows, topic: str, batch: BatchId) -> None:
-        if self.application.topic(topic) is None:  # a name that only a nameSelector knew
+        if self.application.topic(topic) is None:  # the name came from a nameSelector
             make_topic(self.delta, spark, topic)
         append_to_topic(self.delta, rows.select(*RECORD), topic, batch)
 
@@ -74,7 +74,7 @@ class EffectFold:
         table.write(written, here=rows.here)
 
     def _pass_windows(self, spark: SparkSession, rows: DataFrame) -> None:
-        """Show what has closed, then remove what has expired, after all that was written."""
+        """Show the windows that closed, then remove those that expired; both after all writes."""
         for row in sorted(rows.collect(), key=lambda row: str(row["kind"])):
             pass_window(self.delta, spark, self.application.known_table(row["target"]), row)
 
@@ -94,5 +94,5 @@ def _letters(rows: DataFrame) -> DataFrame:
 
 
 def _readable(column: str) -> Column:
-    """Bytes as text for people to look at; what is not UTF-8 shows replacement characters."""
+    """Bytes as readable text; bytes that are not UTF-8 show as replacement characters."""
     return F.make_valid_utf8(F.col(column).cast("string")).alias(column)

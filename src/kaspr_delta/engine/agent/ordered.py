@@ -1,4 +1,4 @@
-"""The ordered way: an agent with tables, its events one after another over an overlay of the tables."""
+"""The ordered way: events are processed one after another, over an overlay of the agent's tables."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Events whose likely keys are fetched in one read.
+# The number of events whose likely keys are fetched in one read.
 _AHEAD = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTableReader:
-    """Reads a table at the version it had when the batch began; one Spark job a call."""
+    """Reads a table at the version it had when the batch began; one Spark job per call."""
 
     spark: SparkSession
     table: KeyedTable
     version: int
 
     def fetch(self, places: Collection[str]) -> dict[str, str]:
-        """The values of those of the keys that are there."""
+        """The values of the keys that the table has."""
         wanted = self.spark.createDataFrame([(key,) for key in places], "key STRING")
         return self._rows(self.table.live_rows(self.spark, self.version, wanted))
 
@@ -58,14 +58,14 @@ class SparkTableReader:
 
 @dataclass(frozen=True, slots=True)
 class SparkWindowReader:
-    """Reads a table with windows at the version it had when the batch began; one Spark job a call."""
+    """Reads a table with windows at the version it had when the batch began; one Spark job per call."""
 
     spark: SparkSession
     table: KeyedTable
     version: int
 
     def fetch(self, places: Collection[Cell]) -> dict[Cell, str]:
-        """The values of those of the cells that are filled."""
+        """The values of the cells that the table has."""
         cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in places]
         wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
         return self._rows(self.table.live_rows(self.spark, self.version, wanted))
@@ -83,7 +83,7 @@ class SparkWindowReader:
 
 
 def clocks_of(application: Plan, plan: AgentPlan | TaskPlan, state: AgentState) -> dict[str, Clock]:
-    """The times of the tables with windows that a pipeline is handed, as the batch before left them."""
+    """The stream times of the pipeline's tables with windows, as the previous batch left them."""
     tables = [application.known_table(name) for name in plan.tables]
     return {
         table.name: Clock(table.window, plan.name, state.clocks.get(table.name, {}))
@@ -92,7 +92,7 @@ def clocks_of(application: Plan, plan: AgentPlan | TaskPlan, state: AgentState) 
     }
 
 
-def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
+def opened(  # noqa: PLR0913, PLR0917  the parts of a batch
     spark: SparkSession,
     delta: Tables,
     application: Plan,
@@ -100,7 +100,7 @@ def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
     state: AgentState,
     likely: LikelyKeys | None = None,
 ) -> tuple[dict[str, AnyState], dict[str, Clock]]:
-    """The tables that a pipeline is handed, pinned: what others write meanwhile is seen by the next batch."""
+    """The pipeline's tables and their clocks, at pinned versions: the next batch sees later writes of others."""
     clocks = clocks_of(application, plan, state)
     tables: dict[str, AnyState] = {}
     for table in map(application.known_table, plan.tables):
@@ -119,25 +119,25 @@ def opened(  # noqa: PLR0913, PLR0917  what a batch is made of
 
 @dataclass
 class LikelyKeys:
-    """Keys that events to come will probably ask for: their own key and the scalar leaves of their values.
+    """Keys that the next events will probably read: their own keys and the scalar leaves of their values.
 
-    ``events`` is the stretch of records that is being processed; each is looked at once.
+    ``events`` is the stretch of records that is being processed; each stretch is searched once.
     """
 
     decoder: Decoder
     events: pa.RecordBatch | None = None
 
     def of(self, text: TableText) -> Callable[[], Collection[str]]:
-        """A function that gives the likely keys of the stretch of events under way, once per stretch."""
+        """A function that returns the likely keys of the current stretch, and nothing when called again for it."""
         return self._once_per_stretch(lambda _, key, value: _keys(text, key, value))
 
     def cells_of(self, text: TableText, clock: Clock) -> Callable[[], Collection[Cell]]:
-        """The same for a table with windows: those keys in the windows of their event's time."""
+        """The same for a table with windows: the likely keys, in the windows of their event's time."""
 
         def cells(record: InputRecord, key: Any, value: Any) -> Iterator[Cell]:
             try:
                 starts = clock.window.starts(clock.time_of(record, value))
-            except Exception:  # noqa: BLE001  the author's selector; it becomes a dead letter when its turn comes
+            except Exception:  # noqa: BLE001  the author's selector; the event becomes a dead letter in its turn
                 return
             yield from (Cell(place, start) for place in _keys(text, key, value) for start in starts)
 
@@ -161,13 +161,13 @@ class LikelyKeys:
         try:
             return places(record, *self.decoder(record))
         except SerializationError:
-            return ()  # it becomes a dead letter when its turn comes
+            return ()  # the event becomes a dead letter in its turn
 
 
 def run_in_order(executor: Executor, pieces: Iterable[pa.Table], likely: LikelyKeys) -> Iterator[pa.RecordBatch]:
-    """All effects of records in pieces: sends and dead letters event by event, then the last write of each key written.
+    """All effects of records in pieces: sends and dead letters event by event, then the last write of each key.
 
-    Where records are one event together (see ``take``), those left over in the end are one as well.
+    With ``take``, the records left over at the end of a piece are one event as well.
     """
     by_column, most, seq = ByColumn.of(executor), most_of(executor.plan.take), 0
     for piece in pieces:
@@ -201,7 +201,7 @@ def _afterwards(executor: Executor) -> Iterator[Effect]:
 
 
 def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
-    """What becomes of windows that the streams of a batch have left behind: they close, and later their rows leave."""
+    """Effects for the windows that the streams passed in this batch: windows close, and later their rows expire."""
     closing = clock.closed() if clock.window.emit == "close" else ()
     for kind, windows in (("close", closing), ("expire", clock.expired())):
         for passed in windows:
@@ -233,7 +233,7 @@ def _keys(text: TableText, key: Any, value: Any) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """The scalars in a value, however deep."""
+    """The scalars in a value, at any depth."""
     left = [value]
     while left:
         match left.pop():

@@ -19,16 +19,16 @@ from kaspr_delta.storage.spark.frames import collected
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# So many records are read at once; of more it is asked first how large they are.
+# Up to so many records are read at once; a larger batch is measured first.
 _FEW_RECORDS = 50_000
-# The keys and values of a piece are so large, or it is one record: the JVM holds them several times on their way.
+# The limit for the keys and values of a piece, unless one offset alone is larger: the JVM holds several copies of them.
 _PIECE_BYTES = 64 << 20
 
 
 def in_offset_order(records: DataFrame, feed: Feed) -> Iterator[pa.Table]:
-    """Rows of InputRecord, which the feed has too, by offset, those of one offset by source; one table or more.
+    """Rows of InputRecord, sorted by offset and then source; one table or more. The feed can read the same rows.
 
-    While a piece is worked on the next one is read. All at once might be far larger than the files that they come from.
+    The next piece is read while one is processed. All rows at once might be far larger than the files that hold them.
     """
     few = collected(records.limit(_FEW_RECORDS + 1))
     if few.num_rows <= _FEW_RECORDS:
@@ -52,19 +52,19 @@ def in_offset_order(records: DataFrame, feed: Feed) -> Iterator[pa.Table]:
 
 @dataclass
 class Received:
-    """What was received so far: by source the greatest offset, and how many records."""
+    """The records received so far: the greatest offset and the number of records, by source."""
 
     positions: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
 
     def counted(self, pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The pieces, each counted when it is taken."""
+        """The pieces; each is counted when it is taken."""
         for piece in pieces:
             self.count(piece)
             yield piece
 
     def count(self, piece: pa.Table) -> None:
-        """Count records that come after those before."""
+        """Count a piece. Its records come after those counted before."""
         by_source = piece.group_by("source").aggregate([("offset", "max"), ([], "count_all")])
         for row in by_source.to_pylist():
             self.positions[row["source"]] = row["offset_max"]
@@ -72,7 +72,7 @@ class Received:
 
 
 def _bounds(batch: LargeBatch) -> list[int]:
-    """The offsets after which pieces begin, and the one with which the last ends: between commits if possible."""
+    """The offsets after which pieces begin, and the last offset of the last piece: between commits if possible."""
     sizes: Counter[int] = Counter()
     for extent in batch.extents:
         sizes[extent.version] += extent.size
@@ -88,10 +88,10 @@ def _bounds(batch: LargeBatch) -> list[int]:
 
 
 def _inside(batch: LargeBatch, version: int) -> list[int]:
-    """Where pieces of a commit end, all but the last."""
+    """The last offsets of the pieces of one commit, without the last piece."""
     records = batch.between(end_of(version - 1), end_of(version))
     each = collected(records.select("offset", size().alias("size")))
-    # What has one offset stays together, in whatever order Spark gives it.
+    # Records of one offset (of several sources) stay in one piece, whatever the order in which Spark returns them.
     sizes = each.group_by("offset").aggregate([("size", "sum")]).sort_by("offset")
     upto = pc.cumulative_sum(sizes["size_sum"])
     numbered = sizes.append_column("piece", pc.divide(upto, _PIECE_BYTES))
@@ -100,5 +100,5 @@ def _inside(batch: LargeBatch, version: int) -> list[int]:
 
 
 def _sorted(records: pa.Table) -> pa.Table:
-    # In chunks it would be sorted many times as slowly.
+    # Sorting a chunked table is many times slower.
     return records.combine_chunks().sort_by([("offset", "ascending"), ("source", "ascending")])

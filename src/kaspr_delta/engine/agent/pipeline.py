@@ -1,4 +1,4 @@
-"""What an agent and a task have in common as resources: a pipeline, its executor, and the folds of its effects."""
+"""The common base of agents and tasks as resources: a pipeline, its executor, and the fold of its effects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PlanT = TypeVar("PlanT", AgentPlan, TaskPlan)
 
 
 class Pipeline(PlannedResource[PlanT]):
-    """A resource whose log holds effects. Changed code goes on from where it is: what was done is done."""
+    """A resource whose log holds effects. Changed code continues at the current position; earlier effects stay."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ class Pipeline(PlannedResource[PlanT]):
         *,
         read_only: bool = False,
     ) -> Executor:
-        """What runs the pipeline on tables that were opened for it."""
+        """The executor that runs the pipeline on tables that were opened for it."""
         made = known_topics(self.delta, spark) if names_topics(self.plan) else ()
         return Executor(
             f"{self.delta.namespace}/{self.ref}",

@@ -1,4 +1,4 @@
-"""What one batch of an agent leaves for the next."""
+"""The state that one batch of an agent leaves for the next."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kaspr_delta.engine.streams.clock import Clock
 class AgentState:
     """How far an agent is. Positions are offsets by topic or channel.
 
-    ``done`` is what was processed, ``read`` what the stream has brought: they differ while records wait for the others
-    of their ``take``, the oldest of them ``since`` that many Unix seconds. ``clocks`` are stream times in milliseconds,
-    by windowed table and stream.
+    ``done`` are the processed positions, ``read`` the positions that the stream has delivered. They differ while
+    records wait for the others of their ``take``; the oldest has waited ``since`` this Unix time in seconds. ``clocks``
+    are stream times in milliseconds, by windowed table and stream.
     """
 
     done: Mapping[str, int] = field(default_factory=dict)
@@ -26,33 +26,36 @@ class AgentState:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> AgentState:
-        """The state that ``plain`` stands for; what another version kept beside is left out."""
+        """The state from plain data. Fields of other versions are ignored."""
         return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As it stands in the log."""
+        """The state as plain data, as stored in the log."""
         return asdict(self)
 
     @property
     def waiting(self) -> bool:
-        """Whether records were read that are not processed."""
+        """Whether records were read but not processed."""
         return self.since is not None
 
     def at(self, positions: Mapping[str, int]) -> AgentState:
-        """All was processed, up to these positions."""
+        """The state after all records up to these positions were processed."""
         reached = {**self.read, **positions}
         return replace(self, done=reached, read=reached, since=None)
 
     def reached(self, positions: Mapping[str, int]) -> AgentState:
-        """The stream has brought what is up to these positions too."""
+        """The state after the stream has delivered the records up to these positions."""
         return replace(self, read={**self.read, **positions})
 
     def processed(self, positions: Mapping[str, int]) -> AgentState:
-        """Of what was read, that up to these positions was processed; the others wait, since now if they came now."""
+        """The state after the read records up to these positions were processed, while the rest waits.
+
+        The wait starts now if some were processed or nothing waited before.
+        """
         since = time.time() if positions or self.since is None else self.since
         return replace(self, done={**self.done, **positions}, since=since)
 
     def with_clocks(self, clocks: Mapping[str, Clock]) -> AgentState:
-        """Streams have come to these times."""
+        """The state with the stream times of these clocks."""
         return replace(self, clocks={**self.clocks, **{name: clock.times for name, clock in clocks.items()}})

@@ -1,4 +1,4 @@
-"""The stateless way: an agent without tables, its batches in parallel, order kept inside a partition of its input."""
+"""The stateless way: an agent without tables processes a batch in parallel, in order within an input partition."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunAgent:
-    """Arrow batches of input records to Arrow batches of effects."""
+    """Turns Arrow batches of input records into Arrow batches of effects."""
 
     executor: Executor
 
@@ -47,19 +47,19 @@ class RunAgent:
                 seq += effects.num_rows
 
     def effects(self, records: DataFrame) -> DataFrame:
-        """The effects of rows of InputRecord, made by Spark's workers."""
+        """The effects of rows of InputRecord, made by Spark's Python workers."""
         return from_workers(self._in_order(records).mapInArrow(self._effects, WORKERS_COLUMNS))
 
     def sends(self, records: DataFrame, extents: Collection[OffsetRange]) -> DataFrame:
-        """The same for an agent that sends to one topic: records of it. To compute it fails where an event fails.
+        """The records that the rows become, for an agent that sends to one topic only.
 
-        ``extents`` are all that the rows consist of.
+        Computing them fails if an event fails. ``extents`` describe all of the rows.
         """
         quick = is_by_column(self.executor)
         numbering = Numbering.of(extents, len(self.executor.plan.outputs)) if quick else None
         if numbering is None:
             return records_from_workers(self._in_order(records).mapInArrow(self._sends, RECORD_COLUMNS))
-        # What is numbered need not be brought in order.
+        # Records that get their numbers by offset need no sorting.
         given = records.select(*ONLY_VALUES, "offset")
         return records_from_workers(given.mapInArrow(partial(self._numbered_sends, numbering), RECORD_COLUMNS))
 

@@ -1,4 +1,4 @@
-"""One operation after another within one event: what it hands on, and what it sends."""
+"""The operations of one event, one after another: the values they hand on, and the records they send."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, Table
 
 
 class Operation:
-    """An operation with the tables it is given, for all events of an executor.
+    """An operation with its tables, for all events of an executor.
 
-    Its function is executed anew for every value: names it sets at its top level start anew each time. One that sets
-    none is executed once, which nobody can tell. ``scope`` makes what functions see: names of ``init``.
+    The source of its function is executed again for every value, so names at its top level start fresh each time. A
+    source that keeps nothing between calls is executed once, with the same results. ``scope`` returns the names of
+    ``init``, which functions see.
     """
 
     __slots__ = ("_bound", "_globals", "_plan", "_scope", "_tables")
@@ -31,7 +32,7 @@ class Operation:
         self._globals: dict[str, Any] = {}
 
     def apply(self, step: Step, value: Any) -> Iterable[Any]:
-        """The values that the operation hands on. What they are is told by the type alone: see ``fan_out``."""
+        """The values that the operation hands on. Only a result's type decides whether it fans out: see ``fan_out``."""
         plan = self._plan
         if plan.function is None:
             return () if plan.send is None else step.topic_send(plan.send, value, self._tables)
@@ -50,7 +51,7 @@ class Operation:
         return (result,)
 
     def _execute(self, snippet: Snippet, context: dict[str, Any]) -> Callable[[Any], Any]:
-        """What is left to be given the value."""
+        """The function with its tables bound, to be called with the value."""
         function = snippet.function({**self._scope(), "context": context})
         bound = bind(function, self._tables)
         if snippet.remembers_nothing:
@@ -59,7 +60,7 @@ class Operation:
 
 
 class Step:
-    """What operations of one event share. Its sends are added to ``effects``; ``timestamp`` is what they get."""
+    """The state that the operations of one event share. Sends get ``timestamp`` and are added to ``effects``."""
 
     __slots__ = ("_changelogs", "_tables", "_topics", "context", "effects", "timestamp")
 
@@ -72,13 +73,13 @@ class Step:
         self.effects: list[Effect] = []
 
     def begin(self, context: dict[str, Any], timestamp: int | None) -> list[Effect]:
-        """The next event: what it is to send will be in the list."""
+        """Begin the next event; return the list to which its effects will be added."""
         self.context, self.timestamp = context, timestamp
         self.effects = []
         return self.effects
 
     def send(self, plan: SendPlan, value: Any, offered: Mapping[str, Any]) -> Effect | None:
-        """Put a value on a topic, unless its predicate declines."""
+        """Send a value to a topic; None if the predicate declines. A send to a changelog writes the table."""
         effect = send(plan, value, offered, self._topics, self.timestamp)
         if effect is None:
             return None
@@ -90,7 +91,7 @@ class Step:
         return effect
 
     def _write(self, table: TablePlan, key: str, value: str | None) -> None:
-        """What was sent to a changelog: in order with the agent's own writes, where it has the table."""
+        """Write a changelog record to its table, in order with the agent's own writes if the agent has the table."""
         state: Any = self._tables.get(table.name)
         if state is not None:
             state.put(key, value)
@@ -99,7 +100,7 @@ class Step:
         self.effects.append(Effect("write", table.name, key.encode(), data, None, self.timestamp))
 
     def topic_send(self, plan: SendPlan, value: Any, tables: Mapping[str, Any]) -> Iterator[Any]:
-        """The values that a ``topicSend`` hands on: the value, what Kafka tells of the record, both or nothing."""
+        """The values that a ``topicSend`` hands on: the value, the record's metadata as in Kafka, both or nothing."""
         effect = self.send(plan, value, tables)
         if effect is None or not plan.ack:
             if plan.pass_through:
@@ -109,7 +110,7 @@ class Step:
         yield (value, metadata) if plan.pass_through else metadata
 
     def _metadata(self, effect: Effect) -> dict[str, Any]:
-        """What Kafka tells of a record that was sent; the offset is -1, for the batch has not been committed yet."""
+        """Kafka's metadata of a sent record. The offset is -1, because the batch is not committed yet."""
         return {
             "topic": effect.target,
             "partition": effect.partition,

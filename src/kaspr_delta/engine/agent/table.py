@@ -1,4 +1,4 @@
-"""Tables as functions see them: dictionaries that know the writes of earlier events."""
+"""Tables as functions see them: dictionaries that include the writes of earlier events."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from kaspr_delta.serde.typed_text import text_of
 
 _MISSING = object()
 NOT_WRITABLE = "table {!r} cannot be written here: only agents write tables, while they process an event"
-"""What is told of a write from anywhere else."""
+"""The error for a write to a table where functions may only read tables."""
 WRITTEN_BY_OTHERS = "table {!r} stands for a Delta table that others write: here it is only read"
-"""What is told of a write to such a table."""
+"""The error for a write to a table that stands for a Delta table of others."""
 
 
 def default_class(plan: TablePlan) -> type | None:
-    """The class whose new instances missing keys read as. Raises TypeError for a defaultSelector that returns none."""
+    """The class whose new instance a missing key reads as; None without a defaultSelector.
+
+    Raises TypeError for a defaultSelector that returns no class.
+    """
     if plan.default is None:
         return None
     selected = call(in_empty_scope(plan.default), None, {})
@@ -34,8 +37,8 @@ class Table(MutableMapping[Any, Any]):
 
     Reading a missing key with ``t[k]`` gives a new instance of the ``defaultSelector``'s class, without storing it, or
     raises KeyError. In ``t.get(k, d)`` an explicit ``d`` wins over the class. ``t[k] = None`` deletes; deleting a
-    missing key is silent. None is a key that is always missing, and cannot be written. Where the table is read only,
-    whatever would write raises TypeError.
+    missing key is silent. The key None is always missing and cannot be written. On a read-only table every write raises
+    TypeError.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Table(MutableMapping[Any, Any]):
         raise KeyError(key)
 
     def get(self, key: Any, default: Any = _MISSING) -> Any:
-        """The value of a key; without one ``default``, or else a new instance of the table's class, or else None."""
+        """The value of a key; if missing ``default``, else a new instance of the table's class, else None."""
         text = self._retrieve(key)
         if text is not None:
             return self._text.value_object(text)
@@ -76,7 +79,7 @@ class Table(MutableMapping[Any, Any]):
         return self._find(key) is not None
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
-        """Delete a key and return its value; without one ``default``, or else KeyError."""
+        """Delete a key and return its value; if missing return ``default``, or raise KeyError without it."""
         text = self._find(key)
         if text is None:
             if default is _MISSING:
@@ -86,7 +89,7 @@ class Table(MutableMapping[Any, Any]):
         return self._text.value_object(text)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, which is ``default`` from now on if there was none."""
+        """The value of a key; if missing, ``default`` is stored and returned."""
         if key not in self:
             self[key] = default
         return self.get(key)
@@ -98,16 +101,16 @@ class Table(MutableMapping[Any, Any]):
         return len(self._state.all())
 
     def copy(self) -> dict[Any, Any]:
-        """All rows as a dictionary of its own."""
+        """All rows as a new dictionary."""
         return dict(self.items())
 
     def clear(self) -> None:
-        """Refused: it would delete rows that no event has to do with. Raises NotImplementedError."""
+        """Raise NotImplementedError: it would delete rows unrelated to the event."""
         msg = f"table {self._state.plan.name!r} cannot be cleared from a function: delete keys one by one"
         raise NotImplementedError(msg)
 
     def prefix_scan(self, prefix: str | bytes) -> Iterator[tuple[Any, Any]]:
-        """Rows whose key is text (in a raw table: bytes) that begins with the prefix, as pairs."""
+        """Pairs of key and value of the rows whose key is text (in a raw table: bytes) that begins with the prefix."""
         raw = self._state.plan.serializers.key == "raw"
         wanted: Any = prefix.encode() if raw and isinstance(prefix, str) else prefix
         for key, value in self._state.all().items():

@@ -1,6 +1,6 @@
-"""Tables during a batch: what was read, what events before wrote, what the current event writes; nothing committed yet.
+"""Tables during a batch: rows read, writes of earlier events, writes of the current event; nothing is committed yet.
 
-A *place* is where a row is: the text of its key, or a Cell in a table with windows.
+A *place* identifies a row: the text of its key, or a Cell in a table with windows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kaspr_delta.serde.typed_text import text_of
 
 
 class Cell(NamedTuple):
-    """A place in a table with windows: a key's text, and the beginning of a window in milliseconds."""
+    """A place in a table with windows: a key's text, and the start of a window in milliseconds."""
 
     key: str
     start: int
@@ -27,16 +27,16 @@ class TableReader(Protocol[Place]):
     """Reads a table as it was before the batch. Keys and values are table text."""
 
     def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values of those of the places that are filled."""
+        """The values of the places that have a row."""
         ...
 
     def scan(self, start: int | None) -> dict[Place, str]:
-        """All rows, or those of the window that begins there."""
+        """All rows; in a table with windows, those of the window that begins at ``start``."""
         ...
 
 
 class Written(NamedTuple):
-    """What became of a place: its value (None: deleted), the time of the event, and the stream that brought it.
+    """The last write of a place: its value (None: deleted), the time of the event, and the stream of the event.
 
     The time is in microseconds since 1970.
     """
@@ -46,7 +46,7 @@ class Written(NamedTuple):
     stream: str | None = None
 
 
-# No value, not even None for "nothing there": the place was not read yet.
+# The place was not read yet. (None means that it was read and has no row.)
 _UNKNOWN: Any = object()
 
 
@@ -54,8 +54,8 @@ _UNKNOWN: Any = object()
 class TableState(Generic[Place]):
     """One table during a batch.
 
-    ``likely`` names places worth reading together with the first that is missed; one missed later is read on the spot.
-    What functions did is counted: keys they asked for, set and deleted, and writes that came too late for a window.
+    ``likely`` returns places to read together with the first place that was not read yet; later ones are read singly.
+    The counters are for metrics: keys that functions read, set and deleted, and writes too late for a window.
     """
 
     plan: TablePlan
@@ -65,17 +65,17 @@ class TableState(Generic[Place]):
     updated: int = 0
     deleted: int = 0
     late: int = 0
-    # Places as the current event sees them; None where nothing is.
+    # Values as the current event sees them; None: no row.
     _known: dict[Place, str | None] = field(default_factory=dict)
-    # What the current event has overwritten.
+    # Values that the current event has overwritten.
     _replaced: dict[Place, str | None] = field(default_factory=dict)
-    # When, and by which stream, events before wrote a place.
+    # Time and stream of the last write of each place by earlier events.
     _written: dict[Place, tuple[int | None, str | None]] = field(default_factory=dict)
     _scanned: set[int | None] = field(default_factory=set)
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often functions did what, by the names that Kaspr's metrics have for it."""
+        """How often functions read, set and deleted keys or wrote too late, by the names in Kaspr's metrics."""
         counted = {
             "keys_retrieved": self.retrieved,
             "keys_updated": self.updated,
@@ -86,12 +86,12 @@ class TableState(Generic[Place]):
 
     @property
     def written(self) -> dict[Place, Written]:
-        """What events have written, the last of each place, in the order of the first. The current event has ended."""
+        """The last write of each place, in the order of the first writes. To be used after the current event ended."""
         known = self._known
         return {place: Written(known[place], *by) for place, by in self._written.items()}
 
     def put(self, place: Place, value: str | None) -> None:
-        """The current event writes a place; None deletes."""
+        """Write a place for the current event; None deletes."""
         if value is None:
             self.deleted += 1
         else:
@@ -101,7 +101,7 @@ class TableState(Generic[Place]):
         self._known[place] = value
 
     def get(self, place: Place) -> str | None:
-        """The current value of a place; None when there is none."""
+        """The current value of a place; None if it has no row."""
         value: str | None = self._known.get(place, _UNKNOWN)
         if value is not _UNKNOWN:
             return value
@@ -111,9 +111,9 @@ class TableState(Generic[Place]):
         return self._known[place]
 
     def all(self, start: int | None = None) -> dict[Place, str]:
-        """All rows as they are now; of a table with windows those of the window that begins at ``start``."""
+        """All current rows; in a table with windows, those of the window that begins at ``start``."""
         if start not in self._scanned:
-            # Sorted, so that a batch that runs again sees the same order. A key that is not canonical is no key.
+            # Sorted, so that a repeated batch sees the same order. Rows whose key text is not canonical are left out.
             is_key = text_of(self.plan).is_key
             found = sorted(self.reader.scan(start).items())
             rows = {place: value for place, value in found if is_key(_key(place))}
@@ -125,7 +125,7 @@ class TableState(Generic[Place]):
         return {place: value for place, value in self._known.items() if value is not None and _start(place) == start}
 
     def keep(self, timestamp: int | None, stream: str | None = None) -> None:
-        """The current event succeeded: its writes stand."""
+        """The current event succeeded: keep its writes."""
         if self._replaced:
             by = timestamp, stream
             for place in self._replaced:
@@ -133,7 +133,7 @@ class TableState(Generic[Place]):
             self._replaced.clear()
 
     def drop(self) -> None:
-        """The current event failed: its writes never were."""
+        """The current event failed: undo its writes."""
         for place, value in self._replaced.items():
             if value is _UNKNOWN:
                 del self._known[place]

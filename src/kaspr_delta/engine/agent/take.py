@@ -1,4 +1,4 @@
-"""Several events at once: which of the records that wait are handed to the function now."""
+"""``take``: how many of the waiting records a function gets at once, and which are processed now."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kaspr_delta.plan.definition.resources import TakePlan
 
 
 def most_of(take: TakePlan | None) -> int:
-    """How many records are one event, at most."""
+    """The maximal number of records in one event."""
     return 1 if take is None else take.most
 
 
 def ready(waiting: int, take: TakePlan | None, *, rest: bool) -> int:
-    """How many of the records that wait are processed now: those of a smaller last group only with ``rest``.
+    """The number of waiting records to process now: a smaller last group is included only with ``rest``.
 
     >>> ready(5, TakePlan(2, 1_000), rest=False)
     4
@@ -23,7 +23,7 @@ def ready(waiting: int, take: TakePlan | None, *, rest: bool) -> int:
 
 
 def taken(records: Sequence[InputRecord], take: TakePlan | None) -> Iterator[Sequence[InputRecord]]:
-    """Records in groups of ``take.most``, and a smaller last one; without a take singly.
+    """Records in groups of ``take.most``, the last group maybe smaller; without ``take`` one by one.
 
     >>> [len(group) for group in taken(range(5), TakePlan(2, 1_000))]
     [2, 2, 1]

@@ -1,4 +1,4 @@
-"""A table with windows as functions see it: ``t[k]`` is the set of a key's windows, seen from the current event."""
+"""A table with windows as functions see it: ``t[k]`` is the set of a key's windows, relative to the current event."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ _MISSING = object()
 class WindowedTable(MutableMapping[Any, Any]):
     """The object a function gets under ``paramName`` for a table with windows.
 
-    Writing acts on every window that the time of the current event belongs to, as long as it is open:
-    ``t[k] += 1`` adds one in each, ``t[k] = v`` sets each, ``del t[k]`` deletes from each. Reading with ``t.get(k)``,
-    ``k in t``, ``items()`` and ``len`` sees the newest of these windows; ``t[k]`` gives a WindowSet for the others, and
-    for changes that no operator makes.
+    A write acts on every open window that contains the time of the current event: ``t[k] += 1`` adds one in each,
+    ``t[k] = v`` sets each, ``del t[k]`` deletes from each. ``t.get(k)``, ``k in t``, ``items()`` and ``len`` read the
+    newest of these windows; ``t[k]`` gives a WindowSet for the other windows, and for changes without an operator.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class WindowedTable(MutableMapping[Any, Any]):
         return WindowSet(self, key)
 
     def get(self, key: Any, default: Any = _MISSING) -> Any:
-        """The value in the newest window; without one ``default``, else a new instance of the table's class or None."""
+        """The value in the newest window; if missing ``default``, else a new instance of the table's class or None."""
         self._state.retrieved += 1
         value = self.read(key, self._clock.at)
         if value is not _MISSING:
@@ -55,7 +54,7 @@ class WindowedTable(MutableMapping[Any, Any]):
         return None if self._default is None else self._default()
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(value, WindowSet):  # `t[k] += 1` has done its work when it assigns the set
+        if not isinstance(value, WindowSet):  # `t[k] += 1` has already written when it assigns the set
             self.apply(key, lambda _: value)
 
     def __delitem__(self, key: Any) -> None:
@@ -65,7 +64,10 @@ class WindowedTable(MutableMapping[Any, Any]):
         return self.read(key, self._clock.at) is not _MISSING
 
     def pop(self, key: Any, default: Any = _MISSING) -> Any:
-        """Delete a key from the windows and return its value in the newest; without one ``default``, or KeyError."""
+        """Delete a key from the open windows and return its value in the newest window.
+
+        If it has no value there, return ``default``, or raise KeyError without it.
+        """
         value = self.read(key, self._clock.at)
         if value is _MISSING:
             if default is _MISSING:
@@ -75,7 +77,7 @@ class WindowedTable(MutableMapping[Any, Any]):
         return value
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
-        """The value in the newest window; windows that have none get ``default``."""
+        """The value in the newest window; open windows without a value get ``default`` first."""
         self.apply(key, lambda value: default if value is _MISSING else value)
         return self.get(key)
 
@@ -95,23 +97,23 @@ class WindowedTable(MutableMapping[Any, Any]):
         return [value for _, value in self.items()]
 
     def copy(self) -> dict[Any, Any]:
-        """The newest window as a dictionary of its own."""
+        """The newest window as a new dictionary."""
         return dict(self.items())
 
     def clear(self) -> None:
-        """Refused: it would delete rows that no event has to do with. Raises NotImplementedError."""
+        """Raise NotImplementedError: it would delete rows unrelated to the event."""
         msg = f"table {self._state.plan.name!r} cannot be cleared from a function: delete keys one by one"
         raise NotImplementedError(msg)
 
     def read(self, key: Any, at: int) -> Any:
-        """The value in the newest window that an instant belongs to, or a marker that is no value."""
+        """The value in the newest window that contains an instant, or ``_MISSING``."""
         if key is None:
             return _MISSING
         text = self._state.get(Cell(self._text.key(key), self._clock.window.start(at)))
         return _MISSING if text is None else self._text.value_object(text)
 
     def known(self, key: Any, at: int) -> Any:
-        """The same, where a missing key is a new instance of the table's class. Raises KeyError where it has none."""
+        """As ``read``, but a missing key gives a new instance of the table's class. Raises KeyError without a class."""
         self._state.retrieved += 1
         value = self.read(key, at)
         if value is not _MISSING:
@@ -121,7 +123,7 @@ class WindowedTable(MutableMapping[Any, Any]):
         return self._default()
 
     def apply(self, key: Any, function: Callable[[Any], Any]) -> None:
-        """Replace the value in every window of the event's time that is open. Raises TypeError where it may not."""
+        """Replace the value in every open window of the event's time. Raises TypeError if the table is read-only."""
         if self._read_only:
             raise TypeError(NOT_WRITABLE.format(self._state.plan.name))
         text = self._text.key(key)
@@ -135,7 +137,10 @@ class WindowedTable(MutableMapping[Any, Any]):
                 self._state.put(cell, self._text.value(value))
 
     def changed(self, key: Any, operation: Callable[[Any, Any], Any], operand: Any) -> None:
-        """Apply an operator to the value in every open window; a missing one begins with the table's default."""
+        """Apply an operator to the value in every open window; a missing value starts with the table's default.
+
+        Raises KeyError for a missing value if the table has no default.
+        """
 
         def result(value: Any) -> Any:
             if value is _MISSING:
@@ -148,7 +153,7 @@ class WindowedTable(MutableMapping[Any, Any]):
 
     @property
     def clock(self) -> Clock:
-        """The times the windows are seen from."""
+        """The clock that selects the windows."""
         return self._clock
 
     def _newest(self) -> dict[Cell, str]:
@@ -156,14 +161,14 @@ class WindowedTable(MutableMapping[Any, Any]):
 
 
 class WindowSet:
-    """The windows of one key, seen from the current event. ``+=`` and its like act on all that are open."""
+    """The windows of one key, relative to the current event. ``+=`` and the other operators change all open windows."""
 
     def __init__(self, table: WindowedTable, key: Any) -> None:
         self._table = table
         self._key = key
 
     def value(self) -> Any:
-        """The value in the newest window of the event's time, as ``relativeTo`` tells it."""
+        """The value in the newest window of the event's time, which ``relativeTo`` defines."""
         return self._table.known(self._key, self._table.clock.at)
 
     def current(self) -> Any:
@@ -171,15 +176,15 @@ class WindowSet:
         return self._table.known(self._key, self._table.clock.event)
 
     def now(self) -> Any:
-        """The value in the newest window of this moment."""
+        """The value in the newest window of the current wall-clock time."""
         return self._table.known(self._key, self._table.clock.current())
 
     def delta(self, duration: float | timedelta | str) -> Any:
-        """The value so long (seconds, a timedelta, or text such as ``"5m"``) before the event's time."""
+        """The value a duration (seconds, a timedelta, or text such as ``"5m"``) before the event's time."""
         return self._table.known(self._key, self._table.clock.at - length(duration))
 
     def apply(self, operation: Callable[[Any, Any], Any], operand: Any) -> Self:
-        """Replace the value in every open window by what ``operation(value, operand)`` returns."""
+        """Replace the value in every open window by the result of ``operation(value, operand)``."""
         self._table.changed(self._key, operation, operand)
         return self
 

@@ -1,1 +1,1 @@
-"""Tables that are made from streams and tables: values grouped by a key, and folded into one per group."""
+"""Tables made from streams and tables: values are grouped by a key, and folded into one value per group."""

@@ -1,4 +1,4 @@
-"""What all tables that are made from something have in common as resources: how groups are folded, and the folds."""
+"""The common base of tables made from streams or tables, as resources: the fold of groups and the fold of the log."""
 
 from __future__ import annotations
 
@@ -27,39 +27,40 @@ _CHANGE = [column.split()[0] for column in CHANGES.split(", ")]
 
 
 class Aggregation(PlannedResource[AggregationPlan]):
-    """A table as a resource."""
+    """A table made from a stream or table, as a resource."""
 
     __slots__ = ()
 
     @property
     def table(self) -> KeyedTable:
-        """The table with all its groups: of windows that do not show before they close, another one."""
+        """The table with all groups: a separate state table if windows are shown only when they close."""
         return state_of(self.delta, self.application.known_table(self.plan.name))
 
     @property
     def grouping(self) -> Selector | None:
-        """What tells the group of a value, where a function does."""
+        """The function that returns the group of a value; None without ``groupBy``."""
         if self.plan.group is None:
             return None
         return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
 
     @property
     def timely(self) -> bool:
-        """Whether a row changes when only its time does: a total has the greatest time of all records that made it."""
+        """Whether a row is written if only its time changes: a total has the greatest time of all its records."""
         return self.plan.kind != "toTable"
 
     def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
-        """What brings tables of its own up to rows of the log that are of these kinds."""
+        """Functions that fold rows of the log of these kinds into the resource's own state tables."""
         return []
 
     def folded(self, changes: DataFrame, values: TableText, *, few: bool, anew: bool = False) -> Rows:
-        """Rows of CHANGES (and ``place``, a struct that orders those of a group) with what groups held, folded.
+        """Fold changes into the rows that their groups held: rows of FOLDED.
 
-        ``anew``: groups held nothing.
+        ``changes`` are rows of CHANGES with ``place``, a struct that orders the changes of a group. With ``anew`` the
+        groups held nothing.
         """
         rows = changes if anew else changes.unionByName(self._held(changes, few=few), allowMissingColumns=True)
         rows = rows.coalesce(1) if few else rows.repartition("grp", "window_start")
-        # Null places come first: what a group held.
+        # NULL places sort first: the row that a group held has no place.
         rows = rows.sortWithinPartitions("grp", "window_start", "place").select(*_CHANGE)
         fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
         return (Rows.of(rows) if few else Rows(rows)).map_arrow(fold, FOLDED)
@@ -80,11 +81,11 @@ class Aggregation(PlannedResource[AggregationPlan]):
         return Folded(counts.get(("write",), 0), letters)
 
     def held_rows(self, spark: SparkSession, groups: DataFrame | None) -> DataFrame:
-        """The rows of the table, of these groups or of all (see ``KeyedTable.live_rows``)."""
+        """The rows of the table for these groups, or for all groups (see ``KeyedTable.live_rows``)."""
         return self.table.live_rows(spark, None, groups)
 
     def _held(self, changes: DataFrame, *, few: bool) -> DataFrame:
-        """What the groups of some changes hold before them."""
+        """The rows that the changed groups hold before the changes, as rows of CHANGES with op ``held``."""
         place = ("key", "window_start") if self.table.plan.window else ("key",)
         wanted = changes.select(F.col("grp").alias("key"), *place[1:]).distinct()
         held = self.held_rows(changes.sparkSession, wanted if few else None)

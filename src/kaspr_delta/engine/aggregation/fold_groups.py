@@ -1,4 +1,4 @@
-"""The heart of an aggregation: per group, what it held and what happens to it, to what it holds now.
+"""The core of an aggregation: it folds the changes of each group into the row that the group held.
 
 The counterpart of Kafka Streams' ``KStreamAggregate``, ``KStreamReduce`` and ``KTableAggregate``.
 """
@@ -23,8 +23,8 @@ from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 
-# What happens to a group, in its order: `held` is what it is before, then each `add` and `subtract`. `id` is the row of
-# a table that it comes from, `last` whether nothing more of this row follows.
+# The changes of a group, in order: `held` is its row before the batch, followed by each `add` and `subtract`. `id` is
+# the key of the table row that a change comes from, `last` whether it is the last change of this row.
 CHANGES = (
     "grp STRING, window_start TIMESTAMP, op STRING, value STRING, timestamp TIMESTAMP, stream STRING, source STRING,"
     " id STRING, last BOOLEAN"
@@ -82,10 +82,10 @@ class Folded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoldGroups:
-    """Rows of CHANGES, sorted by group, window and order, to rows of FOLDED.
+    """Turns rows of CHANGES, sorted by group, window and order, into rows of FOLDED.
 
-    A function that fails leaves its group as it was, and a problem; the row of a table that could not be added
-    contributes nothing.
+    If a function fails, its group stays as it was and a ``failed`` row carries the problem. A table row that could not
+    be added contributes nothing.
     """
 
     plan: AggregationPlan
@@ -107,7 +107,7 @@ class FoldGroups:
             yield _to_arrow(folded)
 
     def step(self, change: Change, total: Any) -> Any:
-        """What a group holds after a change. Raises what the author's functions raise, and SerializationError."""
+        """The total of a group after a change. Raises SerializationError, and the errors of the author's functions."""
         plan, adds = self.plan, change.op == "add"
         if plan.kind == "count":
             return (total or 0) + (1 if adds else -1)
@@ -134,7 +134,7 @@ class _Group:
     changed: bool = False
 
     def apply(self, change: Change) -> Iterator[Folded]:
-        """Take a change; what it leaves beside what the group holds."""
+        """Apply a change; yield a ``failed`` row if it failed, and the new contribution of its table row."""
         if change.op == "held":
             self.held, self.value, self.timestamp = change, change.value, change.timestamp
             return
@@ -145,16 +145,16 @@ class _Group:
         else:
             row = change.id or self.group
             yield Folded("failed", row, timestamp=change.timestamp, source=change.source, problem=problem)
-        # What could not be taken back is still in its group.
+        # A contribution that could not be subtracted is still in its group.
         if change.last and (change.op == "add" or problem is None):
             live = change.op == "add" and problem is None
             yield Folded("contribution", change.id, change.value, grp=self.group, live=live)
 
     def outcome(self) -> Iterator[Folded]:
-        """What the group holds now, if that is something else.
+        """The new row of the group, if it changed.
 
-        Over a stream each record writes the row of its group, for the row has the time of the newest record. Over a
-        table a row whose value stays is left alone, and the time of its group is kept apart.
+        Over a stream each record writes the row of its group, because the row has the time of the newest record. Over a
+        table a row with an unchanged value is not written, and the time of its group is stored separately.
         """
         if not self.changed:
             return
@@ -167,7 +167,10 @@ class _Group:
             yield Folded("time", self.group, timestamp=self.timestamp, live=True)
 
     def _step(self, change: Change) -> None:
-        """What a function gets is what the table would give it, wherever batches end: a total of its own, from text."""
+        """Apply a change to the total.
+
+        The total is decoded from table text for every call, so that the result does not depend on where batches end.
+        """
         text = None if self.fold.plan.kind == "toTable" else self.value
         total = None if text is None else self.fold.table.value_object(text)
         with at_most(self.fold.timeout):

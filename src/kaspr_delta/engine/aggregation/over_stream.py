@@ -1,7 +1,7 @@
-"""A table made from a stream: each record adds to its group, in windows of time where the table has any.
+"""A table made from a stream: each record adds to its group, in time windows if the table has windows.
 
-The counterpart of Kafka Streams' ``KGroupedStream``, of its windows, and of ``toTable``. Time is that of a partition,
-as there; where a function groups, the records are spread over partitions by their groups first.
+The counterpart of Kafka Streams' ``KGroupedStream``, of its windows, and of ``toTable``. Stream time is per partition,
+as in Kafka Streams. With a ``groupBy`` function the records are first repartitioned by their groups.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kaspr_delta.plan.definition.window import WindowPlan
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# What takes records without a value, without windows and with: Kafka Streams' windows count them.
+# The kinds that take records without a value: without windows, and with windows (Kafka Streams' windows count them).
 _TAKE_NO_VALUE = (frozenset({"toTable"}), frozenset({"count", "aggregate"}))
 
 
-# Of rows of RECORD that belong to a group, what makes them rows of CHANGES.
+# The columns that turn rows of RECORD with a group into rows of CHANGES.
 _ADDED = (
     "look_up AS grp",
     "'add' AS op",
@@ -53,11 +53,11 @@ class StreamAggregation(Aggregation):
 
     @property
     def definition(self) -> Mapping[str, str]:
-        return {}  # changed code goes on from where it is: what was added is added
+        return {}  # changed code continues at the current position: earlier additions stay
 
     @property
     def stream(self) -> StreamSide:
-        """The records it is made from; where a function groups, spread over partitions by their groups."""
+        """The records that the table is made from; with a ``groupBy`` function, repartitioned by their groups."""
         origin = self.plan.origin
         if not isinstance(origin, StreamPlan):
             msg = f"{self.ref} is made from a table"
@@ -84,7 +84,7 @@ class StreamAggregation(Aggregation):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Nothing is decided: the stream is read from where the checkpoint before had come to."""
+        """An empty decision: the stream is read from the position that the previous checkpoint had reached."""
         name = self.stream.plan.name
         positions = {name: self.stream.first_position(spark, state.get("read", {}))}
         return Decision(Rows.none(spark), 0, {**state, "read": positions}), positions
@@ -110,7 +110,7 @@ class StreamAggregation(Aggregation):
         if self.plan.kind not in _TAKE_NO_VALUE[window is not None]:
             added = added.where(F.col("value").isNotNull())
         folded = self.folded(added, self.stream.text, few=records.few)
-        # Step 4: difference. A group that holds what it held is left alone by the fold.
+        # Step 4: difference. The fold does not write a group whose row is unchanged.
         rows = folded.df.unionByName(_failed(records.df), allowMissingColumns=True)
         if window is not None:
             after = _times(records.df, times)
@@ -123,7 +123,7 @@ class StreamAggregation(Aggregation):
     def _passed(
         self, spark: SparkSession, window: WindowPlan, before: Mapping[str, int], after: Mapping[str, int]
     ) -> DataFrame:
-        """Windows that have closed or expired, as rows of the log."""
+        """The windows that closed or expired, as rows of the log."""
         clock = Clock(window, self.plan.name, before)
         clock.times.update(after)
         effects = to_rows(spark, passed_windows(self.plan.name, clock))
@@ -131,18 +131,18 @@ class StreamAggregation(Aggregation):
 
 
 def _grouped(records: DataFrame) -> DataFrame:
-    """The records that belong to a group, with the stream whose time counts: others do nothing, nor move time."""
+    """The records with a group, and the stream whose time they advance. Other records add nothing, not even time."""
     grouped = records.where(F.col("look_up").isNotNull() & ~F.col("unreadable"))
     return grouped.withColumn("stream", F.concat_ws("/", "source", "partition"))
 
 
 def _added(records: DataFrame) -> DataFrame:
-    """What records do to their groups: rows of CHANGES."""
+    """The additions of records to their groups: rows of CHANGES."""
     return _grouped(records).selectExpr("CAST(NULL AS TIMESTAMP) AS window_start", *_ADDED)
 
 
 def _added_to_windows(records: DataFrame, window: WindowPlan, times: Mapping[str, int]) -> DataFrame:
-    """What records do to their groups in those windows of their time that are open: rows of CHANGES."""
+    """The additions of records to their groups, in the open windows of the records' times: rows of CHANGES."""
     so_far = F.unix_millis(place_in(("stream",), "offset"))
     timed = _grouped(records).withColumn("now", F.greatest(so_far, _before(times)))
     at = F.unix_millis("timestamp")
@@ -150,13 +150,13 @@ def _added_to_windows(records: DataFrame, window: WindowPlan, times: Mapping[str
     first_start = at - window.size + 1 + F.pmod(F.lit(window.size - 1) - at, F.lit(window.step))
     each = timed.withColumn("start", F.explode(F.sequence(first_start, last_start, F.lit(window.step))))
     is_open = F.col("start") + window.size + window.grace > F.col("now")
-    # As in Kafka Streams, time begins in 1970: a record of its first moments is in fewer windows.
+    # As in Kafka Streams, time begins in 1970: a record of the first moments of 1970 is in fewer windows.
     is_open &= (F.col("start") >= 0) | (at < 0)
     return each.where(is_open).selectExpr("timestamp_millis(start) AS window_start", *_ADDED)
 
 
 def _before(times: Mapping[str, int]) -> Column:
-    """How far the stream of a record had come before the batch."""
+    """The stream time of a record's stream before the batch; NULL for a new stream."""
     if not times:
         return F.lit(None).cast("bigint")
     known = [part for stream, now in times.items() for part in (F.lit(stream), F.lit(now).cast("bigint"))]
@@ -164,7 +164,7 @@ def _before(times: Mapping[str, int]) -> Column:
 
 
 def _times(records: DataFrame, before: Mapping[str, int]) -> dict[str, int]:
-    """How far each partition has come, in milliseconds: a record without a group takes it nowhere."""
+    """The stream time of each partition after the batch, in milliseconds. Records without a group do not advance it."""
     newest = _grouped(records).groupBy("stream").agg(F.max(F.unix_millis("timestamp")).alias("now")).collect()
     found = {row["stream"]: row["now"] for row in newest}
     return {**before, **{stream: max(now, before.get(stream, now)) for stream, now in found.items()}}

@@ -1,7 +1,7 @@
-"""A table made from another one: what a row contributed is taken back before what it contributes now is added.
+"""A table made from another table: the old contribution of a row is subtracted before its new one is added.
 
-The counterpart of Kafka Streams' ``KGroupedTable``. What every row contributed is remembered, as a join remembers what
-it emitted: so it does not matter how often a row changed between two batches, nor whether a batch sees it twice.
+The counterpart of Kafka Streams' ``KGroupedTable``. The contribution of every row is stored, as a join stores its
+emitted rows. So it does not matter how often a row changed between two batches, or whether a batch sees it twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kaspr_delta.storage.tables import Upsert
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# A row of the table that was touched: as it is, what it contributed, and (added here) the group it belongs to now.
+# A touched row of the table: its current values, its old contribution, and (added in _GROUPED) its current group.
 _COLUMNS = ("key", "changed_at", "value", "timestamp", "copies", "old_grp", "old_value")
 _GROUPED = (
     "key STRING, changed_at TIMESTAMP, value STRING, timestamp TIMESTAMP, copies BIGINT, old_grp STRING,"
@@ -41,7 +41,7 @@ _GROUPED = (
 
 @dataclass(frozen=True, slots=True)
 class GroupRows:
-    """Adds to rows of a table the group that each belongs to (``grp``; NULL: to none) and ``problem``."""
+    """Adds to each row of a table its group (``grp``; NULL: none) and ``problem``."""
 
     function: Selector | None
     table: TableText
@@ -71,7 +71,7 @@ class TableAggregation(Aggregation):
 
     @property
     def origin(self) -> KeyedTable:
-        """The table it is made from."""
+        """The table that this one is made from."""
         return KeyedTable(self.delta, self.application.rows_of(str(self.plan.origin)))
 
     @property
@@ -84,7 +84,7 @@ class TableAggregation(Aggregation):
 
     @property
     def renewed(self) -> Renewed:
-        """All: a new checkpoint reads all rows of the table."""
+        """All dead letters, because a new checkpoint reads all rows of the table."""
         return Renewed(every=True)
 
     @property
@@ -112,7 +112,7 @@ class TableAggregation(Aggregation):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """All groups anew from all rows; groups that nothing belongs to any more are deleted."""
+        """Compute all groups again from all rows, and delete groups that no row belongs to any more."""
         pinned = self.origin.newest(spark)
         known = self.delta.read(spark, self.plan.contributions)
         name = str(self.plan.origin)
@@ -126,7 +126,7 @@ class TableAggregation(Aggregation):
 
     @property
     def timely(self) -> bool:
-        """A row changes with its value alone: where only the time of its group moved, that is kept apart."""
+        """False: a row is written only if its value changes. The time of its group is stored separately."""
         return False
 
     def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
@@ -139,7 +139,7 @@ class TableAggregation(Aggregation):
         return held.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
 
     def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
-        """Changes (columns side, key, changed_at) to rows of the log. ``anew``: as if nothing had been contributed."""
+        """Changes (columns side, key, changed_at) as rows of the log. ``anew`` ignores stored contributions."""
         # Step 1: touched.
         keys = touched_keys(changes).keys
         again = anew and not log_is_new
@@ -150,18 +150,18 @@ class TableAggregation(Aggregation):
         grouped = self._grouped(touched, version, anew=anew)
         source = self.plan.source
         folded = self.folded(_changes(grouped.df, source), self.origin.text, few=grouped.few, anew=anew)
-        # Step 4: difference. A group that holds what it held is left alone by the fold.
+        # Step 4: difference. The fold does not write a group whose row is unchanged.
         parts = [folded.df, _failed(grouped.df, source), *_refused(touched, source)]
         if again:
             parts += [*self._emptied(folded.df), _gone(grouped.df)]
         rows = union_of(parts)
         count = keys.count()
         effects = Rows.of(rows) if grouped.few else Rows(rows)
-        # A first batch that was given nothing would never be folded again.
+        # A first batch without input rows would never be folded again: with effects it counts at least one.
         return Decision(effects, count or int(not effects.empty))
 
     def _grouped(self, touched: Rows, version: int, *, anew: bool) -> Rows:
-        """Touched rows as they are, with their groups and with what they contributed: rows of _GROUPED."""
+        """The touched rows with their current groups and old contributions: rows of _GROUPED."""
         spark = touched.spark
         keys = touched.df.where(F.col("reason").isNull()).select("key", "changed_at")
         rows = self.origin.live_rows(spark, version, touched.values("key", reason=None) if touched.few else None)
@@ -176,7 +176,7 @@ class TableAggregation(Aggregation):
         return (Rows.of(found) if touched.few else Rows(found)).map_arrow(group, _GROUPED)
 
     def _emptied(self, folded: DataFrame) -> list[DataFrame]:
-        """Groups of the table to which nothing belongs any more, as deletions of their rows and times."""
+        """Deletions of the rows and times of groups that no row belongs to any more."""
         rows = self.delta.read(folded.sparkSession, self.table.plan.delta_name).select(self.table.key)
         gone = rows.join(folded.where("kind = 'write'").select("key"), "key", "left_anti")
         return [
@@ -196,7 +196,7 @@ class TableAggregation(Aggregation):
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:
-    """What happens to groups: of each row what it contributed is taken back, and what it contributes is added."""
+    """Rows of CHANGES: for each changed row, subtract its old contribution and add its new one."""
     same = F.col("grp").eqNullSafe(F.col("old_grp")) & F.col("value").eqNullSafe(F.col("old_value"))
     about = (
         F.coalesce("timestamp", "changed_at").alias("timestamp"),
@@ -208,7 +208,7 @@ def _changes(grouped: DataFrame, source: str) -> DataFrame:
     grp, old_grp = F.col("grp"), F.col("old_grp")
     taken_back = _change("subtract", old_grp, F.col("old_value"), last=grp.isNull(), step=0)
     added = _change("add", grp, F.col("value"), last=F.lit(True), step=1)
-    # Both of one row, so that many rows are grouped once.
+    # One array per row instead of a union: so the groups of many rows are computed once.
     both = F.array(F.when(old_grp.isNotNull(), taken_back), F.when(grp.isNotNull(), added))
     changed = grouped.where(~same).withColumn("change", F.explode(F.array_compact(both)))
     return changed.select("change.*", *about)
@@ -225,21 +225,21 @@ def _change(op: str, group: Column, value: Column, *, last: Column, step: int) -
 
 
 def _failed(grouped: DataFrame, source: str) -> DataFrame:
-    """Rows whose group could not be told, as rows of the log."""
+    """Rows whose group could not be determined, as ``failed`` rows of the log."""
     failed = grouped.where(F.col("problem").isNotNull())
     timestamp = F.coalesce("timestamp", "changed_at").alias("timestamp")
     return failed.select(F.lit("failed").alias("kind"), "key", timestamp, F.lit(source).alias("source"), "problem")
 
 
 def _refused(touched: Rows, source: str) -> list[DataFrame]:
-    """Touched keys that belong to nothing, as rows of the log, unless it is known that there are none."""
+    """Touched keys that cannot be in a group, as ``failed`` rows of the log; an empty list if there are surely none."""
     columns = (F.lit("failed").alias("kind"), "key", "timestamp", F.lit(source).alias("source"), "problem")
     found = refused(touched)
     return [] if found is None else [found.select(*columns)]
 
 
 def _gone(grouped: DataFrame) -> DataFrame:
-    """Rows that contribute nothing any more, as rows of the log."""
+    """Rows that no longer contribute, as rows of the log."""
     return grouped.where(F.col("grp").isNull()).select(
         F.lit("contribution").alias("kind"), "key", F.lit(False).alias("live")
     )
