@@ -1,1 +1,1 @@
-"""Topics elsewhere: what comes in from Kafka or files is appended to the Delta topic, what goes out is read from it."""
+"""Topics bound to Kafka or files: ingest appends to the Delta topic, export reads from it."""

@@ -1,4 +1,4 @@
-"""Spark's connectors for Kafka and Avro: added to a local session when an application needs them, and not before."""
+"""Spark's connectors for Kafka and Avro: added to a local session only when an application needs them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SCALA = "2.13"
-# Not every mirror of Maven Central has the newest of these small ones: an older one that fits is taken then.
+# Not every mirror of Maven Central has the newest version of these small artifacts: then these older ones, which work
+# too, are used.
 _OLDER = {"spark-avro": ("4.1.1",), "spark-token-provider-kafka-0-10": ("4.1.0-preview1",)}
-# Of what the connector for Kafka needs, what is added by itself, and what Spark has.
+# Dependencies of the Kafka connector that are left out: the first is added separately, the others are part of Spark.
 _LEFT_OUT = (
     f"org.apache.spark:spark-token-provider-kafka-0-10_{_SCALA}",
     "org.apache.hadoop:hadoop-client-api",
@@ -22,20 +23,20 @@ _LEFT_OUT = (
 _ARTIFACTS = {
     "kafka": {
         "spark-token-provider-kafka-0-10": "transitive=false",
-        # The last: by it Spark knows the format.
+        # Added last: Spark knows the format from then on.
         "spark-sql-kafka-0-10": f"exclude={','.join(_LEFT_OUT)}",
     },
     "avro": {"spark-avro": "transitive=false"},
 }
-# The version of each that was found, in this process.
+# The version of each artifact that this process found.
 _found: dict[str, str] = {}
 
 
 def need(spark: SparkSession, name: str) -> None:
-    """Let this thread read and write a format, by its connector if it has one. Raises SetupError.
+    """Let this thread read and write a format: add the format's connector, if it has one. Raises SetupError.
 
-    Where Spark knows the format, as it does on Databricks, nothing is done. A thread of Spark's knows what was added in
-    it, or in the thread that started it: so whoever reads or writes asks for it, each time.
+    If Spark knows the format, as it does on Databricks, nothing is done. A thread knows the connectors that were added
+    in it, or in the thread that started it. So every read and write calls this function first.
     """
     if name in _ARTIFACTS and not _knows(spark, name):
         for artifact, how in _ARTIFACTS[name].items():
@@ -45,8 +46,8 @@ def need(spark: SparkSession, name: str) -> None:
 def _knows(spark: SparkSession, name: str) -> bool:
     try:
         _ = spark.read.format(name).load().schema
-    except Exception as error:  # noqa: BLE001  whatever it is, it tells
-        # Without options every connector complains; of one that is not there Spark says so.
+    except Exception as error:  # noqa: BLE001  the message decides
+        # Without options every connector fails; a missing connector fails with one of these messages.
         text = str(error)
         return not any(sign in text for sign in ("DATA_SOURCE_NOT_FOUND", "Failed to find data source", "deployment"))
     return True
@@ -58,7 +59,7 @@ def _add(spark: SparkSession, name: str, artifact: str, how: str) -> None:
         coordinates = f"org.apache.spark:{artifact}_{_SCALA}:{version}"
         try:
             spark.sql(f"ADD JAR ivy://{coordinates}?{how}").collect()
-        except Exception as error:  # noqa: BLE001  Ivy's is none of Spark's own
+        except Exception as error:  # noqa: BLE001  Ivy's errors are not Spark's own
             failure = error
         else:
             _found[artifact] = version

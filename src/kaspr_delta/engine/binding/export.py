@@ -1,4 +1,4 @@
-"""A topic that is written to elsewhere, as a resource: it reads the Delta topic, and its fold is the writing."""
+"""The export of a bound topic, as a resource: it reads the Delta topic, and its fold writes to Kafka or files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from kaspr_delta.plan.definition.resources import TopicInput, TopicPlan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# A backlog is taken in pieces, so that a kill repeats one of them at most.
+# A backlog is read in pieces, so that a kill repeats at most one of them.
 _BATCH = "64m"
 
 
 class Export(PlannedResource[TopicPlan]):
-    """Decides which records are due; that they are written comes after the commit, and again where a kill came between.
+    """Decides which records are due. The fold writes them after the commit, and again if it was killed.
 
-    A batch is all records after one offset, up to and with another: of an append-only topic that is always the same.
+    A batch is all records after one offset, up to and including another. A topic is append-only, so these records are
+    always the same.
     """
 
     __slots__ = ()
@@ -53,7 +54,7 @@ class Export(PlannedResource[TopicPlan]):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Nothing is decided: the topic is read from where the checkpoint before had come to."""
+        """An empty decision: the topic is read from the position that the previous checkpoint had reached."""
         done = state.get("done", self._source.first_position(spark, self.plan.name))
         return Decision(Rows.none(spark), 0, {"done": done}), {self.plan.name: done}
 
@@ -69,7 +70,7 @@ class Export(PlannedResource[TopicPlan]):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         found = batch.agg(F.max("offset").alias("last"), F.count("*").alias("records")).collect()[0]
         after, last = int(state["done"]), found["last"]
-        # A commit of several files may come in several batches: then the first of them took all up to its last record.
+        # A commit of several files may come in several batches: an earlier one may have taken all up to this offset.
         if last is None or last <= after:
             return Decision(Rows.none(batch.sparkSession), 0, state)
         due = pa.table({"after": [after], "upto": [last], "records": [found["records"]]})

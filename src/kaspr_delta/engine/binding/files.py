@@ -1,4 +1,4 @@
-"""Files in a folder: each row of those that come in is a record; what goes out is a folder of its own per batch."""
+"""Files in a folder: each row of an incoming file is a record; each outgoing batch is a folder of its own."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kaspr_delta.spec.ddl import columns_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# A backlog is taken in pieces, so that a kill costs one of them.
+# A backlog is read in pieces, so that a kill costs one of them.
 _MOST_FILES = "1000"
-# A line of JSON; and where CSV keeps the text of a row that does not fit the schema.
+# The column of a line of JSON, and the column of the text of a CSV row that does not fit the schema.
 _LINE = "value"
 _CORRUPT = "_kaspr_corrupt"
 _NUMBER = r"^\s*-?\d+(\.\d*)?\s*$"
@@ -28,7 +28,7 @@ _NUMBER = r"^\s*-?\d+(\.\d*)?\s*$"
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The rows of files. A file is read once, when it is first seen: it must be whole by then."""
+    """The rows of files. A file is read once, when it is first seen, so it must be complete by then."""
 
     plan: FilesPlan
     topic: str
@@ -50,11 +50,11 @@ class Files:
             reader = reader.option("cloudFiles.maxFilesPerTrigger", _MOST_FILES)
         else:
             reader = reader.format(kind).option("maxFilesPerTrigger", _MOST_FILES)
-        # Whoever takes a broken file away must not be held up by its absence.
+        # A broken file may be removed: its absence must not fail the stream.
         reader = reader.option("ignoreMissingFiles", "true")
         if self.plan.format == "csv":
             reader = reader.option("header", str(self.plan.header).lower()).option("sep", self.plan.delimiter)
-            # With columns in another order than the schema's a file is refused, not misread.
+            # A file with columns in another order than the schema's is refused, not misread.
             reader = reader.option("enforceSchema", "false").option("columnNameOfCorruptRecord", _CORRUPT)
         return reader.load(self.plan.path).select(
             *(F.col(_name(name)) for name, _ in self._read),
@@ -91,7 +91,7 @@ class Files:
         ).orderBy(*self.order)
 
     def write(self, records: DataFrame, batch: str) -> None:
-        """A batch that comes again replaces itself: its folder has its name."""
+        """Write a batch as a folder with its name. Idempotent: a repeated batch replaces its folder."""
         need(records.sparkSession, self.plan.format)
         key, value = (F.col(name).cast("string").alias(name) for name in ("key", "value"))
         headers = F.transform("headers", lambda h: F.struct(h["key"], h["value"].cast("string").alias("value")))
@@ -127,7 +127,7 @@ class Files:
         return [*columns, (_CORRUPT, "STRING")] if self.plan.format == "csv" else columns
 
     def _text(self) -> Column:
-        """The value of a row as JSON text: a line as it stands, or an object of the columns."""
+        """The value of a row as JSON text: the line itself, or an object of the columns."""
         if self._lines:
             return F.make_valid_utf8(F.col(_LINE))
         columns = (F.col(_name(name)) for name, _ in self._read if name != _CORRUPT)
@@ -141,7 +141,7 @@ class Files:
         return F.nullif(F.to_json(self._field(self.plan.key)), F.lit("null"))
 
     def _given_timestamp(self) -> Column:
-        """The time a row tells, as text."""
+        """The declared timestamp field of a row, as text; NULL without one."""
         if self.plan.timestamp is None:
             return F.lit(None).cast("string")
         if self._lines:
@@ -155,7 +155,7 @@ class Files:
         return F.col(_name(name)).cast("variant")
 
     def _unreadable(self) -> Column:
-        """What is wrong with a row, if anything."""
+        """The problem of a row that cannot be read; NULL for other rows."""
         text = self._text()
         if self._lines:
             not_utf8 = problem("record cannot be read", F.lit("the line is not UTF-8 text"), text)
@@ -163,7 +163,7 @@ class Files:
             bad = F.col("_kaspr_json").isNull() | ~is_json(F.col(_LINE))
             return F.when(~F.is_valid_utf8(_LINE), not_utf8).when(bad, not_json)
         if self.plan.format == "csv":
-            # Spark puts this character in the place of what is not UTF-8.
+            # Spark replaces bytes that are not UTF-8 with this character.
             not_utf8 = problem("record cannot be read", F.lit("the row is not UTF-8 text (it has U+FFFD)"), text)
             detail = F.lit(f"the row does not fit the schema {self.plan.schema}")
             misfit = problem("record cannot be read", detail, F.col(_CORRUPT))
@@ -172,14 +172,14 @@ class Files:
 
 
 def _json(text: Column) -> Column:
-    """Text as a piece of JSON on one line: as it stands, if it is that, else as a JSON text."""
+    """Text as JSON on one line: JSON on one line stays unchanged, other JSON is rewritten, other text is quoted."""
     read = F.when(is_json(text), F.try_parse_json(text))
     as_it_is = is_json(text) & ~text.rlike(r"[\r\n]")
     return F.coalesce(F.when(as_it_is, text), F.to_json(F.coalesce(read, text.cast("variant"))), F.lit("null"))
 
 
 def _moment(text: Column) -> Column:
-    """A time: milliseconds since 1970 where it is a number, else as SQL reads it."""
+    """Text as a time: a number is milliseconds since 1970, other text is cast as in SQL (NULL if it cannot be)."""
     millis = F.timestamp_millis(text.try_cast("double").cast("bigint"))
     return F.when(text.rlike(_NUMBER), millis).otherwise(text.try_cast("timestamp"))
 

@@ -1,4 +1,4 @@
-"""A topic that is read from elsewhere, as a resource: what comes in is appended to the Delta topic, once."""
+"""The ingest of a bound topic, as a resource: records from Kafka or files are appended to the Delta topic once."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _COLUMNS = ["kind", "target", "key", "value", "headers", "timestamp", "partition
 
 
 class Ingest(PlannedResource[TopicPlan]):
-    """Reads a place until what was there at the start of a run is on the topic, or for ever.
+    """Reads a place until all records that it had at the start of a run are on the topic, or for ever.
 
-    How far it has read is in the checkpoint of Spark's stream, which hands out the same records again after a kill.
+    The position is in the checkpoint of Spark's stream, which delivers the same records again after a kill.
     """
 
     __slots__ = ()
@@ -60,7 +60,7 @@ class Ingest(PlannedResource[TopicPlan]):
         return {}
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        """Bytes are taken as they are: whoever reads the topic decodes them. Rows of files may be no records."""
+        """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
         place = self._place
         records = place.records(batch)
         arrived = Rows.of(records)
@@ -71,5 +71,5 @@ class Ingest(PlannedResource[TopicPlan]):
         return Decision(Rows.held(batch.sparkSession, numbered), len(ordered))
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        # They were sent by others: the counter of what the application sent is not theirs.
+        # Others sent these records: they do not count as sent by the application.
         return replace(EffectFold(self.delta, self.application, self.ref).fold(spark, batch, rows), counts={})

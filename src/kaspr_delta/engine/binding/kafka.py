@@ -14,11 +14,11 @@ from kaspr_delta.secrets import password_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# Spark's sink cannot set the time of a record, so the event's travels as a header, in milliseconds as text.
+# Spark's sink cannot set the time of a record, so a header carries the event's time: milliseconds as text.
 TIMESTAMP_HEADER = "kaspr-timestamp"
-# A backlog is taken in pieces, so that a kill costs one of them.
+# A backlog is read in pieces, so that a kill costs one of them.
 _MOST_RECORDS = 1_000_000
-# A commit is numbered by up to so many tasks (``engine.rows.sequence``), and Kafka's partitions are tasks.
+# At most so many tasks can number a commit (``engine.rows.sequence``), and each partition of Kafka is a task.
 _MOST_TASKS = 1_024
 _MODULES = {"PLAIN": "plain.PlainLoginModule"}
 _SCRAM = "scram.ScramLoginModule"
@@ -26,7 +26,7 @@ _SCRAM = "scram.ScramLoginModule"
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
-    """Records as they are on Kafka: keys and values as bytes, headers, timestamps, partitions."""
+    """A topic on Kafka: keys and values as bytes, headers, timestamps, partitions."""
 
     plan: KafkaPlan
     topic: str
@@ -38,9 +38,9 @@ class Kafka:
 
     @property
     def options(self) -> dict[str, str]:
-        """What the connector has to be told to reach the brokers. Holds the password: not to be shown.
+        """The options with which the connector reaches the brokers. They contain the password: do not show them.
 
-        Raises SetupError where the password is not to be found.
+        Raises SetupError if the password cannot be found.
         """
         login, tls = self.plan.login, self.plan.tls
         protocol = ("SASL_" if login else "") + ("SSL" if tls else "PLAINTEXT")
@@ -60,7 +60,7 @@ class Kafka:
             .option("startingOffsets", self.plan.starting_offsets)
             .option("failOnDataLoss", str(self.plan.fail_on_data_loss).lower())
             .option("includeHeaders", "true")
-            # What a producer has taken back never was.
+            # Skip the records of aborted transactions.
             .option("kafka.isolation.level", "read_committed")
             .option("maxOffsetsPerTrigger", str(_MOST_RECORDS))
             .load()
@@ -82,7 +82,7 @@ class Kafka:
         )
 
     def write(self, records: DataFrame, batch: str) -> None:
-        """Records of a key go to the partition that Kafka's own clients would choose. What comes again is repeated."""
+        """Send records to the partitions that Kafka's own clients would choose for their keys. At-least-once."""
         need(records.sparkSession, "kafka")
         at = F.encode(F.unix_millis("timestamp").cast("string"), "UTF-8")
         stamp = F.array(F.struct(F.lit(TIMESTAMP_HEADER).alias("key"), at.alias("value")))
@@ -100,12 +100,12 @@ class Kafka:
 
 
 def _sent_timestamp() -> Column:
-    """The time that another application's export gave along, if it did."""
+    """The time in the header that the export of another application added; NULL without it."""
     given = F.filter("headers", lambda header: header["key"] == TIMESTAMP_HEADER)
     millis = F.try_element_at(given, F.lit(-1))["value"]
     return F.timestamp_millis(millis.cast("string").try_cast("bigint"))
 
 
 def _quoted(text: str) -> str:
-    """Text as JAAS has it."""
+    """Text quoted for JAAS."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""Where records come from and go to, as ingest and export see it."""
+"""The place that a topic is bound to, as ingest and export use it."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ class Place(Protocol):
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns of ``records`` that tell the order in which they were there."""
+        """The columns of ``records`` that give the order of the records in the place."""
         ...
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """All that is there, as a stream."""
+        """All rows of the place, as a stream."""
         ...
 
     def records(self, batch: DataFrame) -> DataFrame:
-        """Rows of that stream as records or dead letters: the columns of the log of an ingest but ``seq``, and order.
+        """Rows of that stream as records or dead letters: the columns of an ingest's log but ``seq``, and ``order``.
 
-        In a large batch they stand in their order.
+        The rows of a large batch are in order.
         """
         ...
 
     def write(self, records: DataFrame, batch: str) -> None:
-        """Put rows of a topic there, given by partition in their order. ``batch`` names them; it may come again."""
+        """Write rows of a topic, sorted within each partition. ``batch`` is their name; a batch may be repeated."""
         ...
 
 
 def place_of(delta: Tables, topic: TopicPlan) -> Place:
-    """Where a bound topic lives."""
+    """The place of a bound topic."""
     place, on_databricks = topic.bound.place, delta.namespace.on_databricks
     if isinstance(place, KafkaPlan):
         return Kafka(place, topic.name, on_databricks=on_databricks)
