@@ -1,7 +1,8 @@
-"""From a plan to Databricks jobs: what ``databricks bundle deploy`` puts into a workspace.
+"""Turns a plan into the Databricks jobs that ``databricks bundle deploy`` puts into a workspace.
 
-Scheduled, an application is one job with a task per agent group and join, in the order of the data; continuous, each of
-these is a job of its own. A task runs ``kaspr-delta run --only ...``, the same code as on a laptop.
+A scheduled application is one job with a task per unit of work, such as an agent group or a join, in the order of the
+data. In a continuous application each unit is a job of its own. A task runs ``kaspr-delta run --only ...``, the same
+code as on a laptop.
 """
 
 from kaspr_delta.jobs.deployment import Deployment

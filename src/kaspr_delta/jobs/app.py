@@ -28,17 +28,17 @@ from kaspr_delta.plan.definition.resources import sends_of
 from kaspr_delta.settings import WAREHOUSE_VARIABLE
 
 _SQL_WAREHOUSE = "sql-warehouse"
-# Databricks allows so many characters in an App's name.
+# The number of characters that Databricks allows in an App's name.
 _LONGEST_NAME = 30
 
 
 def has_web_views(plan: Plan) -> bool:
-    """Whether there is something to serve."""
+    """Whether the plan has web views to serve, ready or waiting."""
     return bool(plan.web_views) or any(ref.kind == "webview" for ref, _ in plan.waiting)
 
 
 def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
-    """The App. ``warehouse`` is where the application's tables are."""
+    """The App that serves the web views. ``warehouse`` holds the application's tables."""
     return App(
         name=app_name(plan.application, deployment.target),
         description=f"Web views of the Kaspr application {plan.application}",
@@ -69,10 +69,10 @@ def web_app(plan: Plan, deployment: Deployment, warehouse: str) -> App:
 
 
 def app_grant(key: str, plan: Plan) -> PrivilegeAssignment:
-    """What the App of this key in the bundle may do with the tables.
+    """The privileges on the schema for the App with this key in the bundle.
 
-    It acts as a service principal that Databricks makes with it. Where web views send, it appends to topics, and makes
-    those that a function names.
+    The App acts as a service principal that Databricks creates with it. If web views send, the App appends to topics
+    and creates topics that a function names.
     """
     privileges = [Privilege.USE_SCHEMA, Privilege.SELECT]
     if any(sends_of(view) for view in plan.web_views):
@@ -95,7 +95,7 @@ def app_name(application: str, target: str) -> str:
 
 
 def _command(plan: Plan, deployment: Deployment) -> str:
-    """For a shell: install what is needed, then serve where Databricks wants it."""
+    """The shell command: install the packages, then serve on the port that Databricks gives."""
     install = shlex.join(["pip", "install", "--quiet", ".[databricks,serve]", *plan.python_packages])
     serve = shlex.join(["kaspr-delta", "serve", deployment.folder, "--app", plan.application])
     return f'{install} && exec {serve} --host 0.0.0.0 --port "$DATABRICKS_APP_PORT" --behind-proxy'

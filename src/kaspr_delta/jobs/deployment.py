@@ -22,20 +22,20 @@ _MAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One target's settings. Raises UsageError for those that a workspace would refuse or misunderstand.
+    """One target's settings. Raises UsageError for settings that a workspace would refuse or misunderstand.
 
-    ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. ``schedule`` and ``timezone``
-    may be empty: then the KasprApp's annotations count, or else every quarter of an hour, UTC. ``schema`` may be empty:
-    then each application has the schema its plan names. Where ``location`` is a URI, tables are made there as external
-    ones; empty: the catalog manages them. With ``keep_data`` schema and volume are never destroyed.
+    ``application`` is a folder name in ``bundles/``, ``target`` a target of the bundle. If ``schedule`` or ``timezone``
+    is empty, the KasprApp's annotation applies, or else every quarter of an hour, UTC. If ``schema`` is empty, each
+    application has the schema that its plan names. If ``location`` is a URI, tables are external tables there; if it is
+    empty, the catalog manages them. With ``keep_data`` schema and volume are never destroyed.
 
     ``compute`` ``default`` is serverless for scheduled jobs and a job cluster for continuous ones; ``spark_version``,
     ``node_type`` and ``workers`` describe that cluster, which without workers is a single node.
 
-    A failed task of a scheduled job is tried ``retries`` times more, and none runs longer than ``timeout_minutes``.
-    ``notify`` are mail addresses, told of failures and of more than ``backlog_bytes`` of unread data (0: no limit).
-    ``sql_warehouse`` is the id of that from which a Databricks App reads the tables; empty: no App is deployed.
-    With ``read_as_visitor`` it gets the tokens of its visitors, as whom its pages then read.
+    A failed task is retried ``retries`` times, and no task runs longer than ``timeout_minutes``; both do not apply to
+    continuous jobs. ``notify`` are mail addresses for failures and for more than ``backlog_bytes`` of unread data (0:
+    no limit). ``sql_warehouse`` is the id of the SQL warehouse through which a Databricks App reads the tables; empty:
+    no App is deployed. With ``read_as_visitor`` the App gets the tokens of its visitors, and reads as them.
     """
 
     application: str = "order-system"
@@ -80,7 +80,7 @@ class Deployment:
 
     @classmethod
     def from_variables(cls, variables: Mapping[str, Any], target: str = "dev") -> Deployment:
-        """The deployment to a target that the bundle's variables describe; those of other names are not for us."""
+        """The deployment to a target that the bundle's variables describe; variables of other names are ignored."""
         settings: dict[str, Any] = {"target": target}
         for name in cls.__slots__:
             if name in variables and name != "target":
@@ -99,7 +99,7 @@ class Deployment:
 
 
 def _setting(name: str, text: str) -> Any:
-    """A variable's text as what it means. Raises UsageError."""
+    """The value of a variable's text. Raises UsageError if the text is not valid."""
     if name in _NUMBERS:
         if not text.isdecimal():
             msg = f"variable {name!r} is {text!r}, expected a number"

@@ -1,4 +1,4 @@
-"""Databricks jobs out of units of work and of tasks."""
+"""Makes Databricks jobs from units of work and from tasks of the manifests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RETRY_AFTER_MILLIS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class JobBuilder:
-    """Makes the jobs of one application for one deployment. ``warehouse`` is what every task is told to work on."""
+    """Makes the jobs of one application for one deployment. Every task works on ``warehouse``."""
 
     plan: Plan
     deployment: Deployment
@@ -45,7 +45,7 @@ class JobBuilder:
             quartz_cron_expression=wanted.schedule or declared.quartz or EVERY_QUARTER_OF_AN_HOUR,
             timezone_id=wanted.timezone or declared.timezone or "UTC",
         )
-        # A run that comes while another one is busy waits for it: two must not fold the same tables.
+        # A run that is triggered during another one waits for it: two runs must not fold the same tables.
         job.queue = QueueSettings(enabled=True)
         return job
 
@@ -58,9 +58,9 @@ class JobBuilder:
         return job
 
     def of_task(self, task: TaskPlan) -> Job:
-        """A job for a task of the manifests, started when that is due; without a schedule by whoever wants it.
+        """A job for a task of the manifests, started by the task's schedule; without a schedule, on demand.
 
-        A schedule that no trigger can say is kept by a run that never ends.
+        If no trigger can express the schedule, a run that never ends keeps it.
         """
         trigger = trigger_of(task.schedule) if task.schedule is not None else None
         endless = task.schedule is not None and trigger is None
@@ -73,7 +73,7 @@ class JobBuilder:
             job.trigger = trigger
         elif endless:
             job.continuous = Continuous(task_retry_mode=TaskRetryMode.ON_FAILURE)
-        # A moment that falls into the run before is left out, as on a laptop.
+        # A firing during the previous run is skipped, as on a laptop.
         job.queue = QueueSettings(enabled=False)
         return job
 
@@ -102,7 +102,7 @@ class JobBuilder:
         return Compute(self.deployment, self.plan.python_packages, tags)
 
     def _ending(self, task: Task, after: tuple[str, ...]) -> Task:
-        """The task as one that comes to an end: it is tried again when it fails, and given up when it hangs."""
+        """Make the task one that ends: it is retried when it fails, and stopped for good when it hangs."""
         task.depends_on = [TaskDependency(task_key=key) for key in after]
         task.max_retries = self.deployment.retries
         task.min_retry_interval_millis = _RETRY_AFTER_MILLIS

@@ -1,4 +1,4 @@
-"""Who is told when a job fails or falls behind, and who may look at it or run it."""
+"""Notifications about jobs that fail or fall behind, and permissions to view and run jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kaspr_delta.jobs.deployment import Deployment
 
 
 def notifications(deployment: Deployment) -> JobEmailNotifications | None:
-    """Mails about failures and about a backlog that grows; None where nobody wants any."""
+    """Mails about failures and about a backlog over the limit; None without mail addresses."""
     if not deployment.notify:
         return None
     return JobEmailNotifications(
@@ -26,18 +26,18 @@ def notifications(deployment: Deployment) -> JobEmailNotifications | None:
 
 
 def notification_settings(deployment: Deployment) -> JobNotificationSettings | None:
-    """Whoever cancels or leaves out a run knows of it."""
+    """No mails about cancelled and skipped runs, because the user who causes one knows; None without addresses."""
     if not deployment.notify:
         return None
     return JobNotificationSettings(no_alert_for_canceled_runs=True, no_alert_for_skipped_runs=True)
 
 
 def health(deployment: Deployment) -> JobsHealthRules | None:
-    """A job is unhealthy while its streams have more bytes before them than was said; None without a limit."""
+    """The rule: a job is unhealthy while its streams have more than ``backlog_bytes`` to read; None without a limit."""
     if not deployment.backlog_bytes:
         return None
     rule = JobsHealthRule(
-        # Of Delta sources bytes and files are known, neither records nor seconds.
+        # Delta sources report their backlog in bytes and files, not in records or seconds.
         metric=JobsHealthMetric.STREAMING_BACKLOG_BYTES,
         op=JobsHealthOperator.GREATER_THAN,
         value=deployment.backlog_bytes,
@@ -46,7 +46,7 @@ def health(deployment: Deployment) -> JobsHealthRules | None:
 
 
 def permissions(deployment: Deployment) -> list[JobPermission]:
-    """What others than the owner may do: look at a job, or also run and cancel it."""
+    """The permissions of others than the owner: viewers see a job, operators also run and cancel it."""
     return [
         *(JobPermission(level=JobPermissionLevel.CAN_VIEW, **one.grantee) for one in deployment.viewers),
         *(JobPermission(level=JobPermissionLevel.CAN_MANAGE_RUN, **one.grantee) for one in deployment.operators),

@@ -1,4 +1,4 @@
-"""Whom permissions are given to."""
+"""The principals that permissions are granted to."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ _VOLUME = "kaspr_checkpoints"
 
 
 def application_resources(deployment: Deployment, root: Path) -> core.Resources:
-    """The Databricks resources of the application whose folder stands in ``bundles/`` below ``root``.
+    """The Databricks resources of the application whose folder is in ``bundles/`` below ``root``.
 
-    Findings about the manifests become the bundle's own diagnostics, with their lines; with an error among them there
-    is nothing to deploy.
+    Findings about the manifests become the bundle's own diagnostics, with their lines. If one of them is an error,
+    nothing is deployed.
     """
     resources = core.Resources()
     plans, findings = build_plans(load_path(root / deployment.folder))
@@ -44,14 +44,14 @@ def application_resources(deployment: Deployment, root: Path) -> core.Resources:
 
 
 def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
-    """The Databricks resources of one plan; none for one in which nothing runs."""
+    """The Databricks resources of one plan; none if nothing runs in it."""
     resources = core.Resources()
     work = work_of(plan)
     if not work and not plan.tasks:
         return resources
     key = bundle_key(plan.application)
     served = bool(deployment.sql_warehouse) and has_web_views(plan)
-    # A key of its own, for ``bundle run KEY`` takes no name that two resources have.
+    # A separate key, because ``bundle run KEY`` refuses a key that two resources have.
     app_key = f"{key}__app"
     warehouse = _add_storage(resources, key, plan, deployment, grants=[app_grant(app_key, plan)] if served else [])
     builder = JobBuilder(plan, deployment, warehouse)
@@ -70,7 +70,7 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
 
 
 def bundle_key(application: str) -> str:
-    """What the resources of an application are called in the bundle: a name that references understand.
+    """The key of an application's resources in the bundle, in a form that references accept.
 
     >>> bundle_key("order-system")
     'order_system'
@@ -84,7 +84,7 @@ def bundle_key(application: str) -> str:
 def _add_storage(
     resources: core.Resources, key: str, plan: Plan, deployment: Deployment, grants: list[PrivilegeAssignment]
 ) -> str:
-    """Add the schema, with ``grants`` on it, and the volume; the warehouse that they are, as commands take it."""
+    """Add the schema, with ``grants`` on it, and the volume; return their warehouse, in the form that commands take."""
     # By reference, not by name: a development target puts the user's name before the schema's.
     schema = f"${{resources.schemas.{key}.name}}"
     resources.add_schema(
@@ -114,10 +114,10 @@ def _add_storage(
 
 
 def _report(resources: core.Resources, finding: Finding) -> None:
-    """Say a finding in the bundle's own way. Notes stay with ``kaspr-delta validate``.
+    """Report a finding as a diagnostic of the bundle. Only ``kaspr-delta validate`` shows notes.
 
-    So does that an application has default settings: a strict validation takes warnings for errors, and here everything
-    is deployed as it is meant.
+    The same holds for the warning that an application has default settings: a strict validation treats warnings as
+    errors, and the deployment is as intended.
     """
     place = _place(finding.location)
     if finding.severity is Severity.ERROR:

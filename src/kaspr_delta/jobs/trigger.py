@@ -1,4 +1,4 @@
-"""When a task of the manifests runs: its own schedule, said in Databricks' words."""
+"""Translates the schedule of a task of the manifests into a Databricks trigger."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 
 
 def trigger_of(schedule: SchedulePlan) -> CronSchedule | TriggerSettings | None:
-    """What starts a job when the task is due; None where only a job that never ends can keep the schedule.
+    """The trigger that starts a job when the task is due; None if only a job that never ends can keep the schedule.
 
-    So it is where runs come more often than once a minute, with an interval that is no number of minutes, and where
-    cron text names both a day of the month and a weekday: cron runs on either, quartz has no word for that.
+    None if runs come more often than once a minute, if the interval is not a whole number of minutes, and if cron text
+    names both a day of the month and a weekday: cron runs on either, which quartz cannot express.
     """
     if schedule.interval is not None:
         return _every(schedule.interval)
@@ -37,14 +37,14 @@ def trigger_of(schedule: SchedulePlan) -> CronSchedule | TriggerSettings | None:
 
 
 def quartz_of(cron: str) -> str | None:
-    """Cron text as quartz cron text with the same moments; None where there is none.
+    """Cron text as quartz cron text with the same firing times; None if there is none.
 
     >>> quartz_of("*/15 9-17 * * mon-fri")
     '0 */15 9-17 ? * MON,TUE,WED,THU,FRI'
     >>> quartz_of("0 0 1 * mon")
     """
     fields = for_cronsim(cron).upper().split()
-    second = fields.pop(0) if len(fields) == 6 else "0"  # noqa: PLR2004  six: with seconds, which stand first here
+    second = fields.pop(0) if len(fields) == 6 else "0"  # noqa: PLR2004  six: with seconds, which come first here
     minute, hour, day, month, weekday = fields
     if not second.isdecimal() or "*" not in {day, weekday}:
         return None
@@ -60,7 +60,7 @@ def _every(milliseconds: int) -> TriggerSettings | None:
 
 
 def _weekdays(field: str) -> list[str]:
-    """The weekdays of a cron field by name: their numbers mean other days to quartz."""
+    """The weekdays of a cron field by name, because quartz numbers the days differently."""
     return list(dict.fromkeys(_WEEKDAYS[number] for part in field.split(",") for number in _numbers(part)))
 
 

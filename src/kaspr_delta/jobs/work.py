@@ -1,4 +1,4 @@
-"""The units of work of a plan: what one Databricks task does, and which ones must have been done before."""
+"""The units of work of a plan: the resources that one Databricks task runs, and the tasks that must run before it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _LONGEST_KEY = 100
 class Work:
     """Resources that one task runs, with the tasks that come before it.
 
-    Several resources stand together when they share tables (they take turns) or feed one another (they run until all
-    are quiet).
+    Several resources form one unit if they share tables (they take turns) or feed one another (they run until all are
+    quiet).
     """
 
     key: str
@@ -34,15 +34,15 @@ class Work:
 
     @property
     def title(self) -> str:
-        """The resources as people write them."""
+        """The resources as ``kind/name``, joined by plus signs."""
         return " + ".join(str(resource) for resource in self.resources)
 
 
 def work_of(plan: Plan) -> tuple[Work, ...]:
     """The units of work of a plan, in an order in which they may run one after another.
 
-    Keys are unique, and ``after`` names only keys that come earlier; of several ways round to the same task the direct
-    one is left out. Waiting resources are no work.
+    Keys are unique. ``after`` names only earlier keys, without those that already follow from other units' ``after``.
+    Waiting resources are left out.
     """
     order = [resource for stage in plan.stages for resource in stage.resources]
     parts = _parts(plan, order)
@@ -62,7 +62,7 @@ def task_key(resources: tuple[ResourceRef, ...]) -> str:
     'join_orders-products-join'
     """
     written = "__".join(f"{resource.kind}_{resource.name}" for resource in resources)
-    # Only names without an underscore: then none but ours are in the key, and nothing else is spelt like it.
+    # Only for names without an underscore: then all underscores in the key are separators, and the key is unambiguous.
     plain = re.fullmatch(r"[A-Za-z0-9_-]+", written) and not any("_" in resource.name for resource in resources)
     if plain and len(written) <= _LONGEST_KEY:
         return written
@@ -74,7 +74,7 @@ Part = tuple[ResourceRef, ...]
 
 
 def _parts(plan: Plan, order: list[ResourceRef]) -> tuple[Part, ...]:
-    """The runnable resources, put together where one task must run them, each part in the order of the stages."""
+    """The runnable resources in parts: one task must run all of a part. Each part is in the order of the stages."""
     together: nx.Graph[ResourceRef] = nx.Graph()
     together.add_nodes_from(order)
     loops = [stage.resources for stage in plan.stages if stage.loop]
@@ -83,7 +83,7 @@ def _parts(plan: Plan, order: list[ResourceRef]) -> tuple[Part, ...]:
     flow = _flow(plan)
     while True:
         parts = tuple(tuple(sorted(part, key=order.index)) for part in nx.connected_components(together))
-        # A group can enclose a join that one of its agents feeds and another one reads: then they run as one.
+        # A group can enclose a join that one of its agents feeds and another one reads: then they are one part.
         circles = [circle for circle in _circles(flow, parts) if len(circle) > 1]
         if not circles:
             return parts
@@ -97,7 +97,7 @@ def _circles(flow: nx.DiGraph[str], parts: tuple[Part, ...]) -> list[list[Part]]
 
 
 def _graph_of_parts(plan: Plan, parts: tuple[Part, ...]) -> nx.DiGraph[Part]:
-    """Which part feeds which, over whatever tables and topics, without what follows from other edges."""
+    """The graph of the parts that feed other parts through tables and topics, without edges that follow from others."""
     merged = _merged(_flow(plan), parts)
     feeds: nx.DiGraph[Part] = nx.DiGraph()
     feeds.add_nodes_from(parts)
@@ -115,7 +115,7 @@ def _flow(plan: Plan) -> nx.DiGraph[str]:
 
 
 def _merged(flow: nx.DiGraph[str], parts: tuple[Part, ...]) -> nx.DiGraph[str | Part]:
-    """The data flow with the resources of a part drawn as one node."""
+    """The data flow with the resources of a part merged into one node."""
     part_of = {str(resource): part for part in parts for resource in part}
     merged: nx.DiGraph[str | Part] = nx.DiGraph()
     merged.add_nodes_from(parts)

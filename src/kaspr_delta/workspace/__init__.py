@@ -1,4 +1,4 @@
-"""What was deployed to a Databricks workspace, as that tells it."""
+"""The jobs that were deployed to a Databricks workspace, and their runs, read from the workspace."""
 
 from kaspr_delta.workspace.deployed import DeployedJob, Output, Run, TaskRun, Workspace
 

@@ -1,6 +1,6 @@
 """The jobs of deployed applications and their runs, read through databricks-sdk.
 
-Jobs are found by the tags that the bundle gives them, so neither the bundle's files nor its CLI are needed.
+Jobs are found by the tags that the bundle sets, so neither the bundle's files nor its CLI are needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FAILED = frozenset({"FAILED", "TIMEDOUT", "INTERNAL_ERROR", "MAXIMUM_CONCURRENT
 
 @dataclass(frozen=True, slots=True)
 class TaskRun:
-    """One attempt of a job's task. ``resources`` are those that it runs, as ``kind/name``."""
+    """One attempt of a job's task, which runs ``resources``, as ``kind/name``."""
 
     id: int
     key: str
@@ -38,16 +38,16 @@ class TaskRun:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended, and not well."""
+        """Whether it ended in a failure."""
         return self.state in _FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a job. ``state`` is its result or, before there is one, where it stands.
+    """A run of a job. ``state`` is its result or, without a result yet, its life cycle state.
 
-    ``seconds`` is how long it took, ``trigger`` what started it, such as ``PERIODIC`` or ``ONE_TIME``. A run that is
-    queued has not ``started``.
+    ``seconds`` is its duration, ``trigger`` the kind of its start, such as ``PERIODIC`` or ``ONE_TIME``. A queued run
+    has no ``started``.
     """
 
     id: int
@@ -61,13 +61,13 @@ class Run:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended, and not well."""
+        """Whether it ended in a failure."""
         return self.state in _FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class DeployedJob:
-    """A job of an application, with its newest runs first. ``starts`` says what starts it."""
+    """A job of an application, with its newest runs first. ``starts`` describes its trigger (see ``starts_of``)."""
 
     id: int
     name: str
@@ -78,7 +78,7 @@ class DeployedJob:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a task wrote, and what it failed with."""
+    """The output of a task, and the error with which it failed."""
 
     text: str
     error: str
@@ -93,9 +93,9 @@ class Workspace:
 
     @classmethod
     def connect(cls, profile: str | None = None) -> Self:
-        """The workspace of a profile in ``~/.databrickscfg``; without one, that of the environment.
+        """The workspace of a profile in ``~/.databrickscfg``; without a profile, the workspace of the environment.
 
-        Raises SetupError when databricks-sdk is missing or nothing says who asks.
+        Raises SetupError if databricks-sdk is missing or no login is configured.
         """
         try:
             from databricks.sdk import WorkspaceClient
@@ -110,10 +110,10 @@ class Workspace:
             raise SetupError(msg) from error
 
     def jobs(self, target: str, application: str | None = None, *, runs: int = 1) -> tuple[DeployedJob, ...]:
-        """The jobs that were deployed to a target, sorted by name, each with so many of its newest runs.
+        """The jobs that were deployed to a target, sorted by name, each with its ``runs`` newest runs.
 
-        Of a target for development those that this user deployed: everybody has some of their own.
-        Raises NotFoundError where there are none, and SetupError when the workspace does not answer.
+        For a development target only the jobs that this user deployed, because every user has their own.
+        Raises NotFoundError if there are none, and SetupError if the workspace does not answer.
         """
         with _asking():
             deployed = [job for job in self.client.jobs.list() if _tag(job, "framework") == JOB_FRAMEWORK]
@@ -128,7 +128,7 @@ class Workspace:
         return tuple(sorted(found, key=lambda job: job.name))
 
     def _own(self, jobs: list[BaseJob]) -> list[BaseJob]:
-        """Without those that others deployed for development, as the CLI marks them. Raises NotFoundError for none."""
+        """The jobs without other users' development jobs, which the CLI tags. Raises NotFoundError if none is left."""
         if not any(_tag(job, _DEVELOPMENT) for job in jobs):
             return jobs
         me = self.client.current_user.me().user_name
@@ -139,7 +139,7 @@ class Workspace:
         return own
 
     def output(self, task: TaskRun) -> Output:
-        """What one attempt of a task wrote. Raises SetupError when the workspace does not answer."""
+        """The output of one attempt of a task. Raises SetupError if the workspace does not answer."""
         with _asking():
             found = self.client.jobs.get_run_output(task.id)
         error = "\n".join(part for part in (found.error, found.error_trace) if part)
@@ -182,7 +182,7 @@ def _task(task: RunTask) -> TaskRun:
 
 
 def _state(state: RunState | None) -> tuple[str, str]:
-    """The result or, before there is one, where a run stands; and what Databricks says about it."""
+    """The result of a run or, without a result yet, its life cycle state; and Databricks' message about it."""
     known = (state.result_state or state.life_cycle_state) if state else None
     return (known.value if known else "UNKNOWN"), (state.state_message if state else None) or ""
 
@@ -202,7 +202,7 @@ def _nothing_there(deployed: list[BaseJob], target: str, application: str | None
 
 @contextlib.contextmanager
 def _asking() -> Iterator[None]:
-    """Ask the workspace; what it refuses is told in a sentence."""
+    """Call the workspace; its errors become SetupError."""
     from databricks.sdk.errors.base import DatabricksError
 
     try:

@@ -1,4 +1,4 @@
-"""What starts a job, in a few words."""
+"""A short description of the trigger of a job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def starts_of(settings: JobSettings) -> str:
-    """A schedule, an interval, all the time, or whoever wants it; and whether that is paused."""
+    """The schedule, the interval, ``continuous`` or ``on demand``; and whether it is paused."""
     if settings.schedule is not None:
         cron = settings.schedule
         return f"{cron.quartz_cron_expression} {cron.timezone_id}{_paused(cron.pause_status)}"
