@@ -32,7 +32,7 @@ class Deployment:
     ``compute`` ``default`` is serverless for scheduled jobs and a job cluster for continuous ones; ``spark_version``,
     ``node_type`` and ``workers`` describe that cluster, which without workers is a single node.
 
-    A failed task is retried ``retries`` times, and no task runs longer than ``timeout_minutes``; both do not apply to
+    A failed task is retried ``retries`` times, and no task runs longer than ``timeout_minutes``; neither applies to
     continuous jobs. ``notify`` are mail addresses for failures and for more than ``backlog_bytes`` of unread data (0:
     no limit). ``sql_warehouse`` is the id of the SQL warehouse through which a Databricks App reads the tables; empty:
     no App is deployed. With ``read_as_visitor`` the App gets the tokens of its visitors, and reads as them.

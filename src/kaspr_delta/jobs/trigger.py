@@ -27,7 +27,7 @@ _WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 def trigger_of(schedule: SchedulePlan) -> CronSchedule | TriggerSettings | None:
     """The trigger that starts a job when the task is due; None if only a job that never ends can keep the schedule.
 
-    None if runs come more often than once a minute, if the interval is not a whole number of minutes, and if cron text
+    None if runs come more often than once a minute, if the interval is not a whole number of minutes, or if cron text
     names both a day of the month and a weekday: cron runs on either, which quartz cannot express.
     """
     if schedule.interval is not None:

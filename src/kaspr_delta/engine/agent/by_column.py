@@ -1,7 +1,7 @@
 """The quick way through a pipeline, for agents whose functions use only the value and tables.
 
 Keys, values and times stay columns: no object is made per record, event or effect. An event that fails is a dead
-letter, as in the executor. The executor processes an event again if its key or value cannot be decoded, if a function
+letter, as in the executor. The executor processes an event instead if its key or value cannot be decoded, if a function
 returns a result that may be awaitable or fan out, or if the time limit is exceeded (several events share one limit).
 """
 
@@ -103,7 +103,10 @@ class ByColumn:
             yield numbered(others, numbers)
 
     def sends(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:
-        """The sends of a batch of ordinary events, numbered from the number of each. Raises EventFailedError."""
+        """The sends of a batch; ``numbers`` has the first number of each event's sends.
+
+        Raises EventFailedError if an event is not ordinary.
+        """
         values, times, event, ordinary = batch.column("value").to_pylist(), self._times(batch), 0, True
         while ordinary and event < len(values):
             event, ordinary = self._run(event, len(values), values, times)
@@ -172,7 +175,7 @@ class ByColumn:
             output.cut(len(self._sent))
         for table in self._tables:
             table.drop()
-        self._steps = None  # `init` may have to run anew
+        self._steps = None  # `init` may have to run again
 
     def _process(self, values: Sequence[bytes | None]) -> Callable[[int], None]:
         """A function that takes the event at an index through the pipeline to the outputs."""
@@ -246,7 +249,7 @@ _LEFT_TO_EXECUTOR = (_UnreadableError, _MoreThanAValueError, EventTimeoutError)
 
 def _more_than_a_value(result: Any) -> _MoreThanAValueError:
     if isinstance(result, CoroutineType):
-        result.close()  # another one will be awaited
+        result.close()  # the executor calls again, and awaits that coroutine
     return _MoreThanAValueError(type(result).__name__)
 
 

@@ -133,7 +133,7 @@ class Executor:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often functions read, set and deleted keys, by table and operation (see ``engine.batch.metrics``)."""
+        """How often functions used each table, by table and operation (see ``engine.batch.metrics``)."""
         return {
             counter("table_operations", name, operation): times
             for name, state in self.tables.items()

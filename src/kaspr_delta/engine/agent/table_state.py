@@ -54,8 +54,8 @@ _UNKNOWN: Any = object()
 class TableState(Generic[Place]):
     """One table during a batch.
 
-    ``likely`` returns places to read together with the first place that was not read yet; later ones are read singly.
-    The counters are for metrics: keys that functions read, set and deleted, and writes too late for a window.
+    ``likely`` returns places worth reading together with a place that was not read yet. The counters are for metrics:
+    keys that functions read, set and deleted, and writes too late for a window.
     """
 
     plan: TablePlan

@@ -23,7 +23,7 @@ def ready(waiting: int, take: TakePlan | None, *, rest: bool) -> int:
 
 
 def taken(records: Sequence[InputRecord], take: TakePlan | None) -> Iterator[Sequence[InputRecord]]:
-    """Records in groups of ``take.most``, the last group maybe smaller; without ``take`` one by one.
+    """Records in groups of ``take.most`` (the last may be smaller); without ``take`` one by one.
 
     >>> [len(group) for group in taken(range(5), TakePlan(2, 1_000))]
     [2, 2, 1]

@@ -1,1 +1,1 @@
-"""Topics bound to Kafka or files: ingest appends to the Delta topic, export reads from it."""
+"""Topics bound to Kafka or files: ingest appends their records to the Delta topic, export writes its records out."""

@@ -26,7 +26,7 @@ _BATCH = "64m"
 
 
 class Export(PlannedResource[TopicPlan]):
-    """Decides which records are due. The fold writes them after the commit, and again if it was killed.
+    """Decides which records are due. The fold writes them after the commit, and again if it was killed in between.
 
     A batch is all records after one offset, up to and including another. A topic is append-only, so these records are
     always the same.
