@@ -89,7 +89,7 @@ lint: setup ## Check style, types and which rooms know which
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 
 fmt: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff format

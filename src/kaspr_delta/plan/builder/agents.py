@@ -7,10 +7,10 @@ from collections.abc import Collection
 
 from kaspr_delta.plan.builder.applications import Application, Declared
 from kaspr_delta.plan.builder.defaults import Defaults
-from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TakePlan, TopicInput
-from kaspr_delta.plan.names import log_table
 from kaspr_delta.plan.builder.pipelines import initializer, pipeline, send, table_references
 from kaspr_delta.plan.builder.references import References
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TakePlan, TopicInput
+from kaspr_delta.plan.names import log_table
 from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.durations import milliseconds
 

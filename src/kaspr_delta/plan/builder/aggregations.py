@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition.aggregations import AggregationKind, AggregationPlan
 from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
-from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.plan.definition.joins import StreamPlan
-from kaspr_delta.plan.names import aggregation_table, contributions_table, group_times_table
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.stream_serializers import refuse_unspellable
+from kaspr_delta.plan.definition.aggregations import AggregationKind, AggregationPlan
+from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.names import aggregation_table, contributions_table, group_times_table
 from kaspr_delta.spec.aggregation import stream_origin_problems, table_origin_problems
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.code import Code

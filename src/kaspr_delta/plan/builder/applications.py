@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from kaspr_delta.plan.names import default_channel
 from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.agent import AgentSpec, KasprAgent
 from kaspr_delta.spec.app import AppSpec, KasprApp
 from kaspr_delta.spec.diagnostics import Location

@@ -6,10 +6,18 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from kaspr_delta.plan.builder.applications import Application, Declared
-from kaspr_delta.plan.definition.bindings import BindingPlan, FilesPlan, KafkaPlan, LoginPlan, PlacePlan, SecretPlan, log_of
-from kaspr_delta.plan.names import delta_name
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.topics import NamedTopic
+from kaspr_delta.plan.definition.bindings import (
+    BindingPlan,
+    FilesPlan,
+    KafkaPlan,
+    LoginPlan,
+    PlacePlan,
+    SecretPlan,
+    log_of,
+)
+from kaspr_delta.plan.names import delta_name
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.bindings import Direction, FilesBinding, KafkaBinding, TopicBinding, absolute_path_problems

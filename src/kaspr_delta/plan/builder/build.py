@@ -10,16 +10,13 @@ from dataclasses import replace
 
 from kaspr_delta.plan.builder.agents import agent_plans
 from kaspr_delta.plan.builder.aggregations import aggregation_plans
-from kaspr_delta.plan.definition.application import Edge, Plan
 from kaspr_delta.plan.builder.applications import Application, Declared, applications, channel_of
 from kaspr_delta.plan.builder.bindings import bound_topics
 from kaspr_delta.plan.builder.defaults import defaults_of
 from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
 from kaspr_delta.plan.builder.ignored_fields import note_fields_without_effect
 from kaspr_delta.plan.builder.job_schedule import job_schedule
-from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.builder.joins import join_plans
-from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.plan.builder.order import data_flow, definition_cycles, groups, stages
 from kaspr_delta.plan.builder.outside import note_calls_from_workers
 from kaspr_delta.plan.builder.references import References
@@ -28,8 +25,11 @@ from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.tables import table_plan
 from kaspr_delta.plan.builder.tasks import task_plans
 from kaspr_delta.plan.builder.topics import named_topics, topic_plans
-from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.builder.web_views import web_view_plans
+from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.typed_joins import type_problems
+from kaspr_delta.plan.names import application_id, changelog_topic, delta_name
 from kaspr_delta.spec.diagnostics import Finding, sorted_findings
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.loader import LoadedManifests

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from kaspr_delta.plan.builder.applications import Application, Declared
-from kaspr_delta.plan.definition.resources import TopicInput
-from kaspr_delta.plan.names import changelog_topic
 from kaspr_delta.plan.builder.pipelines import OPERATIONS
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side
+from kaspr_delta.plan.definition.resources import TopicInput
+from kaspr_delta.plan.names import changelog_topic
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec

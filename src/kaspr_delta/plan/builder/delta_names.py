@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
+from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.names import (
     aggregation_table,
     buffer_table,
@@ -24,7 +25,6 @@ from kaspr_delta.plan.names import (
     waiting_table,
     windows_table,
 )
-from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec

@@ -11,7 +11,9 @@ from kaspr_delta.functions.column_paths import Picked, picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.builder.references import References
+from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side, Sides
+from kaspr_delta.plan.builder.stream_serializers import refuse_unspellable
 from kaspr_delta.plan.definition.joins import (
     ForeignKeyJoinPlan,
     JoinPlan,
@@ -21,6 +23,8 @@ from kaspr_delta.plan.definition.joins import (
     StreamStreamJoinPlan,
     StreamTableJoinPlan,
 )
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.selects import SelectPlan
 from kaspr_delta.plan.names import (
     buffer_table,
     channel_table,
@@ -29,10 +33,6 @@ from kaspr_delta.plan.names import (
     subscriptions_table,
     waiting_table,
 )
-from kaspr_delta.plan.builder.references import References
-from kaspr_delta.plan.definition.selects import SelectPlan
-from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side, Sides
-from kaspr_delta.plan.builder.stream_serializers import refuse_unspellable
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.join import JoinSpec

@@ -9,8 +9,8 @@ import networkx as nx
 
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Edge, Stage
-from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TopicInput, sends_of
 from kaspr_delta.plan.definition.joins import JoinPlan, StreamPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TopicInput, sends_of
 
 
 def data_flow(

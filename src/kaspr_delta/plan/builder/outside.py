@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.definition.resources import AgentPlan, SendPlan, sends_of
 from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.definition.resources import AgentPlan, SendPlan, sends_of
 from kaspr_delta.spec.diagnostics import Location
 
 # A function that imports one of these modules most likely uses a network.

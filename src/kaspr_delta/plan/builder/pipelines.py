@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.applications import Declared
 from kaspr_delta.plan.builder.defaults import Defaults
-from kaspr_delta.plan.definition.resources import OperationPlan, ResourceRef, SendPlan, TableParameter
 from kaspr_delta.plan.builder.references import References
+from kaspr_delta.plan.definition.resources import OperationPlan, ResourceRef, SendPlan, TableParameter
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.diagnostics import Location

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
-from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.near import nearest

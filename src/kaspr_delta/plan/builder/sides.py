@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
 from kaspr_delta.plan.builder.defaults import Defaults
-from kaspr_delta.plan.definition.resources import ChannelInput, SerializerName, Serializers, TopicInput, TopicPlan
 from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.plan.definition.resources import ChannelInput, SerializerName, Serializers, TopicInput, TopicPlan
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.streams import StreamSide
 

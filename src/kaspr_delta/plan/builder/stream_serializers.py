@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kaspr_delta.plan.definition.resources import TopicInput
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import RecordSide
+from kaspr_delta.plan.definition.resources import TopicInput
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.loader import LoadedManifest
 

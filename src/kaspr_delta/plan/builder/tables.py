@@ -5,9 +5,9 @@ from __future__ import annotations
 from kaspr_delta.plan.builder.applications import Application, Declared
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
-from kaspr_delta.plan.names import changelog_topic, delta_name
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.plan.definition.window import WindowPlan
+from kaspr_delta.plan.names import changelog_topic, delta_name
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.table import TableSpec

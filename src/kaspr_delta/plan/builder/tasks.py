@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kaspr_delta.plan.builder.applications import Application, Declared
 from kaspr_delta.plan.builder.defaults import Defaults
-from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan, TaskPlan
-from kaspr_delta.plan.names import task_table
 from kaspr_delta.plan.builder.pipelines import initializer, pipeline, tables_handed
 from kaspr_delta.plan.builder.references import References
+from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan, TaskPlan
+from kaspr_delta.plan.names import task_table
 from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.task import Schedule, TaskSpec
 

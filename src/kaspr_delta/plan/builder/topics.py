@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kaspr_delta.plan.builder.applications import Application, Declared
-from kaspr_delta.plan.definition.bindings import BindingPlan
 from kaspr_delta.plan.builder.defaults import Defaults
+from kaspr_delta.plan.builder.pipelines import OPERATIONS
+from kaspr_delta.plan.definition.bindings import BindingPlan
 from kaspr_delta.plan.definition.resources import TopicPlan
 from kaspr_delta.plan.names import topic_table
-from kaspr_delta.plan.builder.pipelines import OPERATIONS
 from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath

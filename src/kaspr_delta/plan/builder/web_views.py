@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kaspr_delta.plan.builder.applications import Application, Declared
 from kaspr_delta.plan.builder.defaults import Defaults
-from kaspr_delta.plan.definition.resources import ResourceRef, ResponsePlan, SelectorPlan, WebViewPlan
-from kaspr_delta.plan.definition.paths import SYSTEM_PATHS, parts_of, shape_of
 from kaspr_delta.plan.builder.pipelines import OPERATIONS, initializer, pipeline, tables_handed
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.report import Report
+from kaspr_delta.plan.definition.paths import SYSTEM_PATHS, parts_of, shape_of
+from kaspr_delta.plan.definition.resources import ResourceRef, ResponsePlan, SelectorPlan, WebViewPlan
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.webview import ResponseSelector, WebViewSpec
 

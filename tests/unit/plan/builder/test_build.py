@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Edge, Plan
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.resources import (
