@@ -1,4 +1,4 @@
-"""Hop 5: what differs from the last emission goes to the log; no-ops fall away here and only here."""
+"""Hop 5: results that differ from the last emission go to the log. No-ops are dropped here and only here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def emit(responses: DataFrame) -> DataFrame:
-    """Responses to rows of the log: a value, a tombstone where what was emitted holds no more, or state only."""
+    """The rows of the log for responses: a value, a tombstone if the emitted result no longer holds, or state only."""
     unchanged = F.col("result").eqNullSafe(F.col("emitted"))
     kind = F.when(unchanged, "state").when(F.col("shown"), "value").otherwise("tombstone")
     live = F.col("left").isNotNull()
@@ -42,12 +42,12 @@ def emit(responses: DataFrame) -> DataFrame:
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """Rows of the log with ``seq``: by key, as Kafka Streams answers the subscribers of a row."""
+    """Rows of the log with ``seq``: ordered by key, as Kafka Streams answers the subscribers of a row."""
     return rows.sortWithinPartitions("key").withColumn("seq", seq_of_rows())
 
 
 def as_effects(rows: DataFrame, refused: DataFrame | None, known: Rows) -> Rows:
-    """Rows of the log, those refused among them, in their order; on the driver where what they are made of is."""
+    """Rows of the log and refused keys, in order; collected if ``known`` is on the driver, up to ``SOME_ROWS``."""
     rows = rows if refused is None else rows.unionByName(refused, allowMissingColumns=True)
     if known.few:
         return Rows.of(in_order(rows.coalesce(1)), counted=True)

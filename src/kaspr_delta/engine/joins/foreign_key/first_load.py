@@ -1,4 +1,4 @@
-"""What a first load may leave out: where nothing was known before, nothing has to be compared or found again."""
+"""Shortcuts of a first load: without subscriptions there is nothing to compare with and nothing to look up."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from kaspr_delta.engine.rows.keyed_table import KeyedTable
     from kaspr_delta.storage.tables import Commit
 
-# Texts and whole numbers as canonical JSON has them. There are other canonical keys: this asks for the usual ones.
+# Texts and whole numbers in canonical JSON. There are other canonical keys: this matches the usual ones.
 USUAL_KEY = r'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,17}'
 _WHOLE_KEY = rf"\A({USUAL_KEY})\z"
 
-# A right side of so many bytes is sent to every task whole: then the left rows, which are many, need no shuffle. A row
-# takes so many beside its key and value.
+# A right table of at most so many bytes is broadcast: then the left rows, which are many, need no shuffle. For each row
+# `_ROW_BYTES` are added to its key and value.
 _SENT_WHOLE = 64 << 20
 _ROW_BYTES = 64
-# So many keys at most are told apart here, without Spark: they take 200 bytes each for a moment. Of more of them, and
-# where only Spark can read them, the hashes are brought to the driver: 8 bytes each, and no shuffle.
+# The most keys that are compared on the driver without Spark: they take 200 bytes each for a moment. Of more keys, and
+# of keys that only Spark can read, up to `_HASHED_HERE` hashes are collected to the driver: 8 bytes each, no shuffle.
 _TOLD_HERE = 1 << 21
 _HASHED_HERE = 1 << 24
 
 
 class UsualKeys(NamedTuple):
-    """How many rows a table has, each with a key of its own, and how many bytes they are, if that was asked."""
+    """The number of rows of a table whose keys are usual and unique, and their size in bytes if it was asked for."""
 
     rows: int
     size: int | None = None
 
     @property
     def small(self) -> bool:
-        """Whether the table can be sent to every task."""
+        """Whether the table can be broadcast."""
         return self.size is not None and self.size <= _SENT_WHOLE
 
 
 def is_large(table: KeyedTable, spark: SparkSession, commit: Commit) -> bool:
-    """Whether its rows are better left to Spark's workers."""
+    """Whether a table has more than ``FEW_ROWS`` rows, which are better left to Spark's workers."""
     return table.delta.count(spark, table.plan.delta_name, commit.version) > FEW_ROWS
 
 
 def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool = False) -> UsualKeys | None:
-    """What a table has, with its bytes if ``sized``; None where a key stands there twice or might be none for joins.
+    """Count the rows of a table, and their bytes if ``sized``; None if a key is not usual or not unique.
 
-    Spark tells keys apart by their hashes: two that share one only take the common way.
+    Spark compares the hashes of keys: two keys with the same hash give None too, which only loses the shortcut.
     """
     rows = table.delta.count(spark, table.plan.delta_name, commit.version)
     told = _told_here(table, spark, commit, sized=sized) if rows <= _TOLD_HERE else None
@@ -64,7 +64,7 @@ def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized:
 
 
 class _Told(NamedTuple):
-    """How many rows a table has, how many usual keys that differ, and how many bytes, if they were asked for."""
+    """The number of rows of a table, of its distinct usual keys, and of bytes if they were asked for."""
 
     rows: int
     apart: int
@@ -81,7 +81,7 @@ def _told_here(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized:
 
 
 def _hashed(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool) -> DataFrame:
-    """Columns hash, NULL for keys that are not usual, and size, if it was asked for."""
+    """Columns hash (NULL for a key that is not usual) and, if ``sized``, size."""
     usual = F.col("key").isNotNull() if table.plan.serializers.key == "raw" else F.col("key").rlike(_WHOLE_KEY)
     size = (F.octet_length("key") + F.octet_length("value") + F.lit(_ROW_BYTES)).alias("size")
     rows = table.delta.read(spark, table.plan.delta_name, commit.version)
@@ -103,7 +103,7 @@ def _told_by_spark(hashed: DataFrame) -> _Told:
 
 
 def never_seen(commit: Commit) -> dict[str, Column]:
-    """What is known of all left keys when a join has never seen one, and each has one row."""
+    """The columns of ``known`` that are the same for all left keys of a first load, each of which has one row."""
     known = {**NEVER_SEEN, "emitted": None}
     columns = {name: F.lit(None).cast("string") if value is None else F.lit(value) for name, value in known.items()}
     return {"changed_at": F.lit(commit.at), **columns}

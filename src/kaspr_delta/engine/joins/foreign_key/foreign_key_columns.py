@@ -1,4 +1,4 @@
-"""Foreign keys that Spark computes, because they are columns of a typed left table or text made of some."""
+"""Foreign keys that Spark computes, because they are columns of a typed left table, or text made of columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyColumns:
-    """Adds what ``Extract`` would, without Python. ``types`` are those of the parts of the key."""
+    """Adds the same columns as ``Extract``, without Python. ``types``: the types of the parts of the key."""
 
     picked: Picked
     types: Sequence[Type]
@@ -32,7 +32,7 @@ class ForeignKeyColumns:
     extractor: Selector
 
     def added_to(self, known: DataFrame) -> DataFrame:
-        """What is known of left keys with ``fk``, ``problem`` and ``stale``."""
+        """Return left keys (columns as in ``known``) with ``fk``, ``problem`` and ``stale``."""
         columns = [_text(part) if isinstance(part, Text) else _column(part) for part in self.picked.parts]
         row = self.left.as_text(F.col("left"))
         doubled = F.when(F.col("copies") > 1, problem("duplicate key", F.concat("copies", F.lit(DUPLICATES)), row))
@@ -53,7 +53,10 @@ class ForeignKeyColumns:
         )
 
     def _failures(self) -> Iterator[tuple[Column, Mapping[str, str | None]]]:
-        """Where columns are null that the function adds to text, and what is wrong then, which it is asked itself."""
+        """Each combination of nulls with which the function fails, as a condition, and its failure.
+
+        Only columns that must be text are combined. The function itself is called, to learn how it fails.
+        """
         for nulls in product([True, False], repeat=len(self.picked.strict)):
             if any(nulls):
                 given = dict(zip(self.picked.strict, nulls, strict=True))
@@ -62,7 +65,7 @@ class ForeignKeyColumns:
                     yield reduce(_both, [_column(path).isNull() == F.lit(null) for path, null in given.items()]), told
 
     def _row(self, nulls: Mapping[Path, bool]) -> dict[str, Any]:
-        """A row in which only these columns have something, those that are not null a text."""
+        """A row with an empty text in those of these columns that are not null, and with null in all others."""
         names = [column.name for column in self.left.plan.row_type.fields] if self.left.plan.row_type else []
         return {name: "" if nulls.get((name,)) is False else None for name in names}
 
@@ -76,7 +79,7 @@ def _column(path: Path) -> Column:
 
 
 def _text(text: Text) -> Column:
-    """NULL where a column is NULL that has to be text; any other one is called as Python calls it."""
+    """NULL if a column that must be text is NULL. NULL in any other column is the text ``None``, as in Python."""
     pieces = [
         F.lit(piece)
         if isinstance(piece, str)
@@ -85,5 +88,5 @@ def _text(text: Text) -> Column:
         else F.coalesce(_column(piece.path).cast("string"), F.lit("None"))
         for piece in text.pieces
     ]
-    # A row that is not there has no key either.
+    # A missing row has no key.
     return F.when(F.col("left").isNotNull(), F.concat(*pieces))

@@ -1,15 +1,15 @@
-"""What the left side tells the right side about a subscription: KIP-213's instructions.
+"""KIP-213's instructions, which the left side gives the right side with a subscription.
 
 | old key | new key | instruction |
 |---|---|---|
-| none | none | none: there is nothing to tell |
+| none | none | none: nothing to do |
 | some | none (row deleted, or no foreign key any more) | DELETE_KEY_AND_PROPAGATE |
 | none | some | inner: PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE, left: PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE |
-| some | the same | as above: nothing to wipe out but what the answer itself replaces |
+| some | the same | as above: the answer itself replaces the former result |
 | some | another | PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE to the new one, DELETE_KEY_NO_PROPAGATE to the old one |
 
-The state keeps one subscription per left key, so writing the new one is what DELETE_KEY_NO_PROPAGATE asks for: the log
-holds the instruction that is answered.
+The subscriptions table has one row per left key, so writing the new subscription does what DELETE_KEY_NO_PROPAGATE
+asks for: the log holds only the other instruction. It is recorded there; no hop reads it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class Instruction(str, Enum):
-    """An instruction that the right side answers."""
+    """An instruction that calls for an answer of the right side."""
 
-    # Forget the subscription and answer with null, so that the result goes away.
+    # Delete the subscription and answer with null, so that the result is deleted.
     DELETE_KEY_AND_PROPAGATE = "DELETE_KEY_AND_PROPAGATE"
-    # Subscribe; answer in any case: without a right row the former result is wrong now, or a left join shows the row.
+    # Subscribe; always answer: without a right row the former result is wrong now, or a left join shows the row.
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = "PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE"
-    # Subscribe; answer only with a right row: there was no result before that a null would have to wipe out.
+    # Subscribe; answer only with a right row: there is no former result that a null would have to delete.
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = "PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE"
 
 
 def instruction(join_type: JoinType, old: Column, new: Column) -> Column:
-    """The instruction for a subscription that goes from one foreign key (or NULL) to another (or NULL)."""
+    """The instruction for a subscription that changes from one foreign key (or NULL) to another (or NULL)."""
     propagate = (
         Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
         if join_type == "inner"

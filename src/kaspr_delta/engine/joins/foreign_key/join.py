@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-# So many changed subscriptions of a batch are held while it waits to be folded, at so many bytes each. To read back
-# more of them takes longer than what it spares.
+# The most changed subscriptions of a batch that are held while it waits to be folded, and the bytes for each. Reading
+# back more of them takes longer than it saves.
 _MOST_HELD = 200_000
 _BYTES_HELD = 300
 _NO_STATE = pa.table({name: pa.array([], pa.string()) for name in COLUMNS} | {"live": pa.array([], pa.bool_())})
@@ -76,7 +76,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         *,
         log_is_new: bool,
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Touched is every key of both tables, and every key that has a subscription or a result, however old."""
+        """Recompute every key of both tables, and every key that has a subscription or a result, however old."""
         pinned = self.pinned(spark)
         left, right = pinned
         positions = {"left": left.version, "right": right.version}
@@ -86,7 +86,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
                 return first, positions
         stored = self.delta.read(spark, self.plan.subscriptions)
         if log_is_new:
-            # A new channel knows nothing of what another one was told: all that holds is emitted on it.
+            # A new channel has no records of a former one: no stored hash may match, so that all results are emitted.
             stored = stored.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
         subscribed = stored.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
         keys = self.left.keys(spark, "left", left).unionByName(subscribed)
@@ -100,7 +100,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return self._recompute(touched, subscriptions, self.pinned(spark))
 
     def state_of(self, rows: Rows) -> pa.Table | None:
-        """The subscriptions that a batch changed (``Subscriptions.tail``)."""
+        """The subscriptions that a batch changed (see ``Subscriptions.tail``); None if they are too many to hold."""
         if rows.empty:
             return _NO_STATE
         if rows.table is not None:
@@ -112,14 +112,14 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     @staticmethod
     def _read_back(rows: Rows) -> pa.Table:
-        """The subscriptions that many rows of a batch changed, but for those that are too many."""
+        """At most ``_MOST_HELD + 1`` of the changed subscriptions, so that the caller sees if they are too many."""
         columns, most = _NO_STATE.column_names, _MOST_HELD + 1
         if rows.scan is not None:
             return rows.scan.where("live IS NOT NULL").rows(columns, most)
         return collected(rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most))
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
-        """Touched keys and the subscriptions as they are, to rows of the log."""
+        """The rows of the log for touched keys and the current subscriptions."""
         if touched.keys.empty:
             return Decision(touched.keys, 0)
         keys = checked(touched.keys, self.left.text, self.right.text)
@@ -131,7 +131,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
 
     def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
-        """How many files the look-ups of a batch read, and how many more the tables have; each is looked up once."""
+        """The number of files that look-ups read, and of all other files of the tables; one look-up per table."""
         tables = (self.left.plan.delta_name, self.right.plan.delta_name, self.plan.subscriptions)
         there = list(map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None)))
         known = [files for files in there if files is not None]
@@ -140,7 +140,10 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return {work("files_read"): read, work("files_pruned"): sum(known) - read}
 
     def _first_load(self, spark: SparkSession, pinned: Pinned) -> Decision | None:
-        """All rows of both tables; None where they are few or a key is unusual: then the common way is taken."""
+        """A decision over all rows of both tables.
+
+        None if left rows are few, or a key is not usual or not unique: then keys are recomputed like touched ones.
+        """
         if not is_large(self.left, spark, pinned.left):
             return None
         left, right = side_by_side(
@@ -154,7 +157,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         rows = Rows(left_rows(self.left, spark, pinned.left, each_once=True).drop("copies"))
         of_all = never_seen(pinned.left)
         emitted = self._emitted(rows, pinned.right, of_all=of_all, each_once=True, small=right.small)
-        # No row was there before another one: any order will do, also that of the files.
+        # No row came before another one: any order will do, even that of the files.
         numbered = emitted.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(self.with_selected(Rows(numbered)), left.rows + right.rows)
 
@@ -167,7 +170,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         each_once: bool = False,
         small: bool = False,
     ) -> DataFrame:
-        """Hops 1, 2, 4 and 5: what is known of left keys to rows of the log."""
+        """Run hops 1, 2, 4 and 5 on left keys (columns as in ``known``), and return rows of the log."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
         extract = Extract(extractor, self.left.text, self.left.plan.row_type)
         sent = send(known, self.plan.type, extract, self._columns(extractor), of_all=of_all)
@@ -175,7 +178,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
 
     def _columns(self, extractor: Selector) -> ForeignKeyColumns | None:
-        """The columns that are the foreign key, or make it; None where a function has to give it."""
+        """The columns of which the foreign key consists; None if a function has to compute it."""
         types = foreign_key_types(self.application, self.plan)
         picked = self.plan.picked
         return ForeignKeyColumns(picked, types, self.left, extractor) if picked is not None and types else None

@@ -1,7 +1,6 @@
-"""What is known of the left keys that a batch has to do with, before their foreign keys are.
+"""The input of hop 1: for each affected left key its stored subscription and its current row.
 
-Their subscriptions as they were, and their rows as they are: columns key, changed_at, woken, old_fk, old_hash, emitted,
-left, left_hash, left_timestamp, copies.
+Columns key, changed_at, woken, old_fk, old_hash, emitted, left, left_hash, left_timestamp, copies.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from kaspr_delta.storage.tables import Commit
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# So many keys fit the memory of whoever reads a table.
+# The most keys to broadcast: so many fit the memory of each executor.
 _SENT_AROUND = 1_000_000
 
 
 def known_of(
     subscriptions: Subscriptions, keys: Rows, sides: Collection[str], left: KeyedTable, pinned: Commit
 ) -> Rows:
-    """What is known of the left keys among touched ones (columns side, key, changed_at, reason), and of subscribers.
+    """The input of hop 1 for touched left keys, and for left keys that subscribe to a touched right key.
 
-    Subscribers are those of the right keys among them. ``sides`` are those of which keys were touched, as far as is
-    known.
+    ``keys``: touched keys, columns side, key, changed_at, reason. ``sides``: the sides with touched keys; both if
+    unknown.
     """
     concerned, wanted = _concerned(subscriptions, keys, sides)
     few = wanted is not None and len(wanted) <= FEW_ROWS
@@ -42,7 +41,7 @@ def known_of(
     if wanted is None:
         subscribed = _subscribed(concerned.df, keys, sides, few=few)
         among = subscribed.select("key")
-        if keys.here:  # their many subscribers are sent around, and the left table is not shuffled for them
+        if keys.here:  # broadcast their many subscribers: then the left table is not shuffled
             among = F.broadcast(among) if concerned.count() <= _SENT_AROUND else among
         return Rows(subscribed.join(left_rows(left, keys.spark, pinned, among), "key", "left"))
     stored = left.stored(keys.spark, pinned.version, wanted)
@@ -78,9 +77,10 @@ def _as_left(left: KeyedTable, rows: DataFrame) -> DataFrame:
 
 
 def _concerned(subscriptions: Subscriptions, keys: Rows, sides: Collection[str]) -> tuple[Rows, list[str] | None]:
-    """The subscriptions that a batch has to do with, and all left keys to recompute where these are known.
+    """The subscriptions that a batch needs, and all left keys to recompute; None if these are not on the driver.
 
-    Subscribers are looked up once, before their rows are; without any, keys and rows are one query.
+    If right keys were touched, their subscribers are looked up first, then the left rows. Otherwise the left keys are
+    known, and Spark reads subscriptions and rows in one query.
     """
     if not keys.here:
         return Rows(subscriptions.all), None
@@ -92,7 +92,7 @@ def _concerned(subscriptions: Subscriptions, keys: Rows, sides: Collection[str])
 
 
 def _subscribed(subscriptions: DataFrame, keys: Rows, sides: Collection[str], *, few: bool) -> DataFrame:
-    """Left keys that were touched, or woken by the right row they subscribe to, with their subscriptions.
+    """Left keys that were touched, or woken by the right key they subscribe to, with their subscriptions.
 
     Columns key, changed_at, woken, old_fk, old_hash, emitted.
     """
@@ -102,7 +102,7 @@ def _subscribed(subscriptions: DataFrame, keys: Rows, sides: Collection[str], *,
     were = subscriptions.select(
         "key", "fk", F.col("fk").alias("old_fk"), F.col("left_hash").alias("old_hash"), "emitted"
     )
-    # Those of touched keys first: Spark joins few rows with a part of the table, not with all of it.
+    # Reduce the subscriptions to touched keys first: the left join then takes a part of the table, not all of it.
     theirs = were if keys.here else were.join(left_keys.select("key"), "key", "left_semi")
     if few:
         theirs, left_keys, right_keys = merged(theirs), merged(left_keys), merged(right_keys)

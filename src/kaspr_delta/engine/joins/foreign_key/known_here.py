@@ -1,4 +1,4 @@
-"""What ``known`` says where keys, subscriptions and rows are on the driver: Arrow joins them, without a Spark job."""
+"""The same as ``known`` if keys, subscriptions and rows are on the driver: Arrow joins them, without a Spark job."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def known_here(keys: pa.Table, subscriptions: pa.Table, stored: pa.Table, left: TablePlan) -> pa.Table | None:
-    """What is known of left keys: columns as in ``known``; None where only Spark can tell which rows are live.
+    """The input of hop 1: columns as in ``known``; None if only Spark can find the live rows.
 
-    Touched ``keys`` have the columns side, key, changed_at, reason; ``subscriptions`` key, fk, left_hash, emitted, of
-    each left key at most one; ``stored`` are rows as the left table has them.
+    ``keys``: touched keys, columns side, key, changed_at, reason. ``subscriptions``: columns key, fk, left_hash,
+    emitted, at most one per left key. ``stored``: rows as the left table stores them.
     """
     live = live_here(left, stored)
     if live is None:
@@ -36,7 +36,7 @@ def known_here(keys: pa.Table, subscriptions: pa.Table, stored: pa.Table, left: 
 
 
 def _subscribed(keys: pa.Table, subscriptions: pa.Table) -> pa.Table:
-    """Left keys that were touched, or woken by the right row they subscribe to, with their subscriptions."""
+    """Left keys that were touched, or woken by the right key they subscribe to, with their subscriptions."""
     fit = keys.filter(pc.is_null(keys["reason"]))
     left, right = (fit.filter(pc.equal(fit["side"], side)) for side in ("left", "right"))
     were = pa.table(
@@ -62,6 +62,6 @@ def _rows(
 
 
 def _found(keys: pa.ChunkedArray, among: pa.ChunkedArray, rows: pa.Table) -> dict[str, pa.ChunkedArray]:
-    """Of each key the row that stands where it is ``among`` others; NULL where it is not."""
+    """For each key the row at its index in ``among``, else NULL."""
     places = pc.index_in(keys, value_set=among)
     return {name: rows[name].take(places) for name in rows.column_names}

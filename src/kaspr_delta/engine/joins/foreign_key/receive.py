@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def receive(
     subscriptions: Rows, right: KeyedTable, version: int, *, each_once: bool = False, small: bool = False
 ) -> DataFrame:
-    """Subscriptions with what they point at: columns right, right_hash and right_timestamp are added.
+    """Return subscriptions with the right rows they refer to: columns right, right_hash and right_timestamp are added.
 
-    Subscriptions that are on the driver look up their keys; many are joined with the whole table. A right row that SQL
-    wrote and nobody can read is no row, and a problem of those who subscribe to it. ``each_once``: no right key has
-    several rows; ``small``: all right rows can be sent to every task.
+    Subscriptions that are on the driver look up their keys; many are joined with the whole table. An unreadable right
+    row, which SQL wrote, counts as missing; each of its subscribers gets a dead letter. ``each_once``: no right key has
+    several rows. ``small``: the right table can be broadcast.
     """
     spark = subscriptions.spark
     keys = subscriptions.values("fk") if subscriptions.here else None
@@ -38,7 +38,7 @@ def receive(
     )
     found = found.withColumn("right", F.when(right.is_readable(F.col("stored")), F.col("stored")))
     found = found.withColumn("right_hash", right.fingerprint(F.col("right")))
-    # Rows of one hot key would all be shuffled to one task.
+    # A broadcast avoids a shuffle, which would send all rows of a hot key to one task.
     found = merged(found) if subscriptions.few else F.broadcast(found) if small or stored.here else found
     answered = subscriptions.df.join(found, "fk", "left")
     text = right.as_text(F.col("stored"))
@@ -46,7 +46,7 @@ def receive(
 
 
 def _duplicates(stored: Column) -> Column:
-    """Several right rows of one key: one is used, always the same."""
+    """The problem of a key with several right rows: one is used, always the same."""
     detail = F.concat(
         F.col("right_copies"), F.lit(" right rows have the key "), F.col("fk"), F.lit(": delete all but one")
     )

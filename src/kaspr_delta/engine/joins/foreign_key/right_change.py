@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def woken(subscriptions: DataFrame, right_keys: DataFrame, left_keys: DataFrame) -> DataFrame:
-    """Subscribers of the right keys (columns key, changed_at), but for left keys that were touched themselves.
+    """Subscribers of the right keys (columns key, changed_at), except left keys that were touched themselves.
 
-    Returns columns key, changed_at, and what else ``subscriptions`` have but for fk.
+    Columns key, changed_at, and those of ``subscriptions`` except fk.
     """
     touched = right_keys.select(F.col("key").alias("fk"), "changed_at")
     subscribers = subscriptions.join(touched, "fk", "inner").drop("fk")

@@ -29,17 +29,17 @@ from kaspr_delta.storage.layout import PROBLEM
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-# What the extractor adds to what is known of a left key (see ``known``).
+# The columns that ``Extract`` adds to those of ``known``.
 _ADDED = f"fk STRING, problem {PROBLEM}, stale BOOLEAN"
 _READ = ("key", "left", "woken", "old_fk", "copies")
 _OF_LEFT = ("left", "left_hash")
 NEVER_SEEN: Mapping[str, bool | int | None] = {"woken": False, "old_fk": None, "old_hash": None, "copies": 1}
-"""What is known of left keys that the join has never seen, of which each has one row; None is text."""
+"""Columns of ``known`` for left keys that the join has never seen, each with one row; None is a NULL text."""
 _EXTRACTED = pa.schema([("live", pa.bool_()), ("fk", pa.string()), ("problem", ARROW_PROBLEM), ("stale", pa.bool_())])
 
 
 class Extracted(NamedTuple):
-    """What the extractor's answer makes of a left row; one that is not ``live`` is no row."""
+    """The result of the extractor for a left row. A row that is not ``live`` counts as deleted."""
 
     live: bool
     fk: str | None = None
@@ -51,10 +51,10 @@ class Extracted(NamedTuple):
 class Extract:
     """Runs the extractor over left rows and adds ``fk``, ``problem`` and ``stale``. ``row_type`` is None for text.
 
-    A row that was only woken by its right row, and whose left row is still the one that subscribed (same hash), keeps
-    its foreign key without being asked again; one whose left row is another by now is ``stale``. An extractor that
-    fails makes the row one without a key, and a problem; a value that its table's serializer cannot read is no row, and
-    a problem.
+    A left row that was only woken by its right row, and has not changed since it subscribed (same hash), keeps its
+    foreign key: the extractor is not called. A woken left row that has changed is ``stale``. If the extractor fails,
+    ``fk`` is NULL, and the row gets a dead letter. A value that the table's serializer cannot read counts as deleted,
+    and gets a dead letter.
     """
 
     extractor: Selector
@@ -66,7 +66,7 @@ class Extract:
             known = _known(batch)
             unchanged = _unchanged(known)
             doubled = pc.fill_null(pc.greater(known["copies"], 1), fill_value=False)
-            # Very many rows may have been woken by one: of most of them Python sees nothing.
+            # One right row may wake very many left rows: those that are unchanged do not go through Python.
             seen = pc.or_(pc.invert(unchanged), doubled)
             read = [known[name].filter(seen) for name in _READ]
             found = None if pc.any(doubled).as_py() else self._together(*read[:3])
@@ -86,7 +86,7 @@ class Extract:
             yield pa.RecordBatch.from_arrays([*kept, *added.values()], [*names, *added])
 
     def _together(self, key: pa.Array, left: pa.Array, woken: pa.Array) -> pa.RecordBatch | None:
-        """What ``_checked`` makes of rows that are other ones than before; None if it goes wrong with any of them."""
+        """The same as ``_checked`` for all changed rows at once, which is faster; None if any of them fails."""
         live = left.is_valid()
         rows, keys = (column.filter(live).to_pylist() for column in (left, key))
         fks = self.extractor.keys_of(map(self._value, rows), map(self.left.event_key, keys))
@@ -102,7 +102,7 @@ class Extract:
         arrays = [pa.array(column, one.type) for column, one in zip(found, _EXTRACTED, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_EXTRACTED)
 
-    def _checked(  # noqa: PLR0917, PLR0913  one a column
+    def _checked(  # noqa: PLR0917, PLR0913  one per column
         self,
         key: str,
         left: Any,
@@ -138,7 +138,7 @@ class Extract:
 
 
 def _known(batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns of a batch; those that it does not have are of keys that were never seen."""
+    """The columns of a batch; missing ones have the values of ``NEVER_SEEN``."""
     known = dict(zip(batch.schema.names, batch.columns, strict=True))
     missing = {name: value for name, value in NEVER_SEEN.items() if name not in known}
     for name, value in missing.items():
@@ -147,14 +147,14 @@ def _known(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _unchanged(known: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """Rows that were only woken, and whose left row is still the one that subscribed."""
+    """Whether each left row was only woken, and has not changed since it subscribed."""
     old, new = known["old_hash"], known["left_hash"]
     same = pc.fill_null(pc.equal(old, new), fill_value=False)
     return pc.and_(known["woken"], pc.or_(same, pc.and_(pc.is_null(old), pc.is_null(new))))
 
 
 def _places_among(those: pa.BooleanArray) -> pa.Array:
-    """Of each row its number among those that are taken; NULL for the others."""
+    """For each selected row its index among the selected rows; NULL for other rows."""
     return pc.if_else(those, pc.subtract(pc.cumulative_sum(those.cast(pa.int64())), 1), None)
 
 
@@ -166,10 +166,11 @@ def send(
     *,
     of_all: Mapping[str, Column] | None = None,
 ) -> Rows:
-    """What is known of left keys to subscriptions: with the foreign key, the problem and KIP-213's instruction.
+    """Return left keys (columns as in ``known``) with the foreign key, the problem and KIP-213's instruction.
 
-    Of many rows Spark computes a foreign key that consists of ``columns``; few are on the driver, in Python. What is
-    known ``of_all`` stands in no row: it does not go through Python (see ``first_load.never_seen``).
+    Spark computes a foreign key that consists of ``columns``, unless the rows are on the driver: then Python does.
+    ``of_all``: columns that are the same for all rows; Spark adds them, so that they do not go through Python (see
+    ``first_load.never_seen``).
     """
     if columns is not None and not known.here:
         extracted = Rows(columns.added_to(known.df.withColumns(dict(of_all or {}))))

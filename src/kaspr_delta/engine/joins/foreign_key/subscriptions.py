@@ -1,4 +1,4 @@
-"""The subscriptions of a join as a batch finds them: the table, and over it what batches left that are not folded."""
+"""The subscriptions of a join as a batch reads them: the table, overlaid with changes that are not merged yet."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ COLUMNS = ("key", "fk", "left_hash", "emitted")
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """Subscriptions by left key: key, fk, left_hash, emitted. ``tail`` has a column live too, each key once.
+    """Subscriptions by left key: columns key, fk, left_hash, emitted.
 
-    ``look_up`` finds the stored ones by the texts in their columns.
+    ``tail``: changes that are not merged into the table yet, each key once, with a column live too. ``look_up`` finds
+    stored subscriptions by the texts in their columns.
     """
 
     table: DataFrame
@@ -36,20 +37,20 @@ class Subscriptions:
 
     @classmethod
     def over(cls, delta: Tables, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
-        """A table with what batches left, the oldest first."""
+        """A table and the changes of batches that are not merged yet, the oldest first."""
         stored = delta.read(spark, table).select(*COLUMNS)
         return cls(stored, last_of_each_key(tail) if tail else None, partial(delta.look_up, spark, table))
 
     @property
     def all(self) -> DataFrame:
-        """All of them."""
+        """All subscriptions."""
         if self.tail is None:
             return self.table
         rest = self.table.join(self._held(self.tail).select("key"), "key", "left_anti")
         return rest.unionByName(self._live(self.tail))
 
     def of_keys(self, keys: Collection[str]) -> Rows:
-        """Those of known left keys; no Spark action."""
+        """The subscriptions of these left keys; no Spark action."""
         found = self._stored({"key": keys})
         if isinstance(found, pa.Table):
             return self._newest_of(found, keys)
@@ -60,7 +61,7 @@ class Subscriptions:
         return Rows(having(self.table, {"key": unchanged}).unionByName(self._live(newer)))
 
     def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
-        """Those of known left keys, and all that refer to known right keys; one Spark action at most."""
+        """The subscriptions of these left keys, and all that refer to these right keys; one Spark action at most."""
         wanted = {"key": keys, "fk": foreign_keys}
         found = self._stored(wanted)
         if isinstance(found, pa.Table):
@@ -73,7 +74,7 @@ class Subscriptions:
         return replace(self._newest_of(stored.table, keys, foreign_keys), files=stored.files)
 
     def _newest_of(self, stored: pa.Table, keys: Collection[str], foreign_keys: Collection[str] = ()) -> Rows:
-        """Those of known keys, of which the table has these."""
+        """``stored``, the table's subscriptions of these keys, overlaid with their rows in the tail."""
         if self.tail is not None:
             old = stored.filter(pc.invert(pc.is_in(stored["key"], self.tail["key"])))
             mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
@@ -82,7 +83,7 @@ class Subscriptions:
         return Rows.held(self.table.sparkSession, stored)
 
     def _stored(self, texts: Texts) -> Frame:
-        """The subscriptions that the table has, by the texts in their columns."""
+        """The table's subscriptions by the texts in their columns."""
         if self.look_up is None:
             return having(self.table, texts)
         return self.look_up(texts).select(list(COLUMNS))
