@@ -1,6 +1,6 @@
-"""The join of two tables by their keys: each key has the row of both sides, or of the sides its type asks for.
+"""The join of two tables by their keys: a result pairs the rows of a key; the join type decides which may be missing.
 
-The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is the state: it is what was emitted last.
+The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is the state: it holds the last emissions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DUPLICATES = " {} rows have this key; the newest one is used: delete the others
 
 
 class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
-    """Inner, left and outer, over two change feeds."""
+    """Inner, left and outer joins over two change feeds."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Touched is every key of both tables, and every key that has a result, however old."""
+        """Recompute every key of both tables, and every key that has a result, however old."""
         pinned = self.pinned(spark)
         left, right = pinned
         emitted = self.delta.read(spark, self.plan.result)
@@ -64,7 +64,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         return self._recompute(self.touched(batch).keys, self.pinned(batch.sparkSession), emit_all=False)
 
     def _recompute(self, keys: Rows, pinned: Pinned, *, emit_all: bool) -> Decision:
-        """Touched keys (columns side, key, changed_at) to rows of the log."""
+        """The rows of the log for touched keys (columns side, key, changed_at)."""
         if keys.empty:
             return Decision(keys, 0)
         touched = checked(keys, self.left.text, self.right.text)
@@ -85,7 +85,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         return Decision(self.with_selected(effects), keys.count())
 
     def _emitted(self) -> Column:
-        """What a row of the result was made of."""
+        """The identity of a stored result (see ``_pair``)."""
         if self.select is not None:
             return F.col(PAIR)
         return _pair(self.left.fingerprint(F.col("left")), self.right.fingerprint(F.col("right")), "")
@@ -95,9 +95,9 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
 
 
 def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Keys, side: str) -> DataFrame:
-    """Live rows of one side: columns key, {side}, and {side}_ with hash, timestamp and problem.
+    """Live rows of one side: columns key, {side}, {side}_hash, {side}_timestamp, {side}_problem.
 
-    One that is not JSON is no row.
+    A row that is not JSON counts as missing, and has a problem.
     """
     readable, stored = table.is_readable(F.col("value")), table.as_text(F.col("value"))
     copies = F.concat("copies", F.lit(_DUPLICATES.format(side)))
@@ -119,15 +119,15 @@ def _shown(join_type: str) -> Column:
 
 
 def _pair(left: Column, right: Column, selection: str) -> Column:
-    """What a result is made of: the hashes of both rows, and what is selected of them (a fingerprint)."""
+    """The identity of a result: the hashes of both rows, and the fingerprint of the select."""
     selected = [F.lit(selection)] if selection else []
     return F.concat_ws(":", F.coalesce(left, F.lit("")), F.coalesce(right, F.lit("")), *selected)
 
 
 def _emit(held: DataFrame, shown: Column, selection: str, *, emit_all: bool) -> DataFrame:
-    """What each key holds against what was emitted for it, as rows of the log.
+    """The rows of the log for results that differ from the last emission, and for problems.
 
-    A result has the greater time of its two rows; where nothing holds any more it is the time of the commit.
+    A result has the later time of its two rows; a tombstone has the time of the commit.
     """
     result = F.when(shown, _pair(F.col("left_hash"), F.col("right_hash"), selection))
     changed = F.lit(emit_all) & (shown | F.col("emitted").isNotNull())
