@@ -1,4 +1,4 @@
-"""The join of a stream with a table: each record meets the row of its key, or of the key a function makes of it.
+"""The join of a stream with a table: each record meets the row of its key, or of the key that a function computes.
 
 The counterpart of Kafka Streams' ``KStream-KTable`` and ``KStream-GlobalKTable`` joins. Beyond these, records without a
 row may wait for it.
@@ -27,12 +27,12 @@ from kaspr_delta.storage.tables import Upsert
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The state of a record that waits, beside its ``id``.
+# The columns of a waiting record, beside its ``id`` and ``left``.
 _WAITING = ("key", "look_up", "source", "timestamp", "until")
 
 
 class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
-    """Inner and left; the table may be global."""
+    """Inner and left joins; the table may be global."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Nothing is decided: the stream is read from where the checkpoint before had come to."""
+        """Decide nothing: the stream goes on where the previous checkpoint ended."""
         began, positions = self.start(spark, state)
         began = replace(began, until=StreamTableState.of(state).until)
         return Decision(Rows.none(spark), 0, began.plain), positions
@@ -85,7 +85,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
             return None
         waiting = [self._no_longer_waiting(spark, self.right.newest(spark).version)]
         decision = self._decision(spark, waiting, 0, before, few=True)
-        # Those that wait no longer are what this batch was given.
+        # The rows in are the records that no longer wait.
         table = decision.effects.table
         return replace(decision, rows_in=1 if table is None else table.num_rows)
 
@@ -110,11 +110,11 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         return Decision(effects, rows_in, after.plain)
 
     def _joined(self, records: DataFrame, versions: DataFrame) -> DataFrame:
-        """Rows of RECORD with the rows they meet, as rows of the log."""
+        """The rows of the log for rows of RECORD and the versions of the table rows that they may see."""
         placed = records.withColumn("place", place_in(("source", "partition"), "offset"))
         rows = by_key(versions).withColumnRenamed("key", "look_up")
         stored = seen(F.col("versions"))["value"]
-        if self.plan.pending is not None:  # the row that a record would wait for may have come in the same batch
+        if self.plan.pending is not None:  # the row may come later in the same batch: then the record need not wait
             newest = F.try_element_at("versions", F.lit(-1))["value"]
             stored = F.coalesce(stored, F.when(readable(self.right, newest), newest))
         met = placed.join(rows, "look_up", "left").withColumn("stored", stored)
@@ -150,7 +150,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         )
 
     def _no_longer_waiting(self, spark: SparkSession, version: int) -> DataFrame:
-        """Records that waited: those whose row is there by now, and those whose time is over. As rows of the log."""
+        """The rows of the log for waiting records whose row has come, or whose time is over."""
         waiting = self.delta.read(spark, self.plan.waiting)
         found = newest_rows(self.right, spark, version, waiting.select(F.col("look_up").alias("key")).distinct())
         found = found.where(readable(self.right, F.col("value")))
@@ -176,7 +176,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         )
 
     def _first_to_give_up(self, spark: SparkSession, effects: Rows) -> int | None:
-        """When the first of those that wait after this batch gives up."""
+        """The time at which the first record gives up that waits after this batch; None if no record waits."""
         waiting = self.delta.read(spark, self.plan.waiting).select("id", "until")
         if effects.few:
             leaving = effects.df.where(~F.col("live")).select("id")
@@ -185,18 +185,18 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         first = waiting.agg(F.min(F.unix_millis("until")).alias("first")).collect()[0]["first"]
         if effects.few or self.plan.pending is None:
             return None if first is None else int(first)
-        # Of many, it is not asked whether any has to wait: the first tick after their time tells.
+        # Many effects are not searched for waiting records: the first tick after their time finds whether any wait.
         return min(_now() + self.plan.pending, first if first is not None else _now() + self.plan.pending)
 
     def _fold_waiting(self, rows: Rows) -> None:
-        """What begins to wait is kept, what waits no longer goes."""
+        """Store records that begin to wait; delete records that no longer wait."""
         states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
         upsert = Upsert(on=("id",), compare=("left",), also=_WAITING, keep="live")
         self.delta.merge(rows.spark, rows.frame_of(states), self.plan.waiting, upsert)
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """Rows of the log with ``seq``: what waited before what has just arrived, that in the order of its arrival."""
+    """Rows of the log with ``seq``: records that waited first, then records of this batch in order of arrival."""
     ordered = rows.sortWithinPartitions(F.col("waited").desc(), "id", "offset")
     return ordered.withColumn("seq", seq_of_rows()).drop("waited", "offset")
 

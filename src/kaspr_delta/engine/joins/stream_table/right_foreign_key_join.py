@@ -1,4 +1,4 @@
-"""The join of a stream with all rows of a table that refer to the record's key (KIP-955), always left.
+"""The join of a stream with all rows of a table that refer to the record's key (KIP-955), always a left join.
 
 The counterpart of KIP-213's subscriptions is an index of the table's foreign keys, which its change feed maintains.
 """
@@ -43,7 +43,7 @@ _REFERRING = (
     "key STRING, `order` BIGINT, since TIMESTAMP, committed TIMESTAMP, value STRING, timestamp TIMESTAMP,"
     f" fk STRING, problem {PROBLEM}"
 )
-# What results have and rows of the index have not, and the other way round: a batch may hold only one of the two.
+# Columns that only results have, and columns that only index rows have: a batch may hold only one of the two kinds.
 _OF_EITHER = (
     "left STRING, right STRING, partition INT, `offset` BIGINT, `row` STRING, id STRING, look_up STRING, live BOOLEAN"
 )
@@ -51,7 +51,7 @@ _OF_EITHER = (
 
 @dataclass(frozen=True, slots=True)
 class ReferTo:
-    """Adds to rows of a table what they refer to: ``fk``, as the stream spells its keys, and ``problem``."""
+    """Adds to rows of a table the key they refer to, ``fk``, as the stream spells its keys, and ``problem``."""
 
     extractor: Selector
     table: TableText
@@ -75,7 +75,7 @@ class ReferTo:
 
 
 class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
-    """One result per record and row that refers to it; one without a right side where none does."""
+    """One result per record and row that refers to it; one without a right side if no row refers to it."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
 
     @property
     def renewed(self) -> Renewed:
-        """Those of rows: a new checkpoint makes the index anew."""
+        """The dead letters of table rows: a new checkpoint rebuilds the index."""
         return Renewed((self.plan.right,))
 
     @property
@@ -99,7 +99,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """What each row of the table refers to, and what is in the index and refers to nothing any more."""
+        """Index the key that each row of the table refers to, and remove index rows that refer to nothing any more."""
         began, positions = self.start(spark, state)
         stored = newest_rows(self.right, spark, began.table, None)
         rows = self._referring(stored)
@@ -110,7 +110,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         effects = effects.withColumn("seq", seq_of_rows())
         logged = Rows.of(effects.coalesce(1)) if rows.few else Rows(effects)
         count = rows.table.num_rows if rows.table is not None else stored.count()
-        # A first batch that was given nothing would never be folded again.
+        # A first batch whose number of rows in is 0 is not folded after a crash.
         return Decision(logged, count or int(not logged.empty), began.plain), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
@@ -121,7 +121,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         # Step 2: pinned.
         version = self.right.newest(spark).version
         after = self.after(spark, before, arrived, version)
-        # Step 3: recompute. Step 4: every record is a change; of the index, what differs.
+        # Step 3: recompute. Step 4: every record is a change; index rows are changes if they differ.
         index = self.delta.read(spark, self.plan.index)
         changed = self._changed(spark, before, version)
         parts = []
@@ -145,7 +145,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         return [partial(self._fold_index, rows)] if "state" in kinds else []
 
     def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:
-        """The versions of rows that changed since the batch before, with what they refer to."""
+        """The versions of rows that changed since the previous batch, with the keys they refer to."""
         if version <= before.table:
             return Rows.none(spark, _REFERRING)
         return self._referring(changed_rows(self.right, spark, before.table, version))
@@ -157,7 +157,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def _rows_met(
         self, records: Rows, changed: Rows, index: DataFrame, before: StreamTableState, version: int
     ) -> DataFrame:
-        """Per foreign key the versions of all rows that have, or had, it: columns look_up, rows."""
+        """Per foreign key the versions of all rows that have it or had it: columns look_up, rows."""
         unchanged = index.join(changed.df.select(F.col("key").alias("id")), "id", "left_anti")
         if records.few:
             unchanged = unchanged.join(records.df.select("look_up"), "look_up", "left_semi")
@@ -172,7 +172,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         return referred.groupBy("look_up").agg(F.sort_array(F.collect_list(row)).alias("rows"))
 
     def _joined(self, records: Rows, rows: DataFrame) -> DataFrame:
-        """Rows of RECORD with the rows that refer to them, as rows of the log."""
+        """The rows of the log for rows of RECORD with the table rows that refer to them (``rows``)."""
         placed = records.df.withColumn("place", place_in(("source", "partition"), "offset"))
         met = placed.join(rows, "look_up", "left")
         met_rows = F.transform(
@@ -200,7 +200,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         )
 
     def _indexed(self, rows: DataFrame, index: DataFrame) -> DataFrame:
-        """Rows with what they refer to, as rows of the log where the index has something else, or something failed."""
+        """The rows of the log for rows whose key ``fk`` differs from the index, and for rows with a problem."""
         known = index.select(F.col("id").alias("key"), F.col("look_up").alias("old"))
         differs = ~F.col("fk").eqNullSafe(F.col("old")) | F.col("problem").isNotNull()
         return (

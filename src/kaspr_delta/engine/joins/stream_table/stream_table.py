@@ -1,7 +1,7 @@
-"""What joins of a stream with a table have in common.
+"""The base of joins of a stream with a table.
 
-Only records of the stream emit. The table's change feed is in the query nevertheless: a change that has arrived by the
-time of a record is one that the record sees, however old the record says it is.
+Only records of the stream emit. The query reads the table's change feed as well: a record sees every change that
+arrived before it, even if the record's own timestamp is older (see ``table_versions``).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ StreamTablePlanT = TypeVar("StreamTablePlanT", StreamTableJoinPlan, RightForeign
 
 @dataclass(frozen=True, slots=True)
 class StreamTableState:
-    """What a batch leaves for the next.
+    """The state after a batch.
 
-    ``read`` is the last offset by topic or channel; ``table`` the version that was seen, ``fresh`` where none of its
-    changes were: its rows count from their own times then. ``until`` is when the first waiting record gives up, in
-    milliseconds since 1970.
+    ``read``: the last offset by topic or channel. ``table``: the version of the table that was seen. ``fresh``: none of
+    its changes were seen, so its rows count from their own times. ``until``: the time at which the first waiting record
+    gives up, in milliseconds since 1970.
     """
 
     read: Mapping[str, int] = field(default_factory=dict)
@@ -45,12 +45,12 @@ class StreamTableState:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> StreamTableState:
-        """The state that ``plain`` stands for."""
+        """Read the state from plain data."""
         return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As it stands in the log."""
+        """The state as plain data, as the log stores it."""
         return asdict(self)
 
 
@@ -71,7 +71,7 @@ class StreamTable(Join[StreamTablePlanT]):
 
     @property
     def follows_table(self) -> bool:
-        """Whether changes of the table alone make a batch."""
+        """Whether changes of the table alone start a batch."""
         return True
 
     def sources(self, spark: SparkSession) -> Collection[str]:
@@ -81,7 +81,7 @@ class StreamTable(Join[StreamTablePlanT]):
         return self.left.table if source == "stream" else self.right.plan.delta_name
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        """Records of the stream, and rows without a source for changes of the table."""
+        """Records of the stream, and a row without a source for each change of the table."""
         parts = []
         if "stream" in start.positions:
             parts.append(self.left.stream(spark, {self.plan.left.name: start.positions["stream"]}))
@@ -98,9 +98,9 @@ class StreamTable(Join[StreamTablePlanT]):
         return {"stream": before.read[self.plan.left.name], "table": before.table}
 
     def start(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[StreamTableState, Mapping[str, int]]:
-        """Where a new checkpoint begins.
+        """The state and the positions with which a new checkpoint begins.
 
-        Of a stream that has records already, the first batch holds both sides: rows of the table count from their own
+        If the stream has records already, the first batch holds both sides: rows of the table count from their own
         times. Otherwise the table was there before the stream.
         """
         before = StreamTableState.of(state)
@@ -114,7 +114,7 @@ class StreamTable(Join[StreamTablePlanT]):
     def rows_seen(
         self, spark: SparkSession, before: StreamTableState, version: int, keys: DataFrame | None
     ) -> DataFrame:
-        """The versions of rows that records of this batch may meet (see ``table_versions.versions``)."""
+        """The versions of table rows that records of this batch may see (see ``table_versions.versions``)."""
         if not self.follows_changes:
             return newest_rows(self.right, spark, version, keys)
         if before.fresh:
@@ -124,15 +124,15 @@ class StreamTable(Join[StreamTablePlanT]):
     def after(self, spark: SparkSession, before: StreamTableState, arrived: Rows, version: int) -> StreamTableState:
         """The state after a batch of these rows of InputRecord that saw the table at a version.
 
-        A batch may end before records that have arrived, as one does that is made again after a crash. They are merged
-        with the changes that came after them by the next batch: its table begins before the first of these changes.
+        A batch may end before records that have arrived, for example if it is repeated after a crash. The next batch
+        merges these records with the changes that came after them: its ``table`` is before the first of these changes.
         """
         read = {**before.read, **reached(arrived)}
         if not self.follows_changes or version <= before.table:
             return replace(before, read=read, table=version)
         position = read[self.plan.left.name]
         newest = self.left.newest(spark)
-        if newest <= version_of(position) and arrived.few:  # Delta divides a commit of many files alone
+        if newest <= version_of(position) and arrived.few:  # Delta only splits commits of many files
             return replace(before, read=read, table=version)
         waiting = self.left.between(spark, position, newest)
         changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
@@ -146,16 +146,16 @@ class StreamTable(Join[StreamTablePlanT]):
 
     @property
     def follows_changes(self) -> bool:
-        """Whether records meet the table as it was at their time; a global table is met as it is."""
+        """Whether a record sees the table as of its time; a global table is seen at its newest version."""
         return True
 
 
 def readable(table: KeyedTable, value: Column) -> Column:
-    """Whether a value of a table can be read: SQL may have written what is no JSON text."""
+    """Whether a value of a table can be read: SQL may have written text that is not JSON."""
     return value.isNull() | table.is_readable(value)
 
 
 def unreadable(value: Column) -> Column:
-    """What is wrong with a value of a table that cannot be read."""
+    """The problem of a table value that cannot be read."""
     detail = F.lit("the row of the table is not JSON text: repair or delete it")
     return problem("right value cannot be read", detail, value)
