@@ -1,1 +1,1 @@
-"""The windowed join of two streams: each record with those of the other stream that are near it in time."""
+"""The windowed join of two streams: each record with the records of the other stream inside its window."""

@@ -1,4 +1,4 @@
-"""One batch of a stream-stream join: the records of all partitions through their joins, on the driver."""
+"""One batch of a stream-stream join, on the driver: the records of each partition go through its join."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIDES: tuple[Side, Side] = ("left", "right")
 
 # Times are milliseconds here, and microseconds in Delta.
 _MOMENT = pa.timestamp("ms", "UTC")
-# Rows of the log, but for those that tell of a problem.
+# Rows of the log, except rows with a problem.
 _LOGGED = pa.schema(
     [
         ("key", pa.string()),
@@ -40,7 +40,7 @@ LOGGED = pa.schema([of.with_type(pa.timestamp("us", "UTC")) if of.type == _MOMEN
 
 
 class Arrived(NamedTuple):
-    """A record as it is read: ``offset`` orders those of one side and partition."""
+    """A record that was read; ``offset`` orders the records of one side and partition."""
 
     partition: int
     offset: int
@@ -51,8 +51,8 @@ class Arrived(NamedTuple):
 class StreamStreamBatch:
     """The joins of all partitions during a batch.
 
-    ``times`` are those of the joins by partition; ``cleaned`` is up to where their expired rows have been deleted, by
-    partition and side.
+    ``times``: the times of the joins by partition. ``cleaned``: the timestamp below which expired rows have been
+    deleted, by partition and side.
     """
 
     type: JoinType
@@ -62,7 +62,7 @@ class StreamStreamBatch:
     _rows: list[dict[str, Any]] = field(default_factory=list, init=False)
 
     def newest(self, arrived: Sequence[Arrived]) -> dict[int, int]:
-        """The stream time that each partition comes to with these records."""
+        """The stream time of each partition after these records."""
         reached: dict[int, int] = {}
         for partition, _, record in arrived:
             before = self.times.get(partition, Times()).stream
@@ -76,7 +76,7 @@ class StreamStreamBatch:
         buffer: Mapping[int, Sequence[Buffered]],
         unread: Mapping[int, Mapping[Side, Sequence[int]]],
     ) -> pa.Table:
-        """Take the records, each partition's in their order, and return rows of the log."""
+        """Take the records of each partition in their order, and return rows of the log."""
         by_partition: defaultdict[int, list[Arrived]] = defaultdict(list)
         for one in arrived:
             by_partition[one.partition].append(one)
@@ -95,7 +95,7 @@ class StreamStreamBatch:
         return pa.Table.from_pylist(columns, _LOGGED).cast(LOGGED)
 
     def _keep(self, partition: int, join: WindowJoin) -> None:
-        """What became of the buffer. Rows that match nothing any more leave now and then, many at once."""
+        """Log the changes of the buffer. Rows that match nothing any more are deleted now and then, many at once."""
         added, changed, removed = join.changes()
         self._rows.extend(_state(partition, row) for row in (*added, *changed))
         self._rows.extend({"kind": "state", "partition": partition, "id": left, "live": False} for left in removed)
@@ -109,7 +109,7 @@ class StreamStreamBatch:
 
 
 def merged(arrived: Iterable[Arrived]) -> Iterator[Arrived]:
-    """The records of one partition, both sides by the times of their heads, each in the order of its arrival."""
+    """The records of one partition: each side in order of arrival, both merged by each side's greatest time so far."""
     placed: list[tuple[int, Side, int, Arrived]] = []
     heads: dict[Side, int] = {}
     for one in sorted(arrived, key=lambda one: one.offset):

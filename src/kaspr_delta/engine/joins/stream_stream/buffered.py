@@ -10,7 +10,7 @@ Side = Literal["left", "right"]
 
 @dataclass(frozen=True, slots=True)
 class JoinWindow:
-    """Which timestamps are near, in milliseconds: a right one from ``before`` its left one to ``after`` it."""
+    """A window in milliseconds: right timestamps match from ``before`` earlier than the left one to ``after`` later."""
 
     before: int
     after: int
@@ -21,19 +21,19 @@ class JoinWindow:
         return (self.before, self.after) if side == "left" else (self.after, self.before)
 
     def closed(self, side: Side, time: int) -> int:
-        """Pending rows of this side with a smaller timestamp come out at this stream time."""
+        """The timestamp below which pending rows of this side come out at this stream time."""
         return time - self.reach(side)[1] - self.grace
 
     def forgotten(self, time: int) -> int:
-        """Rows with a smaller timestamp match nothing any more at this time of their own side: they left its store."""
+        """The timestamp below which rows match nothing any more at this time of their own side: they left its store."""
         return time - self.before - self.after - self.grace + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Buffered:
-    """A row of the buffer; ``id`` is the record's, ``arrived`` orders those of one side, key and timestamp.
+    """A row of the buffer; ``id`` is the record's, ``arrived`` orders rows of one side, key and timestamp.
 
-    Others can match it until it is forgotten. While it is ``pending``, it comes out unmatched unless it is matched.
+    Records can match it until it is forgotten. A ``pending`` row comes out unmatched unless it is matched.
     """
 
     side: Side
@@ -46,7 +46,7 @@ class Buffered:
 
 
 class Changes(NamedTuple):
-    """What became of the buffer: rows that are new, rows that are no longer pending, and ids of rows that left."""
+    """The changes of the buffer: new rows, rows that are no longer pending, and ids of rows that left."""
 
     added: list[Buffered]
     changed: list[Buffered]

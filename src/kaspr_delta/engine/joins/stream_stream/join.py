@@ -1,6 +1,6 @@
 """The windowed join of two streams as a resource: its batch, and its buffer.
 
-Records of both streams are joined where they have the same key and partition, and their times are near each other. The
+Records of both streams are joined if they have the same key and partition, and their times are within the window. The
 counterpart of Kafka Streams' ``KStream-KStream`` joins.
 """
 
@@ -39,7 +39,7 @@ _STATE = ("side", "partition", "key", "timestamp", "arrived")
 
 @dataclass(frozen=True, slots=True)
 class StreamStreamState:
-    """What a batch leaves for the next: the last offsets by side, and the joins' times by partition."""
+    """The state after a batch: the last offsets by side, and ``times`` and ``cleaned`` of ``StreamStreamBatch``."""
 
     read: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     times: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class StreamStreamState:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any]) -> StreamStreamState:
-        """The state that ``plain`` stands for."""
+        """Read the state from plain data."""
         return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
 
 
 class StreamStreamJoin(Join[StreamStreamJoinPlan]):
-    """Inner, left and outer."""
+    """Inner, left and outer joins of two streams."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
 
     @property
     def window(self) -> JoinWindow:
-        """Which times are near each other."""
+        """The window of the join."""
         return JoinWindow(self.plan.before, self.plan.after, self.plan.grace)
 
     @property
@@ -81,7 +81,8 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of the sides in one query, so that one checkpoint covers both.
 
-        A backlog is one batch: pieces cut by size would take one side far ahead of the other, and with it the time.
+        A backlog is one batch: if it were split by size, one side, and with it stream time, would run far ahead of the
+        other side.
         """
         sides = {side: of for side, of in self.sides.items() if side in start.positions}
         return union_of(
@@ -99,7 +100,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Nothing is decided: both streams are read from where the checkpoint before had come to."""
+        """Decide nothing: both streams go on where the previous checkpoint ended."""
         read = StreamStreamState.of(state).read
         positions: dict[str, int] = {}
         reached: dict[str, dict[str, int]] = {}
@@ -136,7 +137,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         return [partial(self._fold_buffer, rows, expire="expire" in kinds)] if kinds - {"value"} else []
 
     def _read(self, rows: pa.Table) -> tuple[dict[str, dict[str, int]], list[Arrived], list[pa.Table]]:
-        """The last offsets by side, the records, and what cannot be read as rows of the log."""
+        """The last offsets by side, the records, and unreadable records as rows of the log."""
         read: dict[str, dict[str, int]] = {}
         arrived: list[Arrived] = []
         failed: list[pa.Table] = []
@@ -153,7 +154,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
     def _buffered(
         self, spark: SparkSession, arrived: Sequence[Arrived], newest: Mapping[int, int]
     ) -> tuple[dict[int, list[Buffered]], dict[int, dict[Side, list[int]]]]:
-        """What the batch needs of the buffer: rows by partition, and the times of pending rows that stay."""
+        """The part of the buffer that the batch needs: rows by partition, and the times of pending rows that stay."""
         if not arrived:
             return {}, {}
         keys = {(partition, record.key) for partition, _, record in arrived if record.key is not None}
@@ -189,7 +190,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
 
 
 def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
-    """A row of RECORD as the join takes it."""
+    """A row of RECORD as an input of the join."""
     place = f"{side}:{row['source']}/{row['offset']}"
     record = StreamRecord(side, place, row["key"], row["value"], microseconds(row["timestamp"]) // 1_000)
     return Arrived(row["partition"], row["offset"], record)
@@ -204,6 +205,6 @@ def _letters(unreadable: pa.Table) -> pa.Table:
 
 
 def _as_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """State as it comes back from the log."""
+    """The state as it is read back from the log."""
     plain: dict[str, Any] = json.loads(json.dumps(state))
     return plain

@@ -1,4 +1,4 @@
-"""The pending rows of a stream-stream join: Kafka Streams' outer-join store, scanned as it does."""
+"""The pending rows of a stream-stream join: Kafka Streams' outer-join store, scanned in the same way."""
 
 from __future__ import annotations
 
@@ -11,29 +11,35 @@ from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow
 
 @dataclass
 class OuterStore:
-    """``unread`` are ascending timestamps of pending rows that are not here, one for each, and that stay for now."""
+    """The store during a batch.
+
+    ``unread``: ascending timestamps of the pending rows that are not loaded, one per row. These rows stay for now.
+    """
 
     window: JoinWindow
     unread: Mapping[Side, Sequence[int]]
     _rows: dict[Side, list[Buffered]] = field(default_factory=lambda: {"right": [], "left": []}, init=False)
 
     def ids(self) -> set[str]:
-        """The ids of all rows that are here."""
+        """The ids of all loaded rows."""
         return {row.id for rows in self._rows.values() for row in rows}
 
     def put(self, row: Buffered) -> None:
-        """A row becomes pending."""
+        """Add a row that becomes pending."""
         insort(self._rows[row.side], row, key=_slot)
 
     def discard(self, row: Buffered) -> None:
-        """A row was matched; it may have come out before."""
+        """Remove a row that was matched, unless it came out before."""
         rows = self._rows[row.side]
         at = bisect_left(rows, _slot(row), key=_slot)
         if at < len(rows) and rows[at].id == row.id:
             del rows[at]
 
     def scan(self, time: int) -> tuple[list[Buffered], int | None]:
-        """Let out the rows whose time is over, in their order; and the timestamp of the last row that the scan read."""
+        """Remove the rows whose time is over.
+
+        Return them in their order, and the timestamp of the last row that the scan read.
+        """
         over: list[Buffered] = []
         for side, rows in self._rows.items():
             count = bisect_left(rows, self.window.closed(side, time), key=time_of)
@@ -43,18 +49,18 @@ class OuterStore:
         return over, self._end(over)
 
     def _end(self, over: Sequence[Buffered]) -> int | None:
-        """Where Kafka Streams ends: it reads until it has seen a row that stays on both sides, and one more."""
+        """Where Kafka Streams ends the scan: when it has read a row that stays on both sides, and one more row."""
         firsts = [(times[0], side == "left") for side in self._rows if (times := self._first(side, 1))]
         if len(firsts) < len(self._rows):
             lasts = [time for side in self._rows for time in self._last(side)]
             return max([*lasts, *map(time_of, over[-1:])], default=None)
         time, is_left = max(firsts)
-        # The right rows of a moment come before the left ones.
+        # At the same timestamp right rows come before left rows.
         rest = self._first("left", 2, since=time) + self._first("right", 2, since=time + is_left)
         return sorted(rest)[:2][-1]
 
     def _first(self, side: Side, count: int, since: float = float("-inf")) -> list[int]:
-        """The first timestamps of a side's rows, here or not."""
+        """The first timestamps of a side's rows from ``since`` on, loaded or not."""
         rows, unread = self._rows[side], self.unread.get(side, ())
         here, away = bisect_left(rows, since, key=time_of), bisect_left(unread, since)
         return sorted([*map(time_of, rows[here : here + count]), *unread[away : away + count]])[:count]

@@ -1,13 +1,15 @@
 """A windowed stream-stream join, one partition, record by record. Pure: nothing is read or written here.
 
-Its semantics are those of KStreamKStreamJoin in Kafka Streams 4.1, as recorded in ``tests/oracle``. What a batch must
-be given of the buffer as it was before:
+Its semantics are those of KStreamKStreamJoin in Kafka Streams 4.1, as recorded in ``tests/oracle``. A batch must be
+given these rows of the buffer, as it was before the batch:
 
-* ``rows``: all that its records can match (other side, same key, timestamp from ``window.reach``), and all pending rows
-  that can come out by the greatest stream time of the batch (timestamp less than ``window.closed``). More do no harm.
-* ``unread``: the timestamps of all other pending rows. Where a scan ends decides when Kafka Streams scans next, so rows
-  that stay count as well. Of a left join the greatest will do. Of an outer join, where both sides have some: all up to
-  the second one, by timestamp and right before left, that is not before the later of the two sides' first ones.
+* ``rows``: all rows that its records can match (other side, same key, timestamp from ``window.reach``), and all pending
+  rows that can come out by the greatest stream time of the batch (timestamp less than ``window.closed``). More rows do
+  no harm.
+* ``unread``: the timestamps of all other pending rows. The end of a scan decides when Kafka Streams scans next, so rows
+  that stay count as well. For a left join the greatest timestamp is enough. For an outer join with pending rows on both
+  sides: all timestamps up to the second one (ordered by timestamp, right before left) that is not before the later of
+  the two sides' first ones.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from kaspr_delta.plan.definition.joins import JoinType
 
 
 class StreamRecord(NamedTuple):
-    """A record that arrives. ``id`` is its own for ever; keys are text that sorts as their bytes do."""
+    """A record that arrives. ``id`` is unique for ever; keys are text that sorts like their bytes."""
 
     side: Side
     id: str
@@ -33,7 +35,7 @@ class StreamRecord(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A result. It is unmatched where a side is None."""
+    """A result. It is unmatched if a side is None."""
 
     key: str | None
     left: str | None
@@ -42,11 +44,11 @@ class Joined(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What a join remembers besides its buffer: plain numbers, times in milliseconds.
+    """The state of a join besides its buffer: plain numbers, times in milliseconds.
 
-    ``stream`` is the greatest timestamp of all records, ``left`` and ``right`` of those with key and value. ``scan`` is
-    where the last scan for unmatched rows ended, or a pending row that came since and is older (None: no row is
-    pending). ``arrived`` counts rows.
+    ``stream``: the greatest timestamp of all records. ``left``, ``right``: the greatest timestamp of a side's records
+    with key and value. ``scan``: the timestamp at which the last scan for unmatched rows ended, or that of an older
+    pending row that came since (None: no row is pending). ``arrived`` counts rows.
     """
 
     stream: int | None = None
@@ -58,7 +60,7 @@ class Times(NamedTuple):
 
 @dataclass
 class WindowJoin:
-    """The join during a batch. ``rows`` and ``unread`` as the module says, ``unread`` ascending."""
+    """The join during a batch. The module describes ``rows`` and ``unread``; ``unread`` is ascending."""
 
     type: JoinType
     window: JoinWindow
@@ -67,7 +69,7 @@ class WindowJoin:
     unread: InitVar[Mapping[Side, Sequence[int]] | None] = None
     _before: dict[str, Buffered] = field(init=False)
     _taken: dict[str, Buffered] = field(default_factory=dict, init=False)
-    # By timestamp, then by arrival: what Kafka Streams fetches from a side's window store.
+    # By timestamp, then by arrival, as Kafka Streams fetches rows from a side's window store.
     _stored: dict[tuple[Side, str], list[Buffered]] = field(default_factory=dict, init=False)
     _pending: OuterStore = field(init=False)
 
@@ -78,7 +80,7 @@ class WindowJoin:
             self._take(row)
 
     def process(self, record: StreamRecord) -> list[Joined]:
-        """The results that a record sets off, in their order."""
+        """Take a record, and return the results that it causes, in their order."""
         side, key, value, timestamp = record.side, record.key, record.value, record.timestamp
         now = _latest(self.times.stream, timestamp)
         self.times = self.times._replace(stream=now)
@@ -86,7 +88,7 @@ class WindowJoin:
             return [_joined(side, key, value, None, timestamp)]
         if key is None or value is None:
             return []
-        # Only a record in order looks for unmatched ones, before it is joined itself.
+        # Only a record at stream time lets unmatched rows out, before it is joined itself.
         results = self._unmatched(side, now) if timestamp == now else []
         matches = self._matches(side, key, timestamp)
         for match in matches:
@@ -101,15 +103,15 @@ class WindowJoin:
         return results
 
     def expired(self, side: Side) -> int | None:
-        """Rows of this side that are not pending and have a smaller timestamp leave, read or not; None: none do.
+        """The timestamp below which rows of this side that are not pending leave, read or not; None: no row leaves.
 
-        They match nothing, so it does not matter how late they are deleted.
+        These rows match nothing, so it does not matter how late they are deleted.
         """
         time = self.times.left if side == "left" else self.times.right
         return None if time is None else self.window.forgotten(time)
 
     def changes(self) -> Changes:
-        """What became of the rows that were given, and which came."""
+        """The changes of the buffer during the batch."""
         pending = self._pending.ids()
         rows = [
             replace(row, pending=False) if row.pending and row.id not in pending else row
@@ -126,7 +128,7 @@ class WindowJoin:
         return self.type == "outer" or (self.type == "left" and side == "left")
 
     def _unmatched(self, side: Side, now: int) -> list[Joined]:
-        """Pending rows whose time is over. The bound of the side that looks decides whether it looks at all."""
+        """The results of pending rows whose time is over. The bound of this side decides whether a scan runs at all."""
         if self.times.scan is None or self.times.scan >= self.window.closed(side, now):
             return []
         over, end = self._pending.scan(now)
@@ -141,7 +143,7 @@ class WindowJoin:
         return rows[bisect_left(rows, since, key=time_of) : bisect_right(rows, timestamp + after, key=time_of)]
 
     def _arrive(self, row: Buffered) -> None:
-        """A record takes its place after it was joined."""
+        """Add a record to the buffer, after it was joined."""
         times = self.times._replace(arrived=row.arrived + 1)
         if row.side == "left":
             times = times._replace(left=_latest(times.left, row.timestamp))
