@@ -29,7 +29,7 @@ class Take(Spec):
 
 
 class Input(Spec):
-    """What an agent reads, and from where on when it is new."""
+    """The input of an agent, and the position at which a new agent begins."""
 
     topic: InputTopic | None = Field(default=None, description="the topics to read")
     channel: InputChannel | None = Field(default=None, description="the channel of a join to read")

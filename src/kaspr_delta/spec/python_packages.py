@@ -61,7 +61,7 @@ class PackageCache(Spec):
 
 
 class InstallPolicy(Spec):
-    """What happens when packages cannot be installed."""
+    """The reaction to packages that cannot be installed."""
 
     retries: NaturalNumber = 3
     timeout: Annotated[int, Field(strict=True, ge=60)] = 600

@@ -38,7 +38,7 @@ class StreamSide(Spec):
 
 
 class Origin(StreamSide):
-    """What a table is made from: a stream, or another table. A join stands for what comes out of it."""
+    """The origin of a table: a stream, another table, or a join, which stands for its results."""
 
     table: Text | None = Field(default=None, description="the name of a KasprTable, or of a join with a result table")
     join: Text | None = Field(default=None, description="the name of a KasprJoin")

@@ -87,7 +87,7 @@ class Plan:
     def emptied(self) -> Plan:
         """The plan of this application when all its resources are deleted."""
         settings = {"default_partitions", "event_timeout", "feed_retention", "on_gap"}
-        kept = {"application", "application_id", "schema", *settings}
+        kept = {"application", "application_id", "schema", "location", "job_schedule", *settings}
         nothing: dict[str, Any] = {field.name: () for field in fields(self) if field.name not in kept}
         return replace(self, **nothing)
 

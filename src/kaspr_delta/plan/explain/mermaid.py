@@ -7,8 +7,15 @@ from collections.abc import Iterable, Iterator
 
 from kaspr_delta.plan.definition.application import Edge, Plan
 
-# Topics are parallelograms, tables cylinders, joins hexagons, agents boxes, tasks rounded boxes.
-_SHAPES = {"topic": '[/"{}"/]', "table": '[("{}")]', "join": '{{{{"{}"}}}}', "agent": '["{}"]', "task": '("{}")'}
+# Topics are parallelograms, tables cylinders, joins hexagons, agents boxes, tasks rounded boxes, web views flags.
+_SHAPES = {
+    "topic": '[/"{}"/]',
+    "table": '[("{}")]',
+    "join": '{{{{"{}"}}}}',
+    "agent": '["{}"]',
+    "task": '("{}")',
+    "webview": '>"{}"]',
+}
 
 
 def as_mermaid(plans: Iterable[Plan]) -> str:

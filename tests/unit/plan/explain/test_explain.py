@@ -75,6 +75,13 @@ def test_a_task_that_waits_is_drawn(plan: Callable[..., Plan]) -> None:
     assert "task_task(\"task waits: table 'nowhere' is not there\"):::waiting" in drawn
 
 
+def test_a_web_view_that_waits_is_drawn(plan: Callable[..., Plan]) -> None:
+    step = "{name: s, tables: [{name: nowhere, paramName: t}], map: {python: 'f = lambda r, t: t'}}"
+    spec = f"request: {{method: GET, path: /v}}\nprocessors: {{pipeline: [s], operations: [{step}]}}"
+    drawn = as_mermaid([plan(("KasprWebView", "v", spec))])
+    assert "webview_v>\"v waits: table 'nowhere' is not there\"]:::waiting" in drawn
+
+
 def test_names_that_differ_only_by_signs_are_different_nodes(plan: Callable[..., Plan]) -> None:
     spec = "input: {topic: {name: %s}}"
     drawn = as_mermaid([plan(("KasprAgent", "one", spec % "a-b"), ("KasprAgent", "two", spec % "a-c_d"))])
