@@ -51,6 +51,24 @@ def arrow_schema_of(columns: StructType) -> pa.Schema:
     return pa.schema([pa.field(one.name, _arrow_type(one.dataType), one.nullable) for one in columns])
 
 
+def aligned(rows: pa.Table) -> pa.Table:
+    """Copy rows into buffers of their own if a type needs an alignment of 16 bytes, as DECIMAL does.
+
+    Spark sends buffers that are aligned to 8 bytes. delta-rs aborts the process when it is given one of them.
+    """
+    if not any(_has_decimals(field.type) for field in rows.schema):
+        return rows
+    return rows.take(pa.array(range(rows.num_rows), pa.int64()))
+
+
+def _has_decimals(kind: pa.DataType) -> bool:
+    if pt.is_map(kind):
+        return _has_decimals(kind.key_type) or _has_decimals(kind.item_type)
+    if pt.is_struct(kind):
+        return any(_has_decimals(field.type) for field in kind)
+    return _has_decimals(kind.value_type) if pt.is_list(kind) else bool(pt.is_decimal(kind))
+
+
 def without_views(kind: pa.DataType) -> pa.DataType:
     """A type with plain texts and bytes instead of views, at any depth.
 

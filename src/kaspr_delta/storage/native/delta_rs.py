@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
-from kaspr_delta.storage.arrow_types import arrow_schema, without_views
+from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
@@ -315,6 +315,8 @@ def _has(opened: DeltaTable, transaction: Transaction) -> bool:
 def _write(opened: DeltaTable, rows: Any, mode: Any, transactions: Iterable[Transaction] = ()) -> None:
     """Write a table of rows, or a reader of batches."""
     deltalake = _deltalake()
+    if isinstance(rows, pa.Table):
+        rows = aligned(rows)
     marks = [deltalake.Transaction(one.app_id, one.version) for one in transactions]
     properties = deltalake.CommitProperties(app_transactions=marks)
     deltalake.write_deltalake(
