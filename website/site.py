@@ -29,6 +29,8 @@ _FENCES_WITH_PICTURES = f"""{_FENCES}:
 _START = ("index.md", "tutorial.md")
 _GUIDES = (
     "how-to.md",
+    "commands.md",
+    "what-works.md",
     "joins.md",
     "agents.md",
     "topics.md",

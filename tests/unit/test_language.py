@@ -41,3 +41,17 @@ def test_names_that_were_given_up_stand_nowhere() -> None:
     files = [*PACKAGE.rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "ARCHITECTURE.md", ROOT / "README.md"]
     found = {file.relative_to(ROOT).as_posix(): old.findall(file.read_text()) for file in files}
     assert {file: names for file, names in found.items() if names} == {}
+
+
+def test_readme_and_architecture_stay_short() -> None:
+    words = {name: len((ROOT / name).read_text().split()) for name in ("README.md", "ARCHITECTURE.md")}
+    assert words["README.md"] <= 900
+    assert words["ARCHITECTURE.md"] <= 2_000
+
+
+def test_modules_that_pages_name_are_there() -> None:
+    modules = [path.relative_to(ROOT).as_posix() for path in (*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"))]
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "ARCHITECTURE.md", ROOT / "tests" / "README.md"]
+    named = {(page.name, name) for page in pages for name in re.findall(r"`([\w/]+\.py)`", page.read_text())}
+    assert {one for one in named if not any(f"/{module}".endswith(f"/{one[1]}") for module in modules)} == set()
+    assert len(named) > 50

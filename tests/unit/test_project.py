@@ -10,8 +10,8 @@ from kaspr_delta.cli import application
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_readme_names_every_command() -> None:
-    listed = set(re.findall(r"\| `kaspr-delta ([a-z-]+)", (ROOT / "README.md").read_text()))
+def test_the_page_of_commands_names_every_command() -> None:
+    listed = set(re.findall(r"\| `kaspr-delta ([a-z-]+)", (ROOT / "docs" / "commands.md").read_text()))
     names = {info.name for info in application.registered_commands}
     assert listed == names
 
