@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,6 +38,13 @@ def _folder(description: str) -> Path | None:
 
 
 def _object(offset: Any) -> Mapping[str, Any]:
-    """An offset as an object; it is given as JSON text or parsed. Empty if it is no object."""
-    found = json.loads(offset) if isinstance(offset, str) else offset
+    """An offset as an object; empty if it is none. Spark gives it parsed, as JSON text, or (4.1) as Python's text."""
+    found = _parsed(offset) if isinstance(offset, str) else offset
     return found if isinstance(found, Mapping) else {}
+
+
+def _parsed(text: str) -> Any:
+    for read in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError):
+            return read(text)
+    return None

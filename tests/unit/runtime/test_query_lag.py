@@ -32,6 +32,8 @@ def source(folder: str, version: int, index: int) -> dict[str, Any]:
         ([source("/wh/shop/orders", 5, -100)], 30),
         ([source("/wh/shop/orders", 6, 0), source("/wh/shop/a%20b", 1, 0)], 30),
         ([{**source("/wh/shop/orders", 6, 0), "endOffset": OFFSET}], 10),
+        ([{**source("/wh/shop/orders", 6, 0), "endOffset": str(OFFSET)}], 10),  # as PySpark 4.1 spells it
+        ([{**source("/wh/shop/orders", 6, 0), "endOffset": "KafkaOffset(1)"}], None),
         ([source("/elsewhere/orders", 6, 0)], None),
         ([{"description": "DeltaSource[s3://bucket/orders]", "endOffset": "{}"}], None),
         ([source("/wh/shop/orders", 6, 0) | {"endOffset": None}], None),
