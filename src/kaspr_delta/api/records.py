@@ -22,7 +22,7 @@ def to_effect(record: Mapping[str, Any], topic: str, serializers: Serializers, t
     unknown = sorted(map(str, set(record) - set(_FIELDS)))
     if unknown or "value" not in record:
         what = f"unknown field {unknown[0]!r}" if unknown else "no field 'value'"
-        hint = f"fields are {', '.join(_FIELDS)}; only key and value are needed"
+        hint = f"fields are {', '.join(_FIELDS)}; only value is required"
         raise _refused(record, f"{what} ({hint})")
     key = encode_key(serializers.key, record.get("key"))
     value = encode_value(serializers.value, record["value"])

@@ -29,9 +29,9 @@ def export_table(topic: str) -> str:
     return f"export__{delta_name(topic)}"
 
 
-def channel_table(join: str) -> str:
+def channel_table(channel: str) -> str:
     """The Delta table of a channel, which is the log of its join."""
-    return f"channel__{delta_name(join)}"
+    return f"channel__{delta_name(channel)}"
 
 
 def log_table(agent: str) -> str:
