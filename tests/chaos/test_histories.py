@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_text
 from tests.chaos.history import History

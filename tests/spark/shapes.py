@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta import Application
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import tables_kept_by

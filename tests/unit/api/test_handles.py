@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
 from kaspr_delta.cli.table import _has_raw_keys, handle_of
 from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText

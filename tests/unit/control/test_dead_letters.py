@@ -10,11 +10,11 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.control.dead_letters import Letter
 from kaspr_delta.control.letter_records import Origin
 from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path, load_text

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.control.lag import lag_of
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.serde.json_text import canonical_key

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kaspr_delta.plan.builder.build import build_plans
-
 from kaspr_delta.jobs.work import work_of
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.loader import load_path
 
 BUNDLE = Path(__file__).parents[3] / "bundles" / "kafka-orders"

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from hypothesis import given
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.jobs.work import task_key, work_of
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.loader import load_text

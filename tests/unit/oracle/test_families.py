@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.names import default_channel
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_path

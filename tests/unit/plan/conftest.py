@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.loader import load_text

@@ -4,9 +4,9 @@ import pickle
 from pathlib import Path
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 from pyspark import cloudpickle
 
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.spec.loader import load_text

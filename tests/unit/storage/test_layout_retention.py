@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kaspr_delta.plan.builder.build import build_plans
-
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.spec.loader import load_text

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 import deltalake
 import pyarrow as pa
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.engine.batch.counters import counter
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.arrow_types import arrow_schema

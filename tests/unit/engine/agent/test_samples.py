@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.event import App, TopicDecoder
 from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import TopicInput
 from kaspr_delta.spec.loader import load_text
 from tests.unit.engine.agent.agents import FakeReader, problem_of, record, sent

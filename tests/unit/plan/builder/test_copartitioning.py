@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.spec.diagnostics import Finding, Severity
 from kaspr_delta.spec.loader import load_text
 

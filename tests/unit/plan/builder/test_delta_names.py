@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
+
 from kaspr_delta.plan.builder.applications import applications
 from kaspr_delta.plan.builder.delta_names import Claim, claims, refuse_clashes
 from kaspr_delta.plan.builder.report import Report
-
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.loader import load_text
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from kaspr_delta.plan.builder.order import definition_cycles, stages
 
+from kaspr_delta.plan.builder.order import definition_cycles, stages
 from kaspr_delta.plan.definition.application import Edge, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kaspr_delta.plan.builder.build import build_plans
 
 from kaspr_delta.functions.column_paths import Picked
+from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.typed_joins import foreign_key_types, type_problems
 from kaspr_delta.spec.ddl import columns_of
