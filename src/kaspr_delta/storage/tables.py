@@ -219,12 +219,8 @@ class Tables(Protocol):
         """The rows of a SELECT over a small table, which the SELECT calls ``t``; times are in UTC."""
         ...
 
-    def scan(self, spark: SparkSession, table: str, condition: str = "true", **values: Value) -> Scan:
-        """The rows at the newest version for which a condition holds."""
-        ...
-
-    def scan_version(self, spark: SparkSession, table: str, version: int) -> Scan:
-        """All rows at a version."""
+    def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
+        """A scan of all rows at a version, or at the newest one."""
         ...
 
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:

@@ -187,12 +187,12 @@ class TableAggregation(Aggregation):
     def _fold_contributions(self, rows: Rows) -> None:
         states = rows.df.where("kind = 'contribution'").select("key", "grp", "value", "live")
         upsert = Upsert(compare=("grp", "value"), keep="live")
-        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.contributions, upsert)
+        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.contributions, upsert)
 
     def _fold_times(self, rows: Rows) -> None:
         times = rows.df.where("kind = 'time'").select("key", "timestamp", "live")
         upsert = Upsert(compare=("timestamp",), keep="live")
-        self.delta.merge(rows.spark, rows.frame_of(times), self.plan.group_times, upsert)
+        self.delta.merge(rows.spark, rows.frame_made(times), self.plan.group_times, upsert)
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:

@@ -32,5 +32,5 @@ def put_on_one_line(delta: Tables, spark: SparkSession, columns: Mapping[str, Co
 
 def _has_long(delta: Tables, spark: SparkSession, table: str, names: Collection[str]) -> bool:
     long = " OR ".join(f"character_length({name}) > {_LINE}" for name in names)
-    (count,) = delta.scan(spark, table, long).aggregate("count(*)")
+    (count,) = delta.scan(spark, table).where(long).aggregate("count(*)")
     return bool(count)

@@ -111,9 +111,7 @@ class Log:
 
     def between(self, spark: SparkSession, after: BatchId, upto: BatchId) -> Rows:
         """The effects of the batches of a checkpoint after ``after``, up to and with ``upto``."""
-        scan = self.delta.scan(
-            spark,
-            self.table,
+        scan = self.delta.scan(spark, self.table).where(
             "checkpoint = {checkpoint} AND batch BETWEEN {first} AND {last} AND memo IS NULL",
             checkpoint=upto.checkpoint,
             first=after.number + 1,

@@ -114,14 +114,14 @@ class TableJoin(Join[TableJoinPlanT]):
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
             upsert = Upsert(compare=("left", "right"), also=("timestamp",), keep="keep", sole_writer=True)
             values = stored_in_log(rows, "kind = 'value'", several=several)
-            return self.delta.merge(rows.spark, rows.frame_of(records), self.plan.result, upsert, values)
+            return self.delta.merge(rows.spark, rows.frame_made(records), self.plan.result, upsert, values)
         if self.select.function is not None:
             keep &= F.col(SELECTED).isNotNull()
         shown: dict[str, SqlColumn] = self._selected_columns(self.select)
         own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), keep.alias("keep"))
         records = records.select("key", *(column.alias(name) for name, column in shown.items()), *own)
         upsert = Upsert(compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep", sole_writer=True)
-        return self.delta.merge(rows.spark, rows.frame_of(records), self.plan.result, upsert)
+        return self.delta.merge(rows.spark, rows.frame_made(records), self.plan.result, upsert)
 
     def _selected_columns(self, select: SelectPlan) -> dict[str, SqlColumn]:
         columns = select.columns(*self.application.column_types(self.plan))

@@ -139,7 +139,7 @@ class KeyedTable:
         Null values and several rows of a key are among them.
         """
         plain = self.plan.typed is None and self.plan.joined is None and self.plan.serializers.key != "raw"
-        return self.delta.scan_version(spark, self.plan.delta_name, commit.version) if plain else None
+        return self.delta.scan(spark, self.plan.delta_name, commit.version) if plain else None
 
     def newest(self, spark: SparkSession) -> Commit:
         """The version to pin for a batch."""

@@ -110,7 +110,7 @@ class Rows:
         """The rows to write: on the driver if they are there."""
         return self.df if self.table is None else self.table
 
-    def frame_of(self, made: DataFrame) -> Frame:
+    def frame_made(self, made: DataFrame) -> Frame:
         """Rows to write that were made from these: collected if these are on the driver."""
         return made if self.table is None else collected(made)
 

@@ -153,11 +153,6 @@ class DeltaRs:
             return sum(batch.num_rows for batch in self.query(table, "SELECT 1 FROM t", version))
         return counted
 
-    def files(self, table: str, version: int | None = None) -> int:
-        """The number of files at a version, the newest by default."""
-        opened = self.opened(table, version)
-        return 0 if opened is None else len(opened.file_uris())
-
     # -- writing ------------------------------------------------------------------------------------------------------
 
     def ensure(self, table: str, layout: Layout) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from kaspr_delta.storage.spark.sql_text import filled
+
 if TYPE_CHECKING:
     from kaspr_delta.storage.tables import Value
 
@@ -27,8 +29,8 @@ def moment_literal(moment: datetime) -> str:
 
 
 def with_values(text: str, values: Mapping[str, Value]) -> str:
-    """SQL text with a literal for each ``{name}``. Text without values is left as it is, braces included."""
-    return text.format(**{name: _literal(value) for name, value in values.items()}) if values else text
+    """SQL text with a literal for each ``{name}``, see ``spark.sql_text.with_values``."""
+    return filled(text, values, _literal)
 
 
 def _literal(value: Value) -> str:

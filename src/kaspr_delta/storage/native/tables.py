@@ -27,7 +27,7 @@ from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.spark.tables import FIRST_ROWS, SparkTables
 from kaspr_delta.storage.system_tables import SystemTables
-from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Upsert, Value
+from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Upsert
 from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -120,10 +120,7 @@ class NativeTables(SparkTables):
     def query(self, spark: SparkSession, table: str, sql: str) -> list[dict[str, Any]]:  # noqa: ARG002
         return self._delta.rows(table, sql)
 
-    def scan(self, spark: SparkSession, table: str, condition: str = "true", **values: Value) -> Scan:
-        return NativeScan(self._attempts, table, lambda: self.read(spark, table)).where(condition, **values)
-
-    def scan_version(self, spark: SparkSession, table: str, version: int) -> Scan:
+    def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
         return NativeScan(self._attempts, table, lambda: self.read(spark, table, version), version)
 
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:

@@ -29,7 +29,7 @@ def having(rows: DataFrame, texts: Texts) -> DataFrame:
     from pyspark.sql import functions as F
 
     if sum(map(len, texts.values())) <= MOST_LISTED:
-        return rows.where(reduce(or_, (is_one_of(name, some) for name, some in texts.items())))
+        return rows.where(reduce(or_, (_is_one_of(name, some) for name, some in texts.items())))
     wanted = {name: _broadcast(rows.sparkSession, name, some) for name, some in texts.items()}
     if len(wanted) == 1:
         ((name, some),) = wanted.items()
@@ -46,7 +46,7 @@ def _broadcast(spark: SparkSession, column: str, texts: Collection[str]) -> Data
     return F.broadcast(frame_of(spark, pa.table({column: pa.array(dict.fromkeys(texts), pa.string())})))
 
 
-def is_one_of(column: str, texts: Collection[str]) -> Column:
+def _is_one_of(column: str, texts: Collection[str]) -> Column:
     """The condition that a column is one of some texts, which stand in the statement."""
     from pyspark.sql import functions as F
 

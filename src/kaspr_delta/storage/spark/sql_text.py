@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,12 @@ def with_values(text: str, values: Mapping[str, Value]) -> str:
 
     Text without values is left as it is, braces included.
     """
-    return text.format(**{name: _literal(value) for name, value in values.items()}) if values else text
+    return filled(text, values, _literal)
+
+
+def filled(text: str, values: Mapping[str, Value], literal_of: Callable[[Value], str]) -> str:
+    """The same with literals of any dialect."""
+    return text.format(**{name: literal_of(value) for name, value in values.items()}) if values else text
 
 
 def _literal(value: Value) -> str:

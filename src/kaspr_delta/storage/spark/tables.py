@@ -17,7 +17,7 @@ from kaspr_delta.storage.layout import TRACKED, Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.creation import creation, listed
 from kaspr_delta.storage.spark.frames import frame_of
-from kaspr_delta.storage.spark.look_up import having
+from kaspr_delta.storage.spark.look_up import MOST_LISTED, having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.scan import SparkScan
 from kaspr_delta.storage.spark.sql_text import with_values
@@ -45,8 +45,6 @@ _CONFLICTS = (
     "ConcurrentAppendException",
     "ConcurrentDelete",
 )
-# The most keys of a merge that are listed in its statement, so that Delta skips files without any of them.
-_LISTED_KEYS = 2_000
 
 
 @dataclass(frozen=True)
@@ -175,10 +173,7 @@ class SparkTables:
         rows = spark.sql(sql.replace("FROM t", "FROM {t}"), t=self.read(spark, table)).collect()
         return [{name: _in_utc(value) for name, value in row.asDict().items()} for row in rows]
 
-    def scan(self, spark: SparkSession, table: str, condition: str = "true", **values: Value) -> Scan:
-        return SparkScan(self.read(spark, table)).where(condition, **values)
-
-    def scan_version(self, spark: SparkSession, table: str, version: int) -> Scan:
+    def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
         return SparkScan(self.read(spark, table, version))
 
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
@@ -327,8 +322,8 @@ def _in_spark(spark: SparkSession, rows: Frame) -> DataFrame:
 
 
 def _few_texts(rows: Frame, column: str) -> list[str]:
-    """The texts in a column, if they are on the driver and few; else none."""
-    if not isinstance(rows, pa.Table) or rows.num_rows > _LISTED_KEYS or not pt.is_string(rows[column].type):
+    """The texts in a column, if they are on the driver and few; else none. Delta skips files that have none of them."""
+    if not isinstance(rows, pa.Table) or rows.num_rows > MOST_LISTED or not pt.is_string(rows[column].type):
         return []
     texts: list[str] = rows[column].unique().drop_null().to_pylist()
     return texts

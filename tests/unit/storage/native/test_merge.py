@@ -31,9 +31,7 @@ def merge(delta: DeltaRs, *rows: tuple[str, str]) -> Merged | None:
 
 
 def log_of(delta: DeltaRs) -> Path:
-    location = folder_of(delta.namespace, "rows")
-    assert location is not None
-    return location / "_delta_log"
+    return folder_of(delta.namespace, "rows") / "_delta_log"
 
 
 def test_commits_that_are_older_than_the_table_wants_are_forgotten(delta: DeltaRs) -> None:

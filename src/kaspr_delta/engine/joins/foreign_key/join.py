@@ -201,6 +201,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     def _fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
         upsert = Upsert(compare=("fk", "left_hash", "emitted"), keep="live", sole_writer=True)
         states = newest_by_key(rows.df.where(F.col("live").isNotNull()), several=several)
-        frame = rows.frame_of(states.select(*upsert.columns, upsert.keep))
+        frame = rows.frame_made(states.select(*upsert.columns, upsert.keep))
         copied_from = stored_in_log(rows, "live", several=several)
         return self.delta.merge(rows.spark, frame, self.plan.subscriptions, upsert, copied_from)

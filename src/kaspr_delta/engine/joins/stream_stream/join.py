@@ -181,7 +181,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         states = rows.df.where("kind = 'state' AND id IS NOT NULL")
         states = states.select("id", *_STATE, F.col("left").alias("value"), "pending", "live")
         upsert = Upsert(on=("id",), compare=("pending",), also=("value", *_STATE), keep="live")
-        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.buffer, upsert)
+        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.buffer, upsert)
         if not expire:
             return
         for row in rows.df.where("kind = 'expire'").collect():

@@ -192,7 +192,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         """Store records that begin to wait; delete records that no longer wait."""
         states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
         upsert = Upsert(on=("id",), compare=("left",), also=_WAITING, keep="live")
-        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.waiting, upsert)
+        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.waiting, upsert)
 
 
 def in_order(rows: DataFrame) -> DataFrame:

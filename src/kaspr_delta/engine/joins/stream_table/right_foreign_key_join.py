@@ -222,7 +222,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def _fold_index(self, rows: Rows) -> None:
         states = rows.df.where(F.col("id").isNotNull()).select("id", "look_up", "live")
         upsert = Upsert(on=("id",), compare=("look_up",), keep="live")
-        self.delta.merge(rows.spark, rows.frame_of(states), self.plan.index, upsert)
+        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.index, upsert)
 
 
 def _no_problem() -> tuple[Column, Column]:
