@@ -20,9 +20,11 @@ from kaspr_delta import Application
 from kaspr_delta.engine.batch.counters import work_of
 from kaspr_delta.engine.batch.progress import BatchReport
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.runtime.run_events import BatchDone, RunEvent
 from kaspr_delta.storage.layout import PROGRESS, state_ref
+from kaspr_delta.storage.spark.frames import collected
 from tests.folders import folder_of
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ class Orders:
         plan = self.app.plan.table(table)
         if plan is None:
             raise LookupError(table)
-        KeyedTable(self.app.delta, plan).write(rows, here=True)
+        KeyedTable(self.app.delta, plan).write(LocalRows(rows.sparkSession, collected(rows)))
 
     @contextmanager
     def resting(self) -> Iterator[None]:

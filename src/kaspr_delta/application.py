@@ -38,6 +38,7 @@ from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
 from kaspr_delta.spec.loader import LoadedManifests, load_path
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace, Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
@@ -65,15 +66,23 @@ class Application:
             app.join("orders-products-join").to_dict()
     """
 
-    def __init__(self, spark: SparkSession, namespace: Namespace, plan: Plan, *, declared: Plan | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        namespace: Namespace,
+        plan: Plan,
+        *,
+        declared: Plan | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         """Use ``Application.open``."""
         self.spark = spark
-        self.delta = open_tables(namespace)
+        self.delta = open_tables(namespace, limits)
         # ``declared`` is everything that was applied, ``plan`` the part of it that can run.
         self.declared, self.plan = declared or plan, plan
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913  each says where to find something
         cls,
         path: str | Path | None = None,
         *,
@@ -81,6 +90,7 @@ class Application:
         app: str | None = None,
         spark: SparkSession | None = None,
         profile: str | None = None,
+        limits: Limits | None = None,
     ) -> Application:
         """Open an application: apply the manifests of a file or folder, or, without one, use those applied before.
 
@@ -89,7 +99,7 @@ class Application:
         ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
         ``spark`` is a session, classic or Connect, to use. ``profile`` names a profile of ``~/.databrickscfg``, whose
-        compute is used through databricks-connect.
+        compute is used through databricks-connect. ``limits`` are sizes from which on the engine works in another way.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
@@ -97,20 +107,22 @@ class Application:
         if profile is not None:
             spark = _session_of(profile, place, spark)
         if path is not None:
-            return cls._apply(Path(path), place, app, spark)
+            return cls._apply(Path(path), place, app, spark, limits)
         schema = place.applied_schema(app)
         session = spark or spark_session(place.log_file)
-        delta = open_tables(place.namespace(schema))
+        delta = open_tables(place.namespace(schema), limits)
         create_system_tables(session, delta)
         documents = Registry(delta.system(session)).documents()
         return cls._with_tables(session, delta, _plan_of(loaded(documents), app if place.is_unity else schema))
 
     @classmethod
-    def _apply(cls, path: Path, place: Warehouse, app: str | None, spark: SparkSession | None) -> Application:
+    def _apply(
+        cls, path: Path, place: Warehouse, app: str | None, spark: SparkSession | None, limits: Limits | None
+    ) -> Application:
         manifests = load_path(path)
         alone = _plan_of(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
         session = spark or spark_session(place.log_file)
-        delta = open_tables(place.namespace(alone.schema))
+        delta = open_tables(place.namespace(alone.schema), limits)
         create_system_tables(session, delta)
         new = documents_of(manifests, alone.application)
         plan = alone
@@ -126,7 +138,7 @@ class Application:
 
     @classmethod
     def _with_tables(cls, session: SparkSession, delta: Tables, plan: Plan) -> Application:
-        return cls(session, delta.namespace, _made(session, delta, plan), declared=plan)
+        return cls(session, delta.namespace, _made(session, delta, plan), declared=plan, limits=delta.limits)
 
     # -- data ---------------------------------------------------------------------------------------------------------
 

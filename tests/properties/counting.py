@@ -9,15 +9,14 @@ import sys
 from pathlib import Path
 
 from kaspr_delta import Application
-from kaspr_delta.engine.agent import agent
+from kaspr_delta.storage.limits import Limits
 
 MANIFESTS = Path(__file__).with_name("counting.yaml")
 
 
 def main(warehouse: str, limit: str) -> None:
     """Run until quiet, in batches of about so many bytes."""
-    agent._ORDERED_BATCH = limit
-    Application.open(MANIFESTS, warehouse=warehouse).run()
+    Application.open(MANIFESTS, warehouse=warehouse, limits=Limits(ordered_batch=limit)).run()
 
 
 if __name__ == "__main__":

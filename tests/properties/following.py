@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kaspr_delta import Application
-from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.folding import Folding
+from kaspr_delta.storage.limits import Limits
 from tests.continuous import running
 from tests.properties.naive_join import Sides, text
 from tests.properties.shown import Shown
@@ -31,9 +31,8 @@ def never_due(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Folding, "due", property(lambda _: False))
 
 
-def always_due(patched: pytest.MonkeyPatch) -> None:
-    """No batch waits for others; states stay behind all the same."""
-    patched.setattr(folding, "_REST", 0)
+ALWAYS_DUE = Limits(fold_rest=0)
+"""No batch waits for others; states stay behind all the same."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
 from kaspr_delta.storage.layout import state_ref
-from tests.properties.following import History, always_due, never_due
+from tests.properties.following import ALWAYS_DUE, History, never_due
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +35,10 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
     Before the fold of all, before that is written down, or when all are folded but for the states that they left.
     """
     patched = pytest.MonkeyPatch()
-    (always_due if moment == "states behind" else never_due)(patched)
-    history = rows_of(int(seed), Application.open(manifests, warehouse=Path(warehouse)))
+    limits = ALWAYS_DUE if moment == "states behind" else None
+    if limits is None:
+        never_due(patched)
+    history = rows_of(int(seed), Application.open(manifests, warehouse=Path(warehouse), limits=limits))
     with history.following():
         for side in STEPS:
             history.step(side, 8)

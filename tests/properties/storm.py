@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 def storm(
     spark: SparkSession | None,
-    warehouse: Path,
+    warehouse: Path | str,
     *,
     changes: int,
     batches: int,

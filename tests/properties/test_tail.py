@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.resource import Folded
-from kaspr_delta.engine.joins import touched
-from kaspr_delta.engine.joins.foreign_key import emit, known, subscriptions
 from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
-from kaspr_delta.engine.rows import rows
 from kaspr_delta.engine.rows.rows import Rows
-from tests.properties.following import JOINS, History, always_due, never_due
+from kaspr_delta.storage.limits import Limits, Size
+from tests.properties.following import ALWAYS_DUE, JOINS, History, never_due
 from tests.properties.killed_with_tail import STEPS, rows_of
 from tests.properties.shown import Shown
 
@@ -33,18 +32,18 @@ MANIFESTS = _ROOT / "tests" / "spark" / "applications" / "inner-and-left.yaml"
 pytestmark = pytest.mark.spark
 
 
-def take_for_many(patched: pytest.MonkeyPatch, *, few: int, some: int, changes: int) -> None:
-    """Let rows be few, some or many, and changes be held, where there are far less of them than usual."""
-    for module in (rows, known, subscriptions):
-        patched.setattr(module, "FEW_ROWS", few)
-    for module in (emit, known, subscriptions):
-        patched.setattr(module, "SOME_ROWS", some)
-    patched.setattr(known, "MANY_ROWS", some)
-    patched.setattr(touched, "_KNOWN_CHANGES", changes)
+def sizes(few: int, small: int, changes: int) -> dict[str, Any]:
+    """Limits with which batches are small or large, and changes are collected, where there are far fewer than usual."""
+    return {
+        "few": Size(few, 1 << 20),
+        "small_batch": Size(small, 1 << 20),
+        "looked_up": Size(small, 1 << 20),
+        "changes": Size(changes, 1 << 20),
+    }
 
 
-LIMITS = {"few": 3, "some": 9, "changes": 30}
-UNKNOWN = {"few": 0, "some": 0, "changes": 0}
+LIMITS = sizes(few=3, small=9, changes=30)
+UNKNOWN = sizes(few=0, small=0, changes=0)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +60,12 @@ def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(  # noqa: PLR0
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
-    limits: dict[str, int],
+    limits: dict[str, Any],
     folds: str,
 ) -> None:
-    waited = never_due if folds == "at the end" else always_due
+    at_the_end = folds == "at the end"
+    if at_the_end:
+        never_due(monkeypatch)
     together: list[int] = []
     fold = ForeignKeyJoin.fold_together
 
@@ -76,9 +77,10 @@ def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(  # noqa: PLR0
         return fold(self, batches, states=states)
 
     monkeypatch.setattr(ForeignKeyJoin, "fold_together", counted)
-    waited(monkeypatch)
-    take_for_many(monkeypatch, **limits)
-    history = History(Application.open(MANIFESTS, warehouse=tmp_path, spark=spark), random.Random(seed))  # noqa: S311
+    app = Application.open(
+        MANIFESTS, warehouse=tmp_path, spark=spark, limits=replace(Limits() if at_the_end else ALWAYS_DUE, **limits)
+    )
+    history = History(app, random.Random(seed))  # noqa: S311
     history.step("left", 12)
     history.step("right", 12)
     with history.following():
@@ -86,8 +88,8 @@ def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(  # noqa: PLR0
         for side, changes in (("left", 2), ("right", 6), ("left", 12), ("right", 1), ("left", 30), ("right", 2)):
             history.step(side, changes)
             history.wait()
-        assert bool(together) == (waited is always_due)
-    if waited is never_due:
+        assert bool(together) != at_the_end
+    if at_the_end:
         assert len(together) == len(JOINS)
         assert min(together) > 3, together
     else:

@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
+from kaspr_delta.engine.joins.side_rows import side_rows
 from kaspr_delta.engine.rows.json_columns import is_json
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.live_rows import fingerprints, live_here
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
 from kaspr_delta.engine.streams.input_rows import for_workers, records_of
 from kaspr_delta.engine.streams.source import partition_of
@@ -344,7 +345,7 @@ class Tables:
         spark, live = self.app.spark, self.live(name)
         self.app.delta.replace(self.app.spark, frame_of(spark, rows), live.plan.delta_name)
         value_of = live.text.value_object
-        expected = {row["key"]: row["value"] for row in live.live_rows(spark).collect()}
+        expected = {row["key"]: row["value"] for row in live.texts(live.live_rows(spark)).collect()}
         read = {key: shown(value_of(value)) for key, value in expected.items()}
         copy = LocalCopy(delta_rs(self.app.delta.namespace), live.plan)
         try:
@@ -356,7 +357,7 @@ class Tables:
         finally:
             copy.close()
         if live.plan.typed is not None:
-            typed = live.live_rows(spark, typed=True).toArrow()
+            typed = live.live_rows(spark).df.toArrow()
             values = [typed_values.from_columns(live.plan.typed.row, value) for value in typed["value"].to_pylist()]
             pairs = zip(typed["key"].to_pylist(), values, strict=True)
             assert {key: shown(value) for key, value in pairs} == read
@@ -452,20 +453,19 @@ def test_live_rows_are_the_same_on_the_driver(tables: Tables, most: int) -> None
     live = tables.live("texts")
 
     def check(rows: pa.Table) -> None:
-        here = live_here(live.plan, rows)
-        there = live.live(frame_of(tables.app.spark, rows)).withColumn("hash", live.fingerprint(F.col("value")))
-        found = there.select("key", "value", "timestamp", "copies", "hash").orderBy("key").toArrow().to_pylist()
-        assert (here is None) == any(row["copies"] > 1 for row in found)
-        if here is not None:
-            assert here.append_column("hash", fingerprints(here["value"])).sort_by("key").to_pylist() == found
+        spark = tables.app.spark
+        tables.app.delta.replace(spark, frame_of(spark, rows), live.plan.delta_name)
+        version = live.newest(spark).version
+        every = LocalRows(spark, pa.table({"key": pa.array(TEXT_KEYS, pa.string())}))
+        here, there = (side_rows(live, spark, version, keys) for keys in (every, every.in_spark()))
+        assert isinstance(here, LocalRows)
+        assert not isinstance(there, LocalRows)
+        columns = sorted(there.columns)
+        assert sorted(here.columns) == columns
+        found = there.df.select(*columns).orderBy("key").toArrow().to_pylist()
+        assert here.table.select(columns).sort_by("key").to_pylist() == found
 
-    once = st.lists(st.sampled_from(TEXT_KEYS), unique=True, max_size=20).flatmap(
-        lambda keys: st.lists(st.none() | st.sampled_from(TEXT_VALUES), min_size=len(keys), max_size=len(keys)).map(
-            lambda values: pa.table([pa.array(keys, pa.string()), pa.array(values, pa.string()),
-                                     pa.nulls(len(keys), STORED.field("timestamp").type)], schema=STORED)
-        )
-    )  # fmt: skip
-    for_all(most, check, once | stored(STORED, TEXT_KEYS, TEXT_VALUES))
+    for_all(most, check, stored(STORED, TEXT_KEYS, TEXT_VALUES))
 
 
 @examples(2, 30)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.agent import agent as agent_module
+from kaspr_delta.storage.limits import Size
+from tests.limits import limited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,11 +63,8 @@ def test_a_failed_event_leaves_nothing_but_a_dead_letter(app: Application) -> No
     assert app.table("counters").get("unlucky") is None
 
 
-def test_many_records_go_through_spark_workers_in_order(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agent_module, "_FEW_EVENTS", 3)
-    app = open_app(spark, tmp_path)
+def test_many_records_go_through_spark_workers_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    app = limited(open_app(spark, tmp_path), few_events=Size(3, 1 << 20))
     app.topic("sentences").produce(
         [{"key": f"k{n % 3}", "value": f"w{n} x{n}", "headers": {"number": f"n°{n}"}} for n in range(50)]
     )

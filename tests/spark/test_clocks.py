@@ -13,6 +13,7 @@ import time_machine
 
 from kaspr_delta import Application, ResourceFailedError
 from tests.continuous import running
+from tests.limits import limited
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,10 +193,9 @@ def test_rows_are_kept_while_the_clock_is_behind_and_go_when_their_time_has_come
 
 
 def test_batches_that_are_summed_up_by_a_clock_that_is_ahead_count_as_before(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("kaspr_delta.engine.batch.progress._MANY_OLD", 1)
-    app = reading(spark, tmp_path, "a")
+    app = limited(reading(spark, tmp_path, "a"), old_progress=1)
     for number in range(3):
         app.topic("a").produce([{"value": number}])
         app.run()

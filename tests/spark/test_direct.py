@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.agent import agent as agent_module
 from kaspr_delta.engine.agent import stateless
+from kaspr_delta.storage.limits import Limits
 from tests.spark.killing import killed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ spec:
                 return {"n": 100 // value, "was": value, "mark": str(uuid.uuid4())}
 """
 LOG = "log__stamp"
-MANY = agent_module._FEW_EVENTS + 200
+MANY = Limits().few_events.rows + 200
 
 
 def manifests(folder: Path, text: str = MANIFEST) -> Path:

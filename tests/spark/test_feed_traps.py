@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.batch.query import Query
-from kaspr_delta.engine.rows import keyed_table as live_table
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from tests.folders import folder_of
+from tests.limits import limited
 from tests.spark.channels import folded
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
         process(self, batch, batch_id)
 
     process = Query.process
-    monkeypatch.setattr(live_table, "_BACKLOG", "1b")
+    limited(app, feed_batch="1b")
     monkeypatch.setattr(Query, "process", watched)
     swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
     rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())

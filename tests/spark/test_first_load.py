@@ -15,6 +15,10 @@ from kaspr_delta.engine.joins.foreign_key import first_load
 from kaspr_delta.engine.joins.foreign_key import join as join_module
 from kaspr_delta.engine.joins.foreign_key.first_load import UsualKeys, usual_keys
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.limits import Size as Rows
+from kaspr_delta.storage.opening import open_tables
+from tests.limits import limited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,14 +68,14 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
         taken.append(usual_keys(*arguments, **named))
         return taken[-1]
 
-    monkeypatch.setattr(first_load, "FEW_ROWS", MANY.orders - 1)
-    monkeypatch.setattr(first_load, "_SENT_WHOLE", 64 << 20 if sent_whole else 100)
     monkeypatch.setattr(join_module, "usual_keys", usual)
+    broadcast = 64 << 20 if sent_whole else 100
     quick = filled(spark, tmp_path / "quick")
+    limited(quick.app, few=Rows(MANY.orders - 1, 4 << 20), first_load_broadcast=broadcast)
     quick_run = quick.app.run(only=[JOIN]).resources[JOIN]
-    assert {found.rows: found.small for found in taken if found} == {60: False, 6: sent_whole}
-    monkeypatch.setattr(first_load, "FEW_ROWS", MANY.orders)
+    assert {found.rows: found.fits(quick.app.delta.limits) for found in taken if found} == {60: False, 6: sent_whole}
     common = filled(spark, tmp_path / "common")
+    limited(common.app, few=Rows(MANY.orders, 4 << 20))
     common_run = common.app.run(only=[JOIN]).resources[JOIN]
     assert len(taken) == 2
     assert (quick_run.rows_in, quick_run.rows_out, quick_run.dead_letters) == (
@@ -85,21 +89,19 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
         assert_df_equality(df, expected[name], ignore_row_order=True, ignore_nullable=True)
 
 
-def by_spark(*_: Any, **__: Any) -> DataFrame:
-    pytest.fail("Spark is asked")
-
-
-@pytest.mark.parametrize("forced", [{"_hashed": by_spark}, {"_TOLD_HERE": 0}, {"_TOLD_HERE": 0, "_HASHED_HERE": 0}])
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(), Limits(first_load_compared=0), Limits(first_load_compared=0, first_load_hashed=0)],
+    ids=["compared", "hashed", "by Spark"],
+)
 @pytest.mark.parametrize("key", ['"O000000001"', "P100", None, "1.50"])
 def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, forced: dict[str, Any]
+    spark: SparkSession, tmp_path: Path, key: str | None, limits: Limits
 ) -> None:
-    for name, value in forced.items():
-        monkeypatch.setattr(first_load, name, value)
     orders = Orders.filled(tmp_path / "wh", Size(30, 3))
     plan = orders.app.plan.table("orders")
     assert plan is not None
-    table = KeyedTable(orders.app.delta, plan)
+    table = KeyedTable(open_tables(orders.app.delta.namespace, limits), plan)
     assert usual_keys(table, spark, table.newest(spark)) == UsualKeys(30)
     sized = usual_keys(table, spark, table.newest(spark), sized=True)
     assert sized is not None

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, ResourceFailedError
-from kaspr_delta.engine.agent import agent, ordered_input
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
+from kaspr_delta.storage.limits import Size
+from tests.limits import limited
 from tests.unity_catalog import ON_UNITY_CATALOG
 
 if TYPE_CHECKING:
@@ -142,13 +143,10 @@ def test_records_whose_change_feed_is_gone_are_read_from_the_rows_of_their_topic
 
 @pytest.mark.slow
 def test_a_new_reader_reads_a_topic_from_its_beginning_however_many_records_it_has(
-    clicks: Callable[[], Application], monkeypatch: pytest.MonkeyPatch
+    clicks: Callable[[], Application],
 ) -> None:
     """More records than are held at once: what is read in pieces is read from the rows, too."""
-    monkeypatch.setattr(agent, "_FEW_EVENTS", 3)
-    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", 3)
-    monkeypatch.setattr(ordered_input, "_PIECE_BYTES", 40)
-    app = clicks()
+    app = limited(clicks(), few_events=Size(3, 1 << 20), ordered_records=3, ordered_piece=40)
     produce(app, range(4))
     compact(app, "clicks")
     produce(app, range(4, 6))

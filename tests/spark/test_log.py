@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import Log, Memo
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.layout import CHANNEL, Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
@@ -34,9 +35,9 @@ def test_effects_of_one_batch_are_read_without_spark(spark: SparkSession, tmp_pa
     log = Log(delta, "channel")
     batches = [BatchId("it's", number) for number in range(3)]
     for batch in batches:
-        rows = Rows.held(spark, effects(batch.number))
-        log.append(Rows(rows.df) if batch.number == 1 else rows, batch, Memo())
-    log.append(Rows.held(spark, effects(7)), BatchId("other", 1), Memo())
+        rows = LocalRows(spark, effects(batch.number))
+        log.append(SparkRows(rows.df) if batch.number == 1 else rows, batch, Memo())
+    log.append(LocalRows(spark, effects(7)), BatchId("other", 1), Memo())
     for batch in batches:
         scan = log.batch(spark, batch).scan
         assert scan is not None
@@ -60,7 +61,7 @@ def test_a_part_of_a_log_is_copied_once_and_where_it_cannot_be_spark_appends_it(
     delta.create_schema(spark)
     delta.create(spark, "channel", CHANNEL)
     log, batch = Log(delta, "channel"), BatchId("it's", 1)
-    rows = log.append(Rows(Rows.held(spark, effects(1)).df), batch, Memo())
+    rows = log.append(SparkRows(LocalRows(spark, effects(1)).df), batch, Memo())
     assert rows.scan is not None
     live = rows.df.where("live").select("key", "emitted", "live")
     expected = sorted((f"1'{row}", "e") for row in range(1, 5))

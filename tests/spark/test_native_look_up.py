@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.rows import stored_rows
+from kaspr_delta.engine.rows.looked_up import looked_up
 from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native import look_up
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Tables
 
@@ -49,17 +49,16 @@ ODD = [
 COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
 
 
-@pytest.fixture(autouse=True, params=["searched for", "all read"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few values are searched for, of many all rows are read."""
-    if request.param == "all read":
-        monkeypatch.setattr(look_up, "_SEARCHED", 0)
+@pytest.fixture(params=["searched for", "all read"])
+def limits(request: pytest.FixtureRequest) -> Limits:
+    """Few texts are searched for; for many all rows are read."""
+    return Limits(searched_texts=0) if request.param == "all read" else Limits()
 
 
 @pytest.fixture
-def delta(spark: SparkSession, tmp_path: Path) -> Tables:
+def delta(spark: SparkSession, tmp_path: Path, limits: Limits) -> Tables:
     """A table with odd keys in two commits, some of them twice, one NULL."""
-    delta = open_tables(Warehouse(str(tmp_path)).namespace("look_up"))
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("look_up"), limits)
     delta.create_schema(spark)
     delta.create(spark, TABLE, LAYOUT)
     for number in range(2):
@@ -71,7 +70,7 @@ def delta(spark: SparkSession, tmp_path: Path) -> Tables:
 def assert_found(spark: SparkSession, delta: Tables, version: int | None = None) -> None:
     for keys in ([], ["a"], ["gone", "\\"], ODD):
         assert isinstance(delta.look_up(spark, TABLE, {"key": keys}, version), pa.Table)
-        found = stored_rows(delta, spark, TABLE, keys, version).df
+        found = looked_up(delta, spark, TABLE, {"key": keys}, version).df
         expected = delta.read(spark, TABLE, version).where(F.col("key").isin(keys))
         assert found.schema == expected.schema
         assert sorted(found.collect()) == sorted(expected.collect())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application, ResourceFailedError
-from kaspr_delta.engine.agent import agent
 from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.storage.limits import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -130,8 +130,8 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
 
     done: list[Row] = []
     process = Query.process
-    monkeypatch.setattr(agent, "_ORDERED_BATCH", "1b")  # a file at least
-    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
+    limits = Limits(ordered_batch="1b")  # a file at least
+    app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark, limits=limits)
     records = spark.range(COUNT).selectExpr(
         "encode(CAST(id AS STRING), 'UTF-8') AS key",
         "encode('{}', 'UTF-8') AS value",

@@ -6,25 +6,23 @@ import json
 import random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import narwhals as nw
 import pytest
-from pyspark.sql import functions as F
 
-from kaspr_delta.engine.joins.foreign_key import emit as emission
-from kaspr_delta.engine.joins.foreign_key import join
+from kaspr_delta.engine.joins.foreign_key import join, left_context
 from kaspr_delta.engine.joins.foreign_key.emit import emit, in_order
 from kaspr_delta.engine.joins.foreign_key.response import respond
-from kaspr_delta.engine.joins.foreign_key.right_change import woken
+from kaspr_delta.engine.joins.foreign_key.right_change import triggered_by_right
+from kaspr_delta.engine.rows.expressions import FALSE
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import JoinType
 from tests.oracle.__main__ import VISIBLE, main
 from tests.oracle.case import Case, load
 from tests.oracle.compare import Difference
 from tests.oracle.modes import MODES
 from tests.oracle.typed import on_typed_tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -145,10 +143,10 @@ def test_every_recorded_join_of_two_tables_passes_on_typed_tables(
 
 
 @pytest.mark.slow  # its sibling below shows the same of another hop
-def test_a_right_change_that_wakes_nobody_is_reported(
+def test_a_right_change_that_triggers_nobody_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(join, "woken", lambda *rows: woken(*rows).where(F.lit(False)))
+    monkeypatch.setattr(left_context, "triggered_by_right", lambda *rows: triggered_by_right(*rows).filter(FALSE))
     assert main([copied(tmp_path, HAND[:1], lambda case: case["name"] in HANDFUL)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "hand-fk-table-table-inner.json: 2 passed, 3 failed"
@@ -162,22 +160,22 @@ class Broken(NamedTuple):
     """A hop, what stands in its place, and which of the handful must fail where."""
 
     hop: str
-    replacement: Callable[..., DataFrame]
+    replacement: Callable[..., Rows]
     mode: str
     failures: set[str]
 
 
-def shows_unmatched_rows(rows: DataFrame, join_type: JoinType) -> DataFrame:  # noqa: ARG001
+def shows_unmatched_rows(rows: Rows, join_type: JoinType, selection: str) -> Rows:  # noqa: ARG001
     return respond(rows, "left")
 
 
-def emits_no_tombstones(rows: DataFrame) -> DataFrame:
-    return emit(rows).where("kind != 'tombstone'")
+def emits_no_tombstones(rows: Rows) -> Rows:
+    return emit(rows).filter(nw.col("kind") != "tombstone")
 
 
-def answers_in_reverse_order(rows: DataFrame) -> DataFrame:
+def answers_in_reverse_order(rows: Rows) -> Rows:
     # Sequences stay positive: with the version of the commit they make the offset.
-    return in_order(rows).withColumn("seq", F.lit(1 << 33) - F.col("seq"))
+    return in_order(rows).with_columns(seq=nw.lit(1 << 33) - nw.col("seq"))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +188,5 @@ def answers_in_reverse_order(rows: DataFrame) -> DataFrame:
     ids=lambda broken: broken.replacement.__name__,
 )
 def test_a_broken_hop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Broken) -> None:
-    for module in (join, emission):
-        if hasattr(module, broken.hop):
-            monkeypatch.setattr(module, broken.hop, broken.replacement)
+    monkeypatch.setattr(join, broken.hop, broken.replacement)
     assert failed(broken.mode, tmp_path) == broken.failures

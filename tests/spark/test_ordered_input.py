@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine.agent import agent, ordered, ordered_input
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
-from kaspr_delta.engine.rows import spill as spilled
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.rows.spill import rows_made
+from kaspr_delta.storage.limits import Limits, Size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +83,6 @@ class Topics:
 )
 def test_records_come_by_offset_each_once(
     spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
     *,
     few: int,
     piece: int,
@@ -91,8 +90,7 @@ def test_records_come_by_offset_each_once(
     whole: bool,
     pieces: int,
 ) -> None:
-    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", few)
-    monkeypatch.setattr(ordered_input, "_PIECE_BYTES", piece)
+    limits = Limits(ordered_records=few, ordered_piece=piece)
     drawn = random.Random(few + piece)  # noqa: S311  no secret
     later = {"a": 0, "b": 0, "c": (3 if commits > 1 else 0)}
     rows = [
@@ -114,7 +112,7 @@ def test_records_come_by_offset_each_once(
     received = Received()
     found = [
         piece.select(["source", "key", "value", "offset"]).to_pylist()
-        for piece in received.counted(in_offset_order(mixed, feed))
+        for piece in received.counted(in_offset_order(mixed, feed, limits))
     ]
     assert bool(feed.read) == (few < len(rows))
     assert [tuple(row.values()) for piece in found for row in piece] == sorted(rows, key=lambda row: (row[3], row[0]))
@@ -125,12 +123,12 @@ def test_records_come_by_offset_each_once(
 
 def test_a_batch_may_be_empty(spark: SparkSession) -> None:
     empty = spark.createDataFrame([], COLUMNS)
-    (nothing,) = in_offset_order(empty, Topics(empty))
+    (nothing,) = in_offset_order(empty, Topics(empty), Limits())
     assert nothing.num_rows == 0
 
 
 def test_rows_that_are_too_many_to_be_held_are_in_a_file_while_they_are_in_use(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     schema = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -139,11 +137,10 @@ def test_rows_that_are_too_many_to_be_held_are_in_a_file_while_they_are_in_use(
             yield pa.RecordBatch.from_pylist([{"n": n, "text": None if n % 2 else str(n)}] * 3, schema)
 
     expected = [(n, None if n % 2 else str(n)) for n in range(10) for _ in range(3)]
-    assert rows_made(spark, made(), schema, tmp_path / "files").table is not None
-    monkeypatch.setattr(spilled, "SOME_BYTES", 100)
+    assert isinstance(rows_made(spark, made(), schema, tmp_path / "files", Limits()), LocalRows)
     (tmp_path / "files" / "of-one-that-was-killed").mkdir(parents=True)
-    rows = rows_made(spark, made(), schema, tmp_path / "files")
-    assert rows.table is None
+    rows = rows_made(spark, made(), schema, tmp_path / "files", Limits(small_batch=Size(20_000, 100)))
+    assert not isinstance(rows, LocalRows)
     assert sorted(map(tuple, rows.df.collect()), key=str) == sorted(expected, key=str)
     assert len(list((tmp_path / "files").iterdir())) == 1
     del rows
@@ -151,14 +148,10 @@ def test_rows_that_are_too_many_to_be_held_are_in_a_file_while_they_are_in_use(
     assert list((tmp_path / "files").iterdir()) == []
 
 
-def test_an_agent_goes_through_a_large_batch_in_order(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", 5)
-    monkeypatch.setattr(ordered_input, "_PIECE_BYTES", 30)
-    monkeypatch.setattr(spilled, "SOME_BYTES", 100)
+def test_an_agent_goes_through_a_large_batch_in_order(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "sums.yaml").write_text(MANIFESTS)
-    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark)
+    limits = Limits(ordered_records=5, ordered_piece=30, small_batch=Size(20_000, 100))
+    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
     app.topic("numbers").produce([{"value": n} for n in range(40)])
     app.topic("numbers").produce([{"value": n} for n in range(40, 60)])
     app.run()
@@ -166,26 +159,21 @@ def test_an_agent_goes_through_a_large_batch_in_order(
     assert app.table("sums").to_dict() == {"all": sum(range(60))}
 
 
-def test_an_agent_that_only_writes_goes_through_many_stretches(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ordered, "_AHEAD", 5)
+def test_an_agent_that_only_writes_goes_through_many_stretches(spark: SparkSession, tmp_path: Path) -> None:
     only_writes = MANIFESTS.replace("  output: {topics: [{name: totals}]}\n", "")
     # Event by event: what asks for its event does not go by column.
     (tmp_path / "sums.yaml").write_text(only_writes.replace('sums["all"]', 'sums[context["event"].key]'))
-    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark)
+    limits = Limits(keys_ahead=5)
+    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
     app.topic("numbers").produce([{"key": f"k{n % 3}", "value": n} for n in range(60)])
     app.run()
     assert app.table("sums").to_dict() == {f"k{first}": sum(range(first, 60, 3)) for first in range(3)}
 
 
-def test_a_commit_that_comes_in_several_batches_is_counted_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(agent, "_ORDERED_BATCH", "1b")  # a file at least
-    monkeypatch.setattr(ordered_input, "_FEW_RECORDS", 5)
+def test_a_commit_that_comes_in_several_batches_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "sums.yaml").write_text(MANIFESTS)
-    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark)
+    limits = Limits(ordered_records=5, ordered_batch="1b")  # a file at least
+    app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
     records = spark.range(60).select(
         F.encode(F.col("id").cast("string"), "UTF-8").alias("value"),
         F.col("id").alias("seq"),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
-from kaspr_delta.engine.batch import progress
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
+from tests.limits import limited
 from tests.spark.channels import folded
 
 if TYPE_CHECKING:
@@ -203,10 +203,9 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
 
 @pytest.mark.slow
 def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse,
 ) -> None:
-    monkeypatch.setattr(progress, "_MANY_OLD", 2)
-    app = warehouse.open()
+    app = limited(warehouse.open(), old_progress=2)
     fill(app)
     app.run(only=[INNER])
     app.table("orders").put({"new": {"product_id": "P2"}, "bad": {}})

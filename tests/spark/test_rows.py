@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.storage.arrow_types import arrow_schema_of
 from kaspr_delta.storage.spark.frames import collected, frame_of
 
@@ -31,13 +31,13 @@ def test_however_they_are_cut(spark: SparkSession, sizes: list[int]) -> None:
         for start, size in zip(starts, sizes, strict=True)
     ]
     table = pa.Table.from_batches([batch for piece in cut for batch in piece], SCHEMA)
-    assert sorted(row["n"] for row in Rows.held(spark, table).df.select("n").collect()) == list(range(total))
+    assert sorted(row["n"] for row in LocalRows(spark, table).df.select("n").collect()) == list(range(total))
 
 
 def test_rows_that_a_function_gives_in_pieces(spark: SparkSession) -> None:
     batch = pa.RecordBatch.from_pylist([{"n": 1}, {"n": 2}], pa.schema([("n", pa.int64())]))
-    rows = Rows.held(spark, pa.Table.from_batches([batch]))
-    twice = rows.map_arrow(
+    rows = LocalRows(spark, pa.Table.from_batches([batch]))
+    twice = rows.map(
         lambda given: (piece for one in given for piece in (one.slice(0, 0), one.slice(0, 0), one)), "n BIGINT"
     )
     assert twice.count() == twice.df.count() == 2

@@ -5,11 +5,9 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import pytest
-
-from kaspr_delta.engine.rows import keyed_table as live_table
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, LagSeen, RunEvent
 from tests.conftest import OrderSystem
+from tests.limits import limited
 
 ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P1", "quantity": 2}
 
@@ -42,9 +40,8 @@ def test_a_run_tells_its_batches_and_how_far_each_resource_is_behind(order_syste
     assert seen == {str(ref): 0 for ref in app.plan.runs}
 
 
-def test_a_backlog_of_a_join_comes_in_pieces(order_system: OrderSystem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_table, "_BACKLOG", "1b")
-    app, join = order_system(), "join/orders-products-join"
+def test_a_backlog_of_a_join_comes_in_pieces(order_system: OrderSystem) -> None:
+    app, join = limited(order_system(), feed_batch="1b"), "join/orders-products-join"
     app.table("products").put([("P1", {"price": 1})])
     app.table("orders").put([("O", ORDER)])
     app.run(only=[join])

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.joins.foreign_key.extract import Extract
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.send import Extract, send
+from kaspr_delta.engine.joins.foreign_key.send import send
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.typed_columns import key_columns, key_text, row_hash, row_of, row_text
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.column_paths import Picked, picked
@@ -23,6 +25,7 @@ from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.typed_text import TypedText
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,20 +164,23 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
     left = TablePlan("left", "left", "", JSON, 1, False, None, None, None, None, "", Location("", 1, 1), typed=PLAN)
     known = columns.select(
         F.col("n").cast("string").alias("key"),
-        (F.col("n") % 3 == 0).alias("woken"),
+        (F.col("n") % 3 == 0).alias("triggered_by_right"),
         F.lit('"old"').alias("old_fk"),
         F.when(F.col("n") % 2 == 0, row_hash(F.col("row"))).otherwise("stale").alias("old_hash"),
         F.when(F.col("n") % 7 != 0, F.col("row")).alias("left"),
         F.when(F.col("n") % 7 != 0, row_hash(F.col("row"))).alias("left_hash"),
-        F.when(F.col("n") % 7 != 0, F.col("n") % 5).alias("copies"),
-    ).where("NOT (woken AND old_hash <=> left_hash)")  # those keep the key that they have, which is this one
+        F.when(F.col("n") % 7 != 0, F.col("n") % 5).alias("duplicate_count"),
+        F.when(F.col("n") % 7 != 0, row_text(F.col("row"))).alias("left_text"),
+    ).where(
+        "NOT (triggered_by_right AND old_hash <=> left_hash)"
+    )  # those keep the key that they have, which is this one
     selector = Selector(extractor, right, "function", "foreign key")
     how = Extract(selector, TEXT, PLAN.row)
     computed = ForeignKeyColumns(key, [one.type for one in kinds], KeyedTable(UNASKED, left), selector)
     shown = ("key", "fk", "stale", "problem.reason", "problem.detail", "left_hash")
     in_python, in_spark = (
         send(rows, "left", how, computed).df.select(*shown).orderBy("key").collect()
-        for rows in (Rows.of(known), Rows(known))
+        for rows in (LocalRows(known.sparkSession, collected(known)), SparkRows(known))
     )
     assert in_spark == in_python
     return in_spark

@@ -85,7 +85,7 @@ class TableHandle:
         typed = self.table.plan.typed
         if typed is not None:
             return write_file(self.df.orderBy(*map(quoted, typed.key)), path, file_format)
-        rows, place = self.table.live_rows(self.spark), self.table.place
+        rows, place = self._live, self.table.place
         ordered = by_key(rows, *place[1:]) if self.table.plan.serializers.key == "json" else rows.orderBy(*place)
         return write_file(self._decoded(ordered), path, file_format)
 
@@ -106,11 +106,12 @@ class TableHandle:
 
         Rows that SQL wrote with a key or value that the table's serializers cannot read are left out. SQL shows them.
         """
-        return self._pairs(self.table.live_rows(self.spark))
+        return self._pairs(self._live)
 
     def rows_of(self, key: Any) -> Pairs:
         """The rows of one key in the form of ``rows``: one or none, in a table with windows all, ordered by time."""
-        return self._pairs(self.table.live_rows(self.spark).where(F.col("key") == self.table.text.key(key)))
+        rows = self.table.live_rows(self.spark, keys=[self.table.text.key(key)])
+        return self._pairs(self.table.texts(rows))
 
     def to_dict(self) -> dict[Any, Any]:
         """All rows by key; list keys as tuples. Raises UsageError if two keys are equal in Python."""
@@ -123,9 +124,14 @@ class TableHandle:
         A table with windows also has window_start and window_end. A typed table has its own columns and ``_timestamp``.
         """
         if self.table.plan.typed is not None:
-            rows = self.table.live_rows(self.spark, typed=True)
+            rows = self.table.live_rows(self.spark).df
             return rows.select("value.*", F.col("timestamp").alias(WRITTEN_AT))
-        return self._decoded(self.table.live_rows(self.spark))
+        return self._decoded(self._live)
+
+    @property
+    def _live(self) -> DataFrame:
+        """The live rows, with values as JSON text."""
+        return self.table.texts(self.table.live_rows(self.spark))
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         """Live rows with the JSON of their keys and values as typed columns."""

@@ -173,7 +173,7 @@ def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
 
 def query_of(delta: Tables, plan: Plan, ref: ResourceRef) -> Query:
     """The query that runs a resource. Raises NotFoundError for a resource that does not run."""
-    own = open_tables(delta.namespace)  # so that its statistics are those of this resource alone
+    own = open_tables(delta.namespace, delta.limits)  # so that its statistics are those of this resource alone
     return Query(own, _resource(own, plan, ref))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import LocalNamespace, Namespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.tables import NativeTables
@@ -9,9 +10,10 @@ from kaspr_delta.storage.spark.tables import SparkTables
 from kaspr_delta.storage.tables import Tables
 
 
-def open_tables(namespace: Namespace) -> Tables:
+def open_tables(namespace: Namespace, limits: Limits | None = None) -> Tables:
     """The tables of a namespace: through delta-rs where they lie in a folder of this machine, else through Spark."""
-    return NativeTables(namespace) if isinstance(namespace, LocalNamespace) else SparkTables(namespace)
+    limits = limits or Limits()
+    return NativeTables(namespace, limits) if isinstance(namespace, LocalNamespace) else SparkTables(namespace, limits)
 
 
 def folder_tables(namespace: Namespace) -> DeltaRs | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.storage.layout import Layout
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.statistics import Statistics
 from kaspr_delta.storage.system_tables import SystemTables
@@ -127,6 +128,11 @@ class Tables(Protocol):
     @property
     def statistics(self) -> Statistics:
         """Counts of conflicts, of files read by look-ups, and of native operations that failed."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """The sizes from which on the engine works in another way."""
         ...
 
     def system(self, spark: SparkSession) -> SystemTables:

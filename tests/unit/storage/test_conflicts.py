@@ -46,6 +46,7 @@ def test_a_conflict_that_does_not_end_is_raised(delta: SparkTables) -> None:
     with pytest.raises(PySparkException, match="CONCURRENT"):
         delta._retried(statement)
     assert len(pauses) > 2
+    assert 30 < sum(pauses) < 90
 
 
 def test_any_other_failure_is_raised_at_once(delta: SparkTables) -> None:

@@ -22,8 +22,10 @@ from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.query import checkpoints_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import ends_of
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.effect import SCHEMA, to_arrow, to_rows
 from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
@@ -34,10 +36,6 @@ from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Up to this many events are processed on the driver, without Python workers.
-_FEW_EVENTS = 1_000
-# An ordered agent reads a backlog in batches of files of this many bytes.
-_ORDERED_BATCH = "64m"
 # The folder beside an agent's checkpoints for effects that are handed to Spark.
 _SPILLED = "effects"
 
@@ -87,7 +85,8 @@ class Agent(Pipeline[AgentPlan]):
         ), positions
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        return self._source.stream(spark, start.positions, _ORDERED_BATCH if self.plan.ordered else None)
+        limit = self.delta.limits.ordered_batch if self.plan.ordered else None
+        return self._source.stream(spark, start.positions, limit)
 
     def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
         return ends_of(versions)
@@ -125,15 +124,15 @@ class Agent(Pipeline[AgentPlan]):
     def _in_parallel(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
         spark = batch.sparkSession
         run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
-        records = Rows.of(batch, _FEW_EVENTS).table
-        if records is None:
+        arrived = rows_within(batch, self.delta.limits.few_events, self.delta.limits)
+        if not isinstance(arrived, LocalRows):
             return self._in_workers(run, LargeBatch.of(batch, source), before)
-        in_order = records.sort_by("offset")
+        in_order = arrived.table.sort_by("offset")
         # At least one batch, even if there are no records.
         batches = [*run(in_order.to_batches()), to_arrow([])]
         received = Received()
         received.count(in_order)
-        effects, rows = Rows.held(spark, pa.Table.from_batches(batches, SCHEMA)), received.rows
+        effects, rows = LocalRows(spark, pa.Table.from_batches(batches, SCHEMA), self.delta.limits), received.rows
         return Decision(effects, sum(rows.values()), before.at(received.positions).plain, _received(rows))
 
     def _in_workers(self, run: RunAgent, large: LargeBatch, before: AgentState) -> Decision:
@@ -141,7 +140,7 @@ class Agent(Pipeline[AgentPlan]):
         positions, rows = positions_of(extents), rows_of(extents)
         topic = self._only_topic
         direct = None if topic is None else DirectAppend(topic, run.sends(records, extents))
-        effects = Rows(run.effects(records))
+        effects = SparkRows(run.effects(records), limits=self.delta.limits)
         return Decision(effects, sum(rows.values()), before.at(positions).plain, _received(rows), direct)
 
     @property
@@ -155,7 +154,7 @@ class Agent(Pipeline[AgentPlan]):
         spark = batch.sparkSession
         worker = self._worker(spark, before)
         needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(worker.executor) else batch
-        pieces = in_offset_order(needed, source)
+        pieces = in_offset_order(needed, source, self.delta.limits)
         if self.plan.take is None and not before.waiting:
             done = self._run(worker, pieces)
             return done.decision(before.at(done.received.positions))
@@ -168,7 +167,8 @@ class Agent(Pipeline[AgentPlan]):
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
         """The records that were read but not processed."""
-        return pa.concat_tables(in_offset_order(self._source.between(spark, state.done, state.read), self._source))
+        records = self._source.between(spark, state.done, state.read)
+        return pa.concat_tables(in_offset_order(records, self._source, self.delta.limits))
 
     def _worker(self, spark: SparkSession, before: AgentState) -> _Worker:
         """An executor that processes a batch in order, on the newest versions of its tables."""
@@ -187,8 +187,9 @@ class Agent(Pipeline[AgentPlan]):
     def _run(self, worker: _Worker, pieces: Iterable[pa.Table]) -> _Done:
         """Process records in order."""
         received = Received()
-        made = run_in_order(worker.executor, received.counted(pieces), worker.likely)
-        effects = rows_made(worker.spark, made, SCHEMA, checkpoints_of(self.delta, self.ref) / _SPILLED)
+        made = run_in_order(worker.executor, received.counted(pieces), worker.likely, self.delta.limits)
+        folder = checkpoints_of(self.delta, self.ref) / _SPILLED
+        effects = rows_made(worker.spark, made, SCHEMA, folder, self.delta.limits)
         return _Done(effects, received, worker.executor)
 
     def _waited_enough(self, state: AgentState) -> bool:

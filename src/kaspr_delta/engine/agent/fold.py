@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import narwhals as nw
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
@@ -41,7 +42,7 @@ class EffectFold:
         folds: list[Callable[[], None]] = []
         windows = {target for kind, target in counts if kind in PASSED}
         for kind, target in counts:
-            mine = rows.where(kind=kind, target=target)
+            mine = rows.filter((nw.col("kind") == kind) & (nw.col("target") == target))
             if kind == "send":
                 folds.append(partial(self._append_to_topic, spark, mine, target, batch))
             elif kind == "write":
@@ -71,7 +72,7 @@ class EffectFold:
             F.col("last.value").cast("string").alias("value"),
             *(F.col(f"last.{column}").alias(column) for column in also),
         )
-        table.write(written, here=rows.here)
+        table.write(rows.made(written))
 
     def _pass_windows(self, spark: SparkSession, rows: DataFrame) -> None:
         """Show the windows that closed, then remove those that expired; both after all writes."""

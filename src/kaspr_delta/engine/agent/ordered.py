@@ -15,6 +15,8 @@ from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
 from kaspr_delta.engine.agent.take import most_of, taken
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_of
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
 from kaspr_delta.engine.streams.event import Decoder, InputRecord, moment_of
@@ -23,14 +25,12 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-# The number of events whose likely keys are fetched in one read.
-_AHEAD = 5_000
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,14 @@ class SparkTableReader:
 
     def fetch(self, places: Collection[str]) -> dict[str, str]:
         """The values of the keys that the table has."""
-        wanted = self.spark.createDataFrame([(key,) for key in places], "key STRING")
-        return self._rows(self.table.live_rows(self.spark, self.version, wanted))
+        return self._rows(self.table.live_rows(self.spark, self.version, list(places)))
 
     def scan(self, start: int | None) -> dict[str, str]:
         """All rows."""
         return self._rows(self.table.live_rows(self.spark, self.version))
 
-    @staticmethod
-    def _rows(rows: DataFrame) -> dict[str, str]:
-        found = collected(rows.select("key", "value"))
+    def _rows(self, rows: Rows) -> dict[str, str]:
+        found = collected(self.table.texts(rows.select("key", "value")))
         return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
 
 
@@ -68,16 +66,16 @@ class SparkWindowReader:
         """The values of the cells that the table has."""
         cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in places]
         wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
-        return self._rows(self.table.live_rows(self.spark, self.version, wanted))
+        return self._rows(self.table.live_rows(self.spark, self.version, SparkRows(wanted)))
 
     def scan(self, start: int | None) -> dict[Cell, str]:
         """All rows of one window."""
         rows = self.table.live_rows(self.spark, self.version)
-        return self._rows(rows.where(F.col("window_start") == moment_of((start or 0) * 1_000)))
+        return self._rows(rows.made(rows.df.where(F.col("window_start") == moment_of((start or 0) * 1_000))))
 
-    @staticmethod
-    def _rows(rows: DataFrame) -> dict[Cell, str]:
-        found = collected(rows.select("key", F.unix_millis("window_start").alias("start"), "value"))
+    def _rows(self, rows: Rows) -> dict[Cell, str]:
+        texts = self.table.texts(rows)
+        found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
         cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
         return dict(zip(cells, found["value"].to_pylist(), strict=True))
 
@@ -164,14 +162,16 @@ class LikelyKeys:
             return ()  # the event becomes a dead letter in its turn
 
 
-def run_in_order(executor: Executor, pieces: Iterable[pa.Table], likely: LikelyKeys) -> Iterator[pa.RecordBatch]:
+def run_in_order(
+    executor: Executor, pieces: Iterable[pa.Table], likely: LikelyKeys, limits: Limits
+) -> Iterator[pa.RecordBatch]:
     """All effects of records in pieces: sends and dead letters event by event, then the last write of each key.
 
     With ``take``, the records left over at the end of a piece are one event as well.
     """
     by_column, most, seq = ByColumn.of(executor), most_of(executor.plan.take), 0
     for piece in pieces:
-        for stretch in piece.combine_chunks().to_batches(max_chunksize=max(1, _AHEAD // most) * most):
+        for stretch in piece.combine_chunks().to_batches(max_chunksize=max(1, limits.keys_ahead // most) * most):
             likely.events = stretch
             found = _one_by_one(executor, stretch, seq) if by_column is None else by_column.effects(stretch, seq)
             for effects in found:

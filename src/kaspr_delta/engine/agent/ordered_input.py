@@ -14,24 +14,20 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.streams.offset_range import Feed, LargeBatch, size
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Up to so many records are read at once; a larger batch is measured first.
-_FEW_RECORDS = 50_000
-# The limit for the keys and values of a piece, unless one offset alone is larger: the JVM holds several copies of them.
-_PIECE_BYTES = 64 << 20
 
-
-def in_offset_order(records: DataFrame, feed: Feed) -> Iterator[pa.Table]:
+def in_offset_order(records: DataFrame, feed: Feed, limits: Limits) -> Iterator[pa.Table]:
     """Rows of InputRecord, sorted by offset and then source; one table or more. The feed can read the same rows.
 
     The next piece is read while one is processed. All rows at once might be far larger than the files that hold them.
     """
-    few = collected(records.limit(_FEW_RECORDS + 1))
-    if few.num_rows <= _FEW_RECORDS:
+    few = collected(records.limit(limits.ordered_records + 1))
+    if few.num_rows <= limits.ordered_records:
         yield _sorted(few)
         return
     del few
@@ -40,7 +36,7 @@ def in_offset_order(records: DataFrame, feed: Feed) -> Iterator[pa.Table]:
     def read(after: int, upto: int) -> pa.Table:
         return _sorted(collected(batch.between(after, upto).select(*records.columns)))
 
-    ranges = list(pairwise(_bounds(batch)))
+    ranges = list(pairwise(_bounds(batch, limits.ordered_piece)))
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(read, *ranges[0])
         for following in ranges[1:]:
@@ -71,30 +67,33 @@ class Received:
             self.rows[row["source"]] = self.rows.get(row["source"], 0) + row["count_all"]
 
 
-def _bounds(batch: LargeBatch) -> list[int]:
-    """The offsets after which pieces begin, and the last offset of the last piece: between commits if possible."""
+def _bounds(batch: LargeBatch, most: int) -> list[int]:
+    """The offsets after which pieces begin, and the last offset of the last piece: between commits if possible.
+
+    ``most`` is the number of bytes of a piece.
+    """
     sizes: Counter[int] = Counter()
     for extent in batch.extents:
         sizes[extent.version] += extent.size
     bounds, held = [end_of(min(sizes) - 1)], 0
     for version in sorted(sizes):
-        if held and held + sizes[version] > _PIECE_BYTES:
+        if held and held + sizes[version] > most:
             bounds.append(end_of(version - 1))
             held = 0
         held += sizes[version]
-        if held > _PIECE_BYTES:
-            bounds += _inside(batch, version)
+        if held > most:
+            bounds += _inside(batch, version, most)
     return [*bounds, end_of(max(sizes))]
 
 
-def _inside(batch: LargeBatch, version: int) -> list[int]:
+def _inside(batch: LargeBatch, version: int, most: int) -> list[int]:
     """The last offsets of the pieces of one commit, without the last piece."""
     records = batch.between(end_of(version - 1), end_of(version))
     each = collected(records.select("offset", size().alias("size")))
     # Records of one offset (of several sources) stay in one piece, whatever the order in which Spark returns them.
     sizes = each.group_by("offset").aggregate([("size", "sum")]).sort_by("offset")
     upto = pc.cumulative_sum(sizes["size_sum"])
-    numbered = sizes.append_column("piece", pc.divide(upto, _PIECE_BYTES))
+    numbered = sizes.append_column("piece", pc.divide(upto, most))
     last = numbered.group_by("piece").aggregate([("offset", "max")])["offset_max"]
     return sorted(last.to_pylist())[:-1]
 

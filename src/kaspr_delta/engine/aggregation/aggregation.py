@@ -15,6 +15,7 @@ from kaspr_delta.engine.batch.query import side_by_side
 from kaspr_delta.engine.batch.resource import Folded
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_of
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.windows import PASSED, pass_window
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
@@ -52,18 +53,18 @@ class Aggregation(PlannedResource[AggregationPlan]):
         """Functions that fold rows of the log of these kinds into the resource's own state tables."""
         return []
 
-    def folded(self, changes: DataFrame, values: TableText, *, few: bool, anew: bool = False) -> Rows:
+    def folded(self, given: Rows, changes: DataFrame, values: TableText, *, anew: bool = False) -> Rows:
         """Fold changes into the rows that their groups held: rows of FOLDED.
 
-        ``changes`` are rows of CHANGES with ``place``, a struct that orders the changes of a group. With ``anew`` the
-        groups held nothing.
+        ``changes`` are rows of CHANGES that Spark makes of the ``given`` ones, with ``place``, a struct that orders the
+        changes of a group. With ``anew`` the groups held nothing.
         """
-        rows = changes if anew else changes.unionByName(self._held(changes, few=few), allowMissingColumns=True)
-        rows = rows.coalesce(1) if few else rows.repartition("grp", "window_start")
+        rows = changes if anew else changes.unionByName(self._held(changes), allowMissingColumns=True)
+        rows = given.spread(rows, "grp", "window_start")
         # NULL places sort first: the row that a group held has no place.
         rows = rows.sortWithinPartitions("grp", "window_start", "place").select(*_CHANGE)
         fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
-        return (Rows.of(rows) if few else Rows(rows)).map_arrow(fold, FOLDED)
+        return given.made(rows).map(fold, FOLDED)
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
         counts: dict[tuple[str, ...], int] = rows.count_by("kind")
@@ -80,16 +81,15 @@ class Aggregation(PlannedResource[AggregationPlan]):
                 pass_window(self.delta, spark, self.application.known_table(self.plan.name), row)
         return Folded(counts.get(("write",), 0), letters)
 
-    def held_rows(self, spark: SparkSession, groups: DataFrame | None) -> DataFrame:
-        """The rows of the table for these groups, or for all groups (see ``KeyedTable.live_rows``)."""
-        return self.table.live_rows(spark, None, groups)
+    def held_rows(self, groups: DataFrame) -> DataFrame:
+        """The rows of the table for these groups (see ``KeyedTable.live_rows``)."""
+        keys = SparkRows(groups, limits=self.delta.limits)
+        return self.table.texts(self.table.live_rows(groups.sparkSession, None, keys))
 
-    def _held(self, changes: DataFrame, *, few: bool) -> DataFrame:
+    def _held(self, changes: DataFrame) -> DataFrame:
         """The rows that the changed groups hold before the changes, as rows of CHANGES with op ``held``."""
-        place = ("key", "window_start") if self.table.plan.window else ("key",)
-        wanted = changes.select(F.col("grp").alias("key"), *place[1:]).distinct()
-        held = self.held_rows(changes.sparkSession, wanted if few else None)
-        held = held if few else held.join(wanted, list(place), "left_semi")
+        groups = changes.select(F.col("grp").alias("key"), *self.table.place[1:])
+        held = self.held_rows(groups)
         window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
         return held.select(
             F.col("key").alias("grp"), window.alias("window_start"), F.lit("held").alias("op"), "value", "timestamp"
@@ -98,7 +98,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
     def _fold_writes(self, rows: Rows) -> None:
         windows = ("window_start", "stream") if self.table.plan.window else ()
         written = rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows)
-        self.table.write(written, timely=self.timely, here=rows.here)
+        self.table.write(rows.made(written), timely=self.timely)
 
     @staticmethod
     def _letters(rows: DataFrame) -> DataFrame:

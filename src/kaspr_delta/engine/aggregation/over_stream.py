@@ -16,7 +16,7 @@ from kaspr_delta.engine.agent.ordered import passed_windows
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.sequence import ends_of
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
@@ -87,7 +87,7 @@ class StreamAggregation(Aggregation):
         """An empty decision: the stream is read from the position that the previous checkpoint had reached."""
         name = self.stream.plan.name
         positions = {name: self.stream.first_position(spark, state.get("read", {}))}
-        return Decision(Rows.none(spark), 0, {**state, "read": positions}), positions
+        return Decision(LocalRows.none(spark), 0, {**state, "read": positions}), positions
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
         unread = self.stream.source.unread(spark, state["read"])
@@ -98,9 +98,9 @@ class StreamAggregation(Aggregation):
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.
-        arrived = Rows.of(batch)
-        if arrived.empty:
-            return Decision(Rows.none(batch.sparkSession), 0, state)
+        arrived = rows_within(batch, self.delta.limits.few, self.delta.limits)
+        if arrived.most == 0:
+            return Decision(LocalRows.none(batch.sparkSession), 0, state)
         records = self.stream.read(arrived, self.grouping, self.table.text)
         read = {**state.get("read", {}), **reached(arrived)}
         # Step 2: pinned. Step 3: recompute.
@@ -109,7 +109,7 @@ class StreamAggregation(Aggregation):
         added = _added(records.df) if window is None else _added_to_windows(records.df, window, times)
         if self.plan.kind not in _TAKE_NO_VALUE[window is not None]:
             added = added.where(F.col("value").isNotNull())
-        folded = self.folded(added, self.stream.text, few=records.few)
+        folded = self.folded(records, added, self.stream.text)
         # Step 4: difference. The fold does not write a group whose row is unchanged.
         rows = folded.df.unionByName(_failed(records.df), allowMissingColumns=True)
         if window is not None:
@@ -117,7 +117,7 @@ class StreamAggregation(Aggregation):
             rows = rows.unionByName(self._passed(batch.sparkSession, window, times, after), allowMissingColumns=True)
             times = after
         count = arrived.count()
-        effects = Rows.of(rows.coalesce(1)) if records.few else Rows(rows)
+        effects = records.made(records.spread(rows))
         return Decision(effects, count, {"read": read, "times": times})
 
     def _passed(

@@ -18,9 +18,11 @@ from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.joins.table_join import identity, refused
-from kaspr_delta.engine.joins.touched import checked, touched_keys
+from kaspr_delta.engine.joins.table_join import identity
+from kaspr_delta.engine.joins.touched import touched_keys
+from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.streams.selector import Selected, Selector, duplicates, problem, with_selected
 from kaspr_delta.errors import SerializationError
@@ -32,9 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 # A touched row of the table: its current values, its old contribution, and (added in _GROUPED) its current group.
-_COLUMNS = ("key", "changed_at", "value", "timestamp", "copies", "old_grp", "old_value")
+_COLUMNS = ("key", "changed_at", "value", "timestamp", "duplicate_count", "old_grp", "old_value")
+# A failed row in the log.
+_FAILED = ("kind", "key", "timestamp", "source", "problem")
 _GROUPED = (
-    "key STRING, changed_at TIMESTAMP, value STRING, timestamp TIMESTAMP, copies BIGINT, old_grp STRING,"
+    "key STRING, changed_at TIMESTAMP, value STRING, timestamp TIMESTAMP, duplicate_count BIGINT, old_grp STRING,"
     f" old_value STRING, grp STRING, problem {PROBLEM}"
 )
 
@@ -49,7 +53,7 @@ class GroupRows:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rows = zip(*(batch.column(name).to_pylist() for name in ("key", "value", "copies")), strict=True)
+            rows = zip(*(batch.column(name).to_pylist() for name in ("key", "value", "duplicate_count")), strict=True)
             yield with_selected(batch, "grp", [self._group(*row) for row in rows])
 
     def _group(self, key: str, value: str | None, copies: int | None) -> Selected:
@@ -133,47 +137,45 @@ class TableAggregation(Aggregation):
         folds = {"contribution": self._fold_contributions, "time": self._fold_times}
         return [partial(fold, rows) for kind, fold in folds.items() if kind in kinds]
 
-    def held_rows(self, spark: SparkSession, groups: DataFrame | None) -> DataFrame:
-        times = self.delta.read(spark, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")
-        held = super().held_rows(spark, groups).join(times, "key", "left")
+    def held_rows(self, groups: DataFrame) -> DataFrame:
+        times = self.delta.read(groups.sparkSession, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")
+        held = super().held_rows(groups).join(times, "key", "left")
         return held.withColumn("timestamp", F.greatest("timestamp", "moved_to"))
 
     def _recompute(self, changes: DataFrame, version: int, *, anew: bool = False, log_is_new: bool = False) -> Decision:
         """Changes (columns side, key, changed_at) as rows of the log. ``anew`` ignores stored contributions."""
         # Step 1: touched.
-        keys = touched_keys(changes).keys
+        side = str(self.plan.origin)
+        touched = touched_keys(changes, {side: self.origin.text}, self.delta.limits)
         again = anew and not log_is_new
-        if keys.empty and not again:
-            return Decision(Rows.none(changes.sparkSession), 0)
-        touched = checked(keys, self.origin.text, self.origin.text)
+        if not touched.rows and not again:
+            return Decision(LocalRows.none(changes.sparkSession), 0)
         # Step 2: pinned. Step 3: recompute.
-        grouped = self._grouped(touched, version, anew=anew)
+        grouped = self._grouped(touched.keys[side], version, anew=anew)
         source = self.plan.source
-        folded = self.folded(_changes(grouped.df, source), self.origin.text, few=grouped.few, anew=anew)
+        folded = self.folded(grouped, _changes(grouped.df, source), self.origin.text, anew=anew)
         # Step 4: difference. The fold does not write a group whose row is unchanged.
-        parts = [folded.df, _failed(grouped.df, source), *_refused(touched, source)]
+        refused = touched.refused.with_columns(kind=text("failed"), source=text(source))
+        parts = [folded.df, _failed(grouped.df, source), refused.select(*_FAILED).df]
         if again:
             parts += [*self._emptied(folded.df), _gone(grouped.df)]
         rows = union_of(parts)
-        count = keys.count()
-        effects = Rows.of(rows) if grouped.few else Rows(rows)
+        effects = grouped.made(rows)
         # A first batch without input rows would never be folded again: with effects it counts at least one.
-        return Decision(effects, count or int(not effects.empty))
+        return Decision(effects, touched.rows or int(effects.most != 0))
 
-    def _grouped(self, touched: Rows, version: int, *, anew: bool) -> Rows:
-        """The touched rows with their current groups and old contributions: rows of _GROUPED."""
-        spark = touched.spark
-        keys = touched.df.where(F.col("reason").isNull()).select("key", "changed_at")
-        rows = self.origin.live_rows(spark, version, touched.values("key", reason=None) if touched.few else None)
-        rows = rows.select("key", "value", "timestamp", "copies")
+    def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
+        """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""
+        spark = keys.spark
+        rows = self.origin.texts(self.origin.live_rows(spark, version, keys if isinstance(keys, LocalRows) else None))
+        rows = rows.select("key", "value", "timestamp", "duplicate_count")
         known = self.delta.read(spark, self.plan.contributions)
         known = known.where(F.lit(not anew)).select(
             "key", F.col("grp").alias("old_grp"), F.col("value").alias("old_value")
         )
-        found = keys.groupBy("key").agg(F.max("changed_at").alias("changed_at"))
-        found = found.join(rows, "key", "left").join(known, "key", "left").select(*_COLUMNS)
+        found = keys.df.join(rows, "key", "left").join(known, "key", "left").select(*_COLUMNS)
         group = GroupRows(self.grouping, self.origin.text, self.table.text)
-        return (Rows.of(found) if touched.few else Rows(found)).map_arrow(group, _GROUPED)
+        return keys.made(found).map(group, _GROUPED)
 
     def _emptied(self, folded: DataFrame) -> list[DataFrame]:
         """Deletions of the rows and times of groups that no row belongs to any more."""
@@ -187,12 +189,12 @@ class TableAggregation(Aggregation):
     def _fold_contributions(self, rows: Rows) -> None:
         states = rows.df.where("kind = 'contribution'").select("key", "grp", "value", "live")
         upsert = Upsert(compare=("grp", "value"), keep="live")
-        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.contributions, upsert)
+        self.delta.merge(rows.spark, rows.made(states).frame, self.plan.contributions, upsert)
 
     def _fold_times(self, rows: Rows) -> None:
         times = rows.df.where("kind = 'time'").select("key", "timestamp", "live")
         upsert = Upsert(compare=("timestamp",), keep="live")
-        self.delta.merge(rows.spark, rows.frame_made(times), self.plan.group_times, upsert)
+        self.delta.merge(rows.spark, rows.made(times).frame, self.plan.group_times, upsert)
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:
@@ -229,13 +231,6 @@ def _failed(grouped: DataFrame, source: str) -> DataFrame:
     failed = grouped.where(F.col("problem").isNotNull())
     timestamp = F.coalesce("timestamp", "changed_at").alias("timestamp")
     return failed.select(F.lit("failed").alias("kind"), "key", timestamp, F.lit(source).alias("source"), "problem")
-
-
-def _refused(touched: Rows, source: str) -> list[DataFrame]:
-    """Touched keys that cannot be in a group, as ``failed`` rows of the log; an empty list if there are surely none."""
-    columns = (F.lit("failed").alias("kind"), "key", "timestamp", F.lit(source).alias("source"), "problem")
-    found = refused(touched)
-    return [] if found is None else [found.select(*columns)]
 
 
 def _gone(grouped: DataFrame) -> DataFrame:

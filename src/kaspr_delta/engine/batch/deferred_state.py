@@ -14,6 +14,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.batch.resource import FoldsTogether, Resource
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.tables import Tables
@@ -69,7 +70,7 @@ class DeferredState:
         began = time.monotonic()
         after = told if told.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
         if self.held:
-            rows = Rows.held(spark, last_of_each_key(self.held))
+            rows: Rows = LocalRows(spark, last_of_each_key(self.held), self.delta.limits)
         else:
             rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
         counts = json.dumps(dict(self.resource.fold_states(rows, several=not self.held)))

@@ -18,24 +18,13 @@ from kaspr_delta.engine.batch.log import Memo
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.batch.resource import Folded, FoldsTogether, Resource
 from kaspr_delta.engine.batch.topic_commit import appended
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few
 from kaspr_delta.engine.rows.planning import plan_for
-from kaspr_delta.engine.rows.rows import FEW_ROWS, Rows
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# A fold waits for _REST times the duration of the last one, at most _LONGEST_REST seconds. So small tables are up to
-# date at once. Folds of large tables, in which every changed row makes a file be written anew, take a thirtieth of the
-# time; those of very large tables take more.
-_REST = 29
-_LONGEST_REST = 120.0
-# A fold waits no longer if no batch came for _QUIET times the duration of the last fold, and for _LEAST_QUIET seconds.
-_QUIET = 3
-_LEAST_QUIET = 1.0
-# The most bytes held of waiting batches, and of states that stay behind: every batch looks for keys in these.
-_MOST_BYTES = 64 << 20
-_MOST_BEHIND = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +40,8 @@ class Committed:
     @property
     def held(self) -> int:
         """Its bytes on the driver."""
-        return sum(table.nbytes for table in (self.rows.table, self.state) if table is not None)
+        rows = self.rows.table if isinstance(self.rows, LocalRows) else None
+        return sum(table.nbytes for table in (rows, self.state) if table is not None)
 
 
 @dataclass
@@ -91,10 +81,10 @@ class Folding:
         """Whether batches wait and have waited long enough, no further batch comes, or they are too large to hold."""
         if not self.tail:
             return False
-        now = time.monotonic()
-        rested = now - self._ended >= min(self._took * _REST, _LONGEST_REST)
-        quiet = now - self._came >= max(self._took * _QUIET, _LEAST_QUIET)
-        return rested or quiet or sum(one.held for one in self.tail) > _MOST_BYTES
+        now, limits = time.monotonic(), self.delta.limits
+        rested = now - self._ended >= min(self._took * limits.fold_rest, limits.longest_rest)
+        quiet = now - self._came >= max(self._took * limits.fold_quiet, limits.least_quiet)
+        return rested or quiet or sum(one.held for one in self.tail) > limits.waiting_bytes
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""
@@ -127,8 +117,7 @@ class Folding:
         state = self._may_stay_behind()
         # The rows belong to their stream's session, which has its own settings.
         session = batches[-1].rows.spark
-        here = all(one.rows.here for one in batches)
-        plan_for(session, few=here and sum(one.rows.count() for one in batches) <= FEW_ROWS)
+        plan_for(session, few=are_few(*(one.rows for one in batches)))
         began = time.monotonic()
         reports = self.fold(session, batches, states=state is None)
         self._ended = time.monotonic()
@@ -143,7 +132,7 @@ class Folding:
         if not self.lasting or any(one.state is None for one in self.tail):
             return None
         state = last_of_each_key(self.states)
-        return state if state.nbytes <= _MOST_BEHIND else None
+        return state if state.nbytes <= self.delta.limits.deferred_bytes else None
 
     def fold(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool = True) -> list[BatchReport]:
         """Fold batches, given in the order of the log, together, and record that in progress. May be repeated.

@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.batch.topic_commit import CommitIntent, appended
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
 
@@ -93,17 +95,17 @@ class Log:
     def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
         spark = effects.spark
         memo = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
-        if effects.table is None:  # many rows: read back, not computed a second time
+        if not isinstance(effects, LocalRows):  # many rows: read back, not computed a second time
             rows = effects.df.unionByName(frame_of(spark, memo), allowMissingColumns=True)
             self.delta.append(spark, _marked(rows, batch), self.table, batch.transaction("log"))
             return self.batch(spark, batch)
         mine = _marked_here(effects.table, batch)
         told = _marked_here(memo, batch)
-        everything = told if effects.empty else pa.concat_tables([_optional(mine), told], promote_options="default")
+        everything = told if not effects.most else pa.concat_tables([_optional(mine), told], promote_options="default")
         self.delta.append(spark, everything, self.table, batch.transaction("log"))
-        if effects.empty:  # nothing was computed, so its columns may differ from the log's
-            return Rows(lambda: self.batch(spark, batch).df, mine, session=spark)
-        return Rows(_marked(effects.df, batch), mine)
+        if not effects.most:  # nothing was computed, so its columns may differ from the log's
+            return replace(effects, table=mine, plan=lambda: self.batch(spark, batch).df)
+        return replace(effects, table=mine)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""
@@ -117,7 +119,7 @@ class Log:
             first=after.number + 1,
             last=upto.number,
         )
-        return Rows(scan.df, scan=scan)
+        return SparkRows(scan.df, scan=scan, limits=self.delta.limits)
 
     def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
         """Return the end of the log. ``folded`` is the last folded batch by checkpoint.

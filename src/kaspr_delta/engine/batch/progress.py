@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# The number of old rows from which they are summed up.
-_MANY_OLD = 100
 _SUMS = ("rows_in", "rows_out", "dead_letters", "stale", "conflicts", "seconds")
 
 
@@ -70,7 +68,7 @@ def forget_old(delta: Tables, spark: SparkSession) -> None:
     for table in (PROGRESS, DEAD_LETTERS, EVENTS):
         before = _days_ago(RETENTION[table])
         (old,) = delta.query(spark, table, f"SELECT count(*) AS rows_ FROM t WHERE {before}")  # noqa: S608
-        if table == PROGRESS and old["rows_"] >= _MANY_OLD:
+        if table == PROGRESS and old["rows_"] >= delta.limits.old_progress:
             delta.replace(spark, _summed(delta.read(spark, table).where(before)), table, before)
         elif table != PROGRESS and old["rows_"]:
             delta.delete(spark, table, before)

@@ -22,8 +22,8 @@ from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
 from kaspr_delta.engine.batch.resource import Decision, FoldsTogether, Resource, StreamedResource
 from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED, is_gap, why_the_feed_ends
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few
 from kaspr_delta.engine.rows.planning import plan_for
-from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
@@ -192,7 +192,7 @@ class Query:
                 return
             # Steps 1-4: touched, pinned, recompute, difference.
             decision = self._decide(batch)
-            plan_for(spark, few=decision.effects.few)
+            plan_for(spark, few=are_few(decision.effects))
             self._commit(spark, decision, batch_id, steps)
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
@@ -289,7 +289,7 @@ class Query:
         """Begin a new stream at the positions that the one before has reached."""
         before, this = self._checkpoint, self._last.next
         start, memo = replace(start, positions=positions), Memo(state=self._memo.state)
-        self.log.begin(Rows.none(spark), this, memo, start)
+        self.log.begin(LocalRows.none(spark), this, memo, start)
         self._start, self._begun, self._last, self._memo = start, this, this, memo
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
         return start
@@ -322,7 +322,7 @@ class Query:
         return resource.decide(batch, state)
 
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, steps: BatchTiming) -> None:
-        if decision.effects.empty and decision.state == self._memo.state:
+        if decision.effects.most == 0 and decision.state == self._memo.state:
             return
         memo = Memo(stream, decision.rows_in, decision.counts, decision.state)
         steps.done("decide")
@@ -341,14 +341,14 @@ class Query:
         announced = direct.announcement(self.delta, spark)
         memo = replace(memo, direct=announced)
         this = self._last = self._last.next
-        self.log.append(Rows.none(spark), this, memo)
+        self.log.append(LocalRows.none(spark), this, memo)
         try:
             direct.commit(self.delta, this)
         except Exception:  # noqa: BLE001  committed through the log, it becomes a dead letter or fails again
             if appended(self.delta, spark, announced, this) is None:
                 return False
         steps.done("commit")
-        self._tell(self.folding.fold(spark, [Committed(this, Rows.none(spark), memo, steps)]))
+        self._tell(self.folding.fold(spark, [Committed(this, LocalRows.none(spark), memo, steps)]))
         self._memo = memo
         return True
 
@@ -387,7 +387,7 @@ class Query:
         memo = Memo(-1, decision.rows_in, decision.counts, decision.state)
         logged = self.log.begin(decision.effects, first, memo, start)
         steps.done("commit")
-        if again or not decision.effects.empty:
+        if again or decision.effects.most != 0:
             self._tell(self.folding.fold(spark, [Committed(first, logged, memo, steps)]))
         self._start, self._begun, self._last, self._memo = start, first, first, memo
 

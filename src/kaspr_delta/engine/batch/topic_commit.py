@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kaspr_delta.engine.batch.topics import append_to_topic
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.tables import Tables
 
@@ -42,7 +42,7 @@ class DirectAppend:
 
     def commit(self, delta: Tables, batch: BatchId) -> None:
         """Append the records. After an error of Spark the batch may be committed or not: ask ``appended``."""
-        append_to_topic(delta, Rows(self.records), self.topic, batch, note=_note(batch, _RECORDS))
+        append_to_topic(delta, SparkRows(self.records), self.topic, batch, note=_note(batch, _RECORDS))
 
 
 def appended(delta: Tables, spark: SparkSession, announced: CommitIntent, batch: BatchId) -> int | None:
@@ -55,7 +55,7 @@ def appended(delta: Tables, spark: SparkSession, announced: CommitIntent, batch:
     records, nothing = _note(batch, _RECORDS), _note(batch, _NOTHING)
     noted = delta.notes(spark, table, announced.version)
     if not noted.keys() & {records, nothing}:
-        append_to_topic(delta, Rows(delta.read(spark, table).limit(0)), announced.topic, batch, note=nothing)
+        append_to_topic(delta, SparkRows(delta.read(spark, table).limit(0)), announced.topic, batch, note=nothing)
         noted = delta.notes(spark, table, announced.version)
     # Without either note the history was truncated: the append was made long ago.
     return None if nothing in noted else noted.get(records, 0)

@@ -12,6 +12,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.planned_resource import PlannedResource
 from kaspr_delta.engine.batch.resource import Decision, Folded
 from kaspr_delta.engine.binding.place import place_of
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import ends_of
 from kaspr_delta.engine.streams.source import Source
@@ -56,7 +57,7 @@ class Export(PlannedResource[TopicPlan]):
     ) -> tuple[Decision, Mapping[str, int]]:
         """An empty decision: the topic is read from the position that the previous checkpoint had reached."""
         done = state.get("done", self._source.first_position(spark, self.plan.name))
-        return Decision(Rows.none(spark), 0, {"done": done}), {self.plan.name: done}
+        return Decision(LocalRows.none(spark), 0, {"done": done}), {self.plan.name: done}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._source.stream(spark, start.positions, _BATCH)
@@ -72,9 +73,9 @@ class Export(PlannedResource[TopicPlan]):
         after, last = int(state["done"]), found["last"]
         # A commit of several files may come in several batches: an earlier one may have taken all up to this offset.
         if last is None or last <= after:
-            return Decision(Rows.none(batch.sparkSession), 0, state)
+            return Decision(LocalRows.none(batch.sparkSession), 0, state)
         due = pa.table({"after": [after], "upto": [last], "records": [found["records"]]})
-        return Decision(Rows.held(batch.sparkSession, due), found["records"], {"done": last})
+        return Decision(LocalRows(batch.sparkSession, due, self.delta.limits), found["records"], {"done": last})
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
         name, written = self.plan.name, 0

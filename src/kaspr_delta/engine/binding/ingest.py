@@ -13,8 +13,10 @@ from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.planned_resource import PlannedResource
 from kaspr_delta.engine.batch.resource import Decision, Folded
 from kaspr_delta.engine.binding.place import Place, place_of
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.plan.definition.resources import TopicPlan
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ class Ingest(PlannedResource[TopicPlan]):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        return Decision(Rows.none(spark), 0), dict.fromkeys(self.sources(spark), 0)
+        return Decision(LocalRows.none(spark), 0), dict.fromkeys(self.sources(spark), 0)
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._place.stream(spark)
@@ -63,12 +65,13 @@ class Ingest(PlannedResource[TopicPlan]):
         """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
         place = self._place
         records = place.records(batch)
-        arrived = Rows.of(records)
-        if arrived.table is None:
-            return Decision(Rows(records.select(*_COLUMNS, seq_of_rows())), arrived.count())
+        limits = self.delta.limits
+        arrived = rows_within(records, limits.few, limits)
+        if not isinstance(arrived, LocalRows):
+            return Decision(SparkRows(records.select(*_COLUMNS, seq_of_rows()), limits=limits), arrived.count())
         ordered = arrived.table.sort_by([(column, "ascending") for column in place.order])
         numbered = ordered.select(_COLUMNS).append_column("seq", pa.array(range(len(ordered)), pa.int64()))
-        return Decision(Rows.held(batch.sparkSession, numbered), len(ordered))
+        return Decision(LocalRows(batch.sparkSession, numbered, limits), len(ordered))
 
     def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
         # Others sent these records: they do not count as sent by the application.

@@ -13,7 +13,8 @@ from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.planned_resource import PlannedResource
 from kaspr_delta.engine.batch.query import side_by_side
 from kaspr_delta.engine.batch.resource import Folded
-from kaspr_delta.engine.rows.rows import MANY_ROWS, Rows
+from kaspr_delta.engine.rows.local_rows import read_back, union_all
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import (
     ForeignKeyJoinPlan,
     RightForeignKeyJoinPlan,
@@ -79,9 +80,9 @@ class Join(PlannedResource[JoinPlanT]):
         if not (kinds or any(self.renews_letters(batch) for batch, _ in batches)):  # only the memo has changed
             return [Folded(0, 0) for _ in batches]
         several: list[Rows] = [rows for _, rows in batches]
-        if here and sum(sum(counts.values()) for counts in counted) <= MANY_ROWS:
-            several = [rows.brought() for rows in several]
-        folds: list[Fold] = [*state_folds(Rows.of_all(several), kinds)] if kinds else []
+        if here and sum(sum(counts.values()) for counts in counted) <= self.delta.limits.logged.rows:
+            several = [read_back(rows) for rows in several]
+        folds: list[Fold] = [*state_folds(union_all(several), kinds)] if kinds else []
         folded: list[Folded] = [
             Folded(
                 sum(count for name, count in counts.items() if name[0] in RECORDS),

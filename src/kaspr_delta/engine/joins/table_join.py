@@ -6,14 +6,16 @@ from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import narwhals as nw
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.dead_letters import Renewed, problem
+from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.query import side_by_side
 from kaspr_delta.engine.joins.join import RECORDS, Join
 from kaspr_delta.engine.joins.select import SELECTED, SelectRow, picked_column, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
+from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows, union_of
@@ -76,13 +78,17 @@ class TableJoin(Join[TableJoinPlanT]):
     def sources(self, spark: SparkSession) -> Collection[str]:
         return tuple(self.sides)
 
-    @staticmethod
-    def touched(batch: DataFrame) -> Touched:
+    def touched(self, batch: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
         plan_for(batch.sparkSession, few=True)
-        touched = touched_keys(batch)
-        plan_for(batch.sparkSession, few=touched.keys.some)
+        touched = self.touched_of(batch)
+        plan_for(batch.sparkSession, few=touched.is_small)
         return touched
+
+    def touched_of(self, changes: DataFrame) -> Touched:
+        """The touched keys of changes (columns side, key, changed_at)."""
+        texts = {side: table.text for side, table in self.sides.items()}
+        return touched_keys(changes, texts, self.delta.limits)
 
     def pinned(self, spark: SparkSession) -> Pinned:
         """The newest versions, which the batch reads from now on."""
@@ -100,28 +106,29 @@ class TableJoin(Join[TableJoinPlanT]):
 
     def with_selected(self, effects: Rows) -> Rows:
         """Rows of the log with the result of the select function, if there is one."""
-        if self.select is None or self.select.function is None or effects.empty:
+        if self.select is None or self.select.function is None or effects.most == 0:
             return effects
         row = Type("STRUCT", fields=self.select.declared)
         how = SelectRow(self.select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
-        return effects.with_columns(how, f"{SELECTED} STRING")
+        return effects.extend(how, f"{SELECTED} STRING")
 
     def fold_result(self, rows: Rows, *, several: bool = False) -> Merged:
         """Merge the records of one batch, or of ``several``, into the result table."""
-        records = newest_by_key(rows.df.where(F.col("kind").isin(*RECORDS)), several=several)
-        keep = F.col("kind") == "value"
+        records = newest_by_key(rows.filter(nw.col("kind").is_in(RECORDS)), several=several)
+        keep = nw.col("kind") == "value"
         if self.select is None:
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
             upsert = Upsert(compare=("left", "right"), also=("timestamp",), keep="keep", sole_writer=True)
             values = stored_in_log(rows, "kind = 'value'", several=several)
-            return self.delta.merge(rows.spark, rows.frame_made(records), self.plan.result, upsert, values)
+            return self.delta.merge(rows.spark, records.frame, self.plan.result, upsert, values)
         if self.select.function is not None:
-            keep &= F.col(SELECTED).isNotNull()
+            keep &= exists(SELECTED)
+        records = records.with_columns(keep=keep)
         shown: dict[str, SqlColumn] = self._selected_columns(self.select)
-        own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), keep.alias("keep"))
-        records = records.select("key", *(column.alias(name) for name, column in shown.items()), *own)
+        own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), "keep")
+        made = records.made(records.df.select("key", *(column.alias(name) for name, column in shown.items()), *own))
         upsert = Upsert(compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep", sole_writer=True)
-        return self.delta.merge(rows.spark, rows.frame_made(records), self.plan.result, upsert)
+        return self.delta.merge(rows.spark, made.frame, self.plan.result, upsert)
 
     def _selected_columns(self, select: SelectPlan) -> dict[str, SqlColumn]:
         columns = select.columns(*self.application.column_types(self.plan))
@@ -139,12 +146,9 @@ class TableJoin(Join[TableJoinPlanT]):
         return super().letters(rows.withColumn("source", F.lit(f"{self.plan.left},{self.plan.right}")))
 
 
-def newest_by_key(rows: DataFrame, *, several: bool) -> DataFrame:
+def newest_by_key(rows: Rows, *, several: bool) -> Rows:
     """Rows of the log; of ``several`` batches the last row of each key."""
-    if not several:
-        return rows
-    newest = F.max_by(F.struct("*"), F.struct("checkpoint", "batch")).alias("newest")
-    return rows.groupBy("key").agg(newest).select("newest.*")
+    return rows.newest(("key",), ("checkpoint", "batch")) if several else rows
 
 
 def stored_in_log(rows: Rows, condition: str, *, several: bool) -> Scan | None:
@@ -159,24 +163,3 @@ def identity(table: TablePlan) -> str:
     """
     spelled = ", ".join(table.typed.key) if table.typed else f"{table.serializers.key}, {table.serializers.value}"
     return f"{table.delta_name} ({spelled})"
-
-
-def refused(touched: Rows) -> DataFrame | None:
-    """Touched keys that cannot be joined, as rows of the log that change nothing and carry the problem.
-
-    None where it is known that there are none.
-    """
-    if touched.table is not None and touched.table["reason"].null_count == touched.table.num_rows:
-        return None
-    hint = F.when(
-        F.col("reason") == "null key", F.lit("a row without a key belongs to nothing: give it a key or delete it")
-    ).otherwise(
-        F.concat(F.lit('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), "side")
-    )
-    return touched.df.where(F.col("reason").isNotNull()).select(
-        "key",
-        F.lit("state").alias("kind"),
-        F.col("changed_at").alias("timestamp"),
-        problem(F.col("reason"), hint, F.lit(None).cast("string")).alias("problem"),
-        F.lit(True).alias("failed"),
-    )

@@ -1,59 +1,73 @@
-"""The keys that a batch touched, by side. The change feed is used only to learn which keys changed."""
+"""The keys that a batch touched. The change feed is used only to learn which keys changed.
+
+Here a batch becomes small or large: a small one has its keys, and then all its rows, on the driver (see ``rows.rows``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import narwhals as nw
 import pyarrow as pa
-from pyspark.sql import functions as F
 
+from kaspr_delta.engine.rows.expressions import TRUE, exists, first_of, text, with_problem
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.limits import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-SCHEMA = "side STRING, key STRING, changed_at TIMESTAMP, reason STRING"
 
 NULL_KEY = "null key"
 NOT_CANONICAL = "key is not canonical JSON text"
 
 
-# The most changes that are collected to the driver; an update is two rows of a change feed.
-_KNOWN_CHANGES = 200_000
-_BOTH = frozenset({"left", "right"})
-
-
 class Touched(NamedTuple):
-    """Distinct touched keys: columns side, key, changed_at. ``sides``: the sides with touched keys; both if unknown."""
+    """The distinct touched keys by side (columns key, changed_at), and ``refused``: those that cannot be joined.
 
-    keys: Rows
-    sides: Collection[str] = _BOTH
-
-
-def touched_keys(changes: DataFrame) -> Touched:
-    """Each key that changed once, with its last change; in one Spark job, without a shuffle of its own.
-
-    Only of a first load or a long backlog keys are so many that they stay a plan. Others, even if they are too many for
-    later steps to run on the driver, are known from here on: Spark sends them around, and shuffles no table for them.
+    ``refused`` has the columns of the log: they change nothing, and carry a problem.
     """
-    found = Rows.of(changes.select("side", "key", "changed_at"), _KNOWN_CHANGES).table
-    if found is None:
-        return Touched(Rows(changes.groupBy("side", "key").agg(F.max("changed_at").alias("changed_at"))))
-    once = found.group_by(["side", "key"]).aggregate([("changed_at", "max")])
-    once = once.select(["side", "key", "changed_at_max"]).rename_columns(["side", "key", "changed_at"])
-    sides = frozenset(once.column("side").unique().to_pylist())
-    return Touched(Rows.held(changes.sparkSession, once), sides)
+
+    keys: Mapping[str, Rows]
+    refused: Rows
+    rows: int
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the rows of the batch stay on the driver."""
+        return isinstance(self.refused, LocalRows)
+
+
+def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Limits) -> Touched:
+    """Each key that changed once, with its last change: from columns side, key, changed_at; one Spark job.
+
+    Only of a first load or a long backlog changes are so many that Spark groups them. Other keys, even of a large
+    batch, are known from here on: Spark sends them around, and shuffles no table for them. ``texts`` by side.
+    """
+    found = rows_within(changes.select("side", "key", "changed_at"), limits.changes, limits)
+    every = found.newest(("side", "key"), ("changed_at",)).extend(CheckKeys(texts), "reason STRING")
+    fit = every.filter(nw.col("reason").is_null())
+    keys = {side: fit.filter(nw.col("side") == side).select("key", "changed_at") for side in texts}
+    touched = Touched(keys, _refused(every.filter(exists("reason"))), every.count())
+    if touched.is_small and touched.rows > limits.small_batch.rows:
+        return Touched(
+            {side: _in_spark(rows) for side, rows in keys.items()}, _in_spark(touched.refused), every.count()
+        )
+    return touched
+
+
+def _in_spark(rows: Rows) -> Rows:
+    return rows.in_spark() if isinstance(rows, LocalRows) else rows
 
 
 @dataclass(frozen=True, slots=True)
 class CheckKeys:
     """Adds the reason why a touched key cannot be joined, in a column ``reason`` (NULL: it can)."""
 
-    left: TableText
-    right: TableText
+    texts: Mapping[str, TableText]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -64,10 +78,17 @@ class CheckKeys:
     def _reason(self, side: str, key: str | None) -> str | None:
         if key is None:
             return NULL_KEY
-        text = self.left if side == "left" else self.right
-        return None if text.is_key(key) else NOT_CANONICAL
+        return None if self.texts[side].is_key(key) else NOT_CANONICAL
 
 
-def checked(touched: Rows, left: TableText, right: TableText) -> Rows:
-    """Touched keys (side, key, changed_at) with the reason why one cannot be joined."""
-    return touched.map_arrow(CheckKeys(left, right), SCHEMA)
+def _refused(keys: Rows) -> Rows:
+    """Keys with a reason, as rows of the log: columns key, kind, timestamp, problem, failed."""
+    hint = first_of(
+        (nw.col("reason") == NULL_KEY, text("a row without a key belongs to nothing: give it a key or delete it")),
+        otherwise=nw.concat_str(
+            text('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), nw.col("side")
+        ),
+    )
+    rows = with_problem(keys, exists("reason"), reason=nw.col("reason"), detail=hint, value=text(None))
+    rows = rows.with_columns(kind=text("state"), timestamp=nw.col("changed_at"), failed=TRUE)
+    return rows.select("key", "kind", "timestamp", "problem", "failed")

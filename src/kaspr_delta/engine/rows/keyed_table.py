@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import narwhals as nw
+import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.base64_text import base64_of, bytes_of, in_lines, on_one_line
-from kaspr_delta.engine.rows.json_columns import is_json
-from kaspr_delta.engine.rows.rows import Keys, Rows, among, stored_rows
+from kaspr_delta.engine.rows.expressions import exists
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.looked_up import Keys, among, looked_up
+from kaspr_delta.engine.rows.rows import Rows, ValueFunction
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.typed_columns import (
     by_name,
     in_order,
@@ -21,21 +26,18 @@ from kaspr_delta.engine.rows.typed_columns import (
     row_of,
     row_text,
 )
+from kaspr_delta.engine.rows.value_functions import Always, InSpark, IsJson, TextHash, Unchanged
 from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import WRITTEN_AT
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Commit, Scan, Tables, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-
-# The most bytes of files in one batch of a backlog. A single commit may be larger.
-_BACKLOG = "1g"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +78,6 @@ class KeyedTable:
         """A key of ``key`` as bytes, as on a topic."""
         return bytes_of(key) if self.has_raw_keys else key.cast("binary")
 
-    def _known(self, keys: Keys) -> Collection[str] | None:
-        """The keys, if they are known texts and the table stores them as the same text; else None."""
-        as_text = self.plan.typed is None and not self.has_raw_keys
-        return keys if as_text and isinstance(keys, Collection) else None
-
     @property
     def value(self) -> Column:
         """The value column as text: for a join's result a JSON object with both sides."""
@@ -119,19 +116,22 @@ class KeyedTable:
         """Whether values are JSON text in one column, which may be invalid: anybody may write it."""
         return self.plan.row_type is None and self.plan.serializers.value == "json"
 
-    def as_text(self, row: Column) -> Column:
-        """A value of ``live_rows`` as text."""
-        return row if self.plan.row_type is None else row_text(row)
-
-    def fingerprint(self, row: Column) -> Column:
+    @property
+    def hash(self) -> ValueFunction:
         """The hash of a value of ``live_rows``."""
         if self.plan.row_type is not None:
-            return row_hash(row)
-        return F.md5(in_lines(row) if self.plan.serializers.value == "raw" else row)
+            return InSpark(row_hash)
+        return InSpark(lambda text: F.md5(in_lines(text))) if self.plan.serializers.value == "raw" else TextHash()
 
-    def is_readable(self, row: Column) -> Column:
+    @property
+    def readable(self) -> ValueFunction:
         """Whether a value of ``live_rows`` is valid for its serializer."""
-        return is_json(row) if self.has_json_text else F.lit(True)
+        return IsJson() if self.has_json_text else Always()
+
+    @property
+    def text_form(self) -> ValueFunction:
+        """A value of ``live_rows`` as text."""
+        return Unchanged() if self.plan.row_type is None else InSpark(row_text)
 
     def scan(self, spark: SparkSession, commit: Commit) -> Scan | None:
         """The stored rows at a version; None of a table that does not store keys and values as text.
@@ -150,7 +150,7 @@ class KeyedTable:
 
         Columns side, key, changed_at.
         """
-        changes = self.delta.stream_after(spark, self.plan.delta_name, after, _BACKLOG)
+        changes = self.delta.stream_after(spark, self.plan.delta_name, after, self.delta.limits.feed_batch)
         return changes.select(F.lit(side).alias("side"), self.key, F.col("_commit_timestamp").alias("changed_at"))
 
     def keys(self, spark: SparkSession, side: str, commit: Commit) -> DataFrame:
@@ -159,54 +159,56 @@ class KeyedTable:
         return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
 
     def live_rows(
-        self,
-        spark: SparkSession,
-        version: int | None = None,
-        keys: Keys = None,
-        *,
-        typed: bool = False,
-        each_once: bool = False,
-    ) -> DataFrame:
-        """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, copies.
+        self, spark: SparkSession, version: int | None = None, keys: Keys = None, *, each_once: bool = False
+    ) -> Rows:
+        """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, duplicate_count.
 
         In a table with windows one per key and window: also window_start and window_end. ``keys`` restricts them to
         those in its column ``key`` (and ``window_start``), or to known texts. Delta has no unique keys: of several rows
-        of one key the newest by timestamp counts, then the greatest value, the same choice every time; ``copies`` tells
-        how many there were. A NULL value is no row. Where rows have a type, ``typed`` gives values as they are.
-        ``each_once``: it is known that no key has several rows.
+        of one key the newest by timestamp counts, then the greatest value, the same choice every time;
+        ``duplicate_count`` tells how many there were. A NULL value is no row. Values are as the table has them: text,
+        or STRUCTs where rows have a type. ``each_once``: it is known that no key has several rows.
         """
-        stored = self.stored(spark, version, keys)
-        return self.live(stored.df, keys, typed=typed, each_once=each_once)
-
-    def stored(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
-        """Stored rows: of these keys if they are known texts that the table stores, else of all keys."""
-        return stored_rows(self.delta, spark, self.plan.delta_name, self._known(keys), version)
-
-    def live(self, stored: DataFrame, keys: Keys = None, *, typed: bool = False, each_once: bool = False) -> DataFrame:
-        """The live rows among stored ones (see ``live_rows``); ``stored`` has filtered known keys if it could."""
-        windows = ("window_start", "window_end") if self.plan.window else ()
-        rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
-        rows = rows.where(F.col("key").isNotNull() & F.col("value").isNotNull())
+        rows = self._stored(spark, version, keys).filter(exists("key") & exists("value"))
         if self.has_json_text:
-            rows = rows.where(F.col("value") != "null")
-        rows = among(rows, keys, self.place) if self._known(keys) is None else rows
+            rows = rows.filter(nw.col("value") != "null")
         if each_once:
-            value = F.col("value") if typed else self.as_text(F.col("value"))
-            return rows.select(
-                *self.place, value.alias("value"), "timestamp", *windows[1:], F.lit(1).cast("bigint").alias("copies")
-            )
-        newest = self.greatest(F.lit(True), *windows[1:])
-        value = F.col("row.value") if typed else self.as_text(F.col("row.value"))
-        return (
-            rows.groupBy(*self.place)
-            .agg(newest.alias("row"), F.count("*").alias("copies"))
-            .select(
-                *self.place,
-                value.alias("value"),
-                *(F.col(f"row.{name}").alias(name) for name in ("timestamp", *windows[1:])),
-                "copies",
-            )
-        )
+            return rows.with_columns(duplicate_count=nw.lit(1))
+        order = ("timestamp", "value" if self._is_ordered else "rank")
+        live = rows.newest(self.place, order, "duplicate_count")
+        return live if self._is_ordered else live.select(*(name for name in live.columns if name != "rank"))
+
+    def texts(self, rows: Rows) -> DataFrame:
+        """Rows with a column ``value`` as JSON text, in Spark."""
+        return rows.df if self.plan.row_type is None else rows.df.withColumn("value", row_text(F.col("value")))
+
+    @property
+    def _is_ordered(self) -> bool:
+        """Whether Spark compares values: it compares no maps."""
+        return self.plan.row_type is None or not any(part.name == "MAP" for part in self.plan.row_type.parts())
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the table stores keys and values as the text that the engine has."""
+        serializers = (self.plan.serializers.key, self.plan.serializers.value)
+        return not (self.plan.has_types or self.plan.joined or self.plan.window or "raw" in serializers)
+
+    def _stored(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
+        """Stored rows of these keys: columns key, value, timestamp, those of windows, and rank unless ``_is_ordered``.
+
+        On the driver if the table is plain, the keys are known texts, and no Spark job is needed.
+        """
+        table = self.plan.delta_name
+        known = keys.texts("key") if isinstance(keys, LocalRows) else keys
+        if self._is_plain and isinstance(known, Collection):
+            found = looked_up(self.delta, spark, table, {"key": known}, version)
+            return found.select("key", "value", "timestamp")
+        windows = ("window_start", "window_end") if self.plan.window else ()
+        stored = self.delta.read(spark, table, version)
+        rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
+        if self.plan.row_type is not None and not self._is_ordered:
+            rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
+        return SparkRows(among(rows, keys, self.place, self.delta), limits=self.delta.limits)
 
     def greatest(self, among: Column, *also: str) -> Column:
         """The row that counts among rows of one key: a struct of timestamp, value (see ``row``) and other columns.
@@ -218,17 +220,17 @@ class KeyedTable:
             return F.max(row)
         return F.max_by(row, F.when(among, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))
 
-    def write(self, rows: DataFrame, *, timely: bool = False, here: bool = False) -> None:
+    def write(self, given: Rows, *, timely: bool = False) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
 
         For a table with windows also window_start and stream, one row per key and window. A row that already has the
-        value is left alone; where rows are ``timely``, one that has the timestamp as well. ``here``: they are made of
-        what is on the driver.
+        value is left alone; where rows are ``timely``, one that has the timestamp as well.
         """
+        rows = given.df
         compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
         windows = ("window_end", "stream") if self.plan.window else ()
         if self.plan.typed is not None:
-            self._write_typed(rows, self.plan.typed, timely=timely, here=here)
+            self._write_typed(given, self.plan.typed, timely=timely)
             return
         if self.plan.window is not None:
             rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
@@ -241,20 +243,20 @@ class KeyedTable:
             F.col("value").isNotNull().alias("keep"),
         )
         upsert = Upsert(on=self.place, compare=compare, also=(*also, *windows), keep="keep")
-        self._merge(stored, upsert, here=here)
+        self._merge(given.made(stored), upsert)
 
-    def _write_typed(self, rows: DataFrame, typed: TypedPlan, *, timely: bool, here: bool) -> None:
+    def _write_typed(self, given: Rows, typed: TypedPlan, *, timely: bool) -> None:
         """As ``write``. The key's columns come from the key, not from the value."""
         keys = zip(typed.key, key_columns(F.col("key"), typed.key_types), strict=True)
         columns = {name: column.alias(name) for name, column in keys}
         columns |= {one.name: F.col("row")[one.name].alias(one.name) for one in typed.rest}
-        rows = rows.withColumn("row", row_of(F.col("value"), typed.row))
+        rows = given.df.withColumn("row", row_of(F.col("value"), typed.row))
         stored = rows.select(
             *columns.values(), F.col("timestamp").alias(WRITTEN_AT), F.col("value").isNotNull().alias("keep")
         )
         rest = tuple(column.name for column in typed.rest)
         compare, also = ((*rest, WRITTEN_AT), ()) if timely else (rest, (WRITTEN_AT,))
-        self._merge(stored, Upsert(on=typed.key, compare=compare, also=also, keep="keep"), here=here)
+        self._merge(given.made(stored), Upsert(on=typed.key, compare=compare, also=also, keep="keep"))
 
     def put_rows(self, rows: DataFrame) -> None:
         """Write rows of a typed table that stand in columns: some of its own, those of the key among them, each once.
@@ -270,12 +272,13 @@ class KeyedTable:
         now = F.timestamp_micros(F.unix_millis(F.current_timestamp()) * 1_000 + 1)
         stored = rows.withColumns({WRITTEN_AT: now, "keep": F.expr("true")})
         rest = tuple(column.name for column in self.plan.typed.rest)
-        self._merge(stored, Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"))
+        self._merge(SparkRows(stored), Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"))
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows of the driver: key, value (text; None deletes) and timestamp, each key once."""
-        columns = "key STRING, value STRING, timestamp TIMESTAMP"
-        self.write(spark.createDataFrame(list(rows), columns).coalesce(1), here=True)
+        columns = arrow_schema("key STRING, value STRING, timestamp TIMESTAMP")
+        given = [dict(zip(columns.names, row, strict=True)) for row in rows]
+        self.write(LocalRows(spark, pa.Table.from_pylist(given, columns), self.delta.limits))
 
     def show(self, spark: SparkSession, source: str, stream: str, after: datetime | None, upto: datetime) -> None:
         """Copy the rows of a stream whose windows end in a span of time from another Delta table."""
@@ -283,11 +286,10 @@ class KeyedTable:
         rows = rows if after is None else rows.where(F.col("window_end") > after)
         rows = rows.withColumn("keep", F.expr("true"))
         also = ("timestamp", "window_end", "stream")
-        self._merge(rows, Upsert(on=self.place, compare=("value",), also=also, keep="keep"))
+        self._merge(SparkRows(rows), Upsert(on=self.place, compare=("value",), also=also, keep="keep"))
 
-    def _merge(self, rows: DataFrame, upsert: Upsert, *, here: bool = False) -> None:
-        frame = collected(rows) if here else rows
-        self.delta.merge(rows.sparkSession, frame, self.plan.delta_name, upsert)
+    def _merge(self, rows: Rows, upsert: Upsert) -> None:
+        self.delta.merge(rows.spark, rows.frame, self.plan.delta_name, upsert)
 
 
 def state_of(delta: Tables, plan: TablePlan) -> KeyedTable:

@@ -13,24 +13,31 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
-from kaspr_delta.engine.rows.rows import SOME_BYTES, Rows
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import spark_schema_of
+from kaspr_delta.storage.limits import Limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def rows_made(spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path) -> Rows:
-    """The rows, held while they are no more than ``SOME_BYTES``; others stand in the folder while they are in use.
+def rows_made(
+    spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, limits: Limits
+) -> Rows:
+    """The rows, held while they have no more bytes than a small batch; others stand in the folder while in use.
 
     The folder is the caller's alone, one such batch at a time; Spark's workers have to see it.
     """
-    groups = _groups(batches, schema)
+    most = limits.small_batch.bytes
+    groups = _groups(batches, schema, most)
     first = next(groups, schema.empty_table())
     more = next(groups, None)
-    if more is None and first.nbytes <= SOME_BYTES:
-        return Rows.held(spark, first)
-    return Rows(_spilled(spark, chain([first] if more is None else [first, more], groups), schema, folder))
+    if more is None and first.nbytes <= most:
+        return LocalRows(spark, first, limits)
+    spilled = _spilled(spark, chain([first] if more is None else [first, more], groups), schema, folder)
+    return SparkRows(spilled, limits=limits)
 
 
 def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:
@@ -45,12 +52,12 @@ def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema,
     return rows
 
 
-def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Batches in groups of at most ``SOME_BYTES``, or of one batch."""
+def _groups(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most: int) -> Iterator[pa.Table]:
+    """Batches in groups of at most so many bytes, or of one batch."""
     group: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
-        if group and size + batch.nbytes > SOME_BYTES:
+        if group and size + batch.nbytes > most:
             yield pa.Table.from_batches(group, schema)
             group, size = [], 0
         group.append(batch)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import HEADERS, PROBLEM
 
@@ -66,7 +67,7 @@ class Effect(NamedTuple):
 
 def to_rows(spark: SparkSession, effects: Iterable[Effect]) -> Rows:
     """Return effects as rows on the driver."""
-    return Rows.held(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
+    return LocalRows(spark, pa.Table.from_batches([to_arrow(effects)], SCHEMA))
 
 
 def to_arrow(effects: Iterable[Effect], first_seq: int = 0) -> pa.RecordBatch:

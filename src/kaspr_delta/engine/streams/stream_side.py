@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, microseconds
@@ -177,12 +178,12 @@ class StreamSide:
 
     def read(self, records: Rows, selector: Selector | None = None, keys: TableText | None = None) -> Rows:
         """Convert rows of InputRecord to rows of RECORD."""
-        return records.map_arrow(self.reading(selector, keys), RECORD)
+        return records.map(self.reading(selector, keys), RECORD)
 
 
 def reached(records: Rows) -> dict[str, int]:
     """The last offset of each topic or channel among rows of InputRecord or RECORD."""
-    if records.table is not None:
+    if isinstance(records, LocalRows):
         last = records.table.group_by("source").aggregate([("offset", "max")]).to_pylist()
         return {row["source"]: row["offset_max"] for row in last}
     rows = records.df.groupBy("source").agg(F.max("offset").alias("last")).collect()

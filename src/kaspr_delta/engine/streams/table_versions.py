@@ -17,6 +17,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.source import partition_of
 
 if TYPE_CHECKING:
@@ -27,17 +28,17 @@ _BEFORE = -1
 _NEVER = "CAST(NULL AS TIMESTAMP)"
 
 
-def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
+def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
     """The current version of every row, as if it had always existed. Columns as in ``versions``."""
-    return table.live_rows(spark, version, keys).select("key", *_before(_NEVER, _NEVER))
+    return table.texts(table.live_rows(spark, version, keys)).select("key", *_before(_NEVER, _NEVER))
 
 
-def rows_by_their_time(table: KeyedTable, spark: SparkSession, version: int, keys: DataFrame | None) -> DataFrame:
+def rows_by_their_time(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
     """The current version of every row, valid from its event's time on: for a table that was not read before."""
     return in_their_own_time(newest_rows(table, spark, version, keys))
 
 
-def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: DataFrame | None) -> DataFrame:
+def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: Rows | None) -> DataFrame:
     """The versions that rows had after version ``after`` of the table, and got up to ``upto``.
 
     Columns key, order, since, committed, value, timestamp. A key has the ``value`` (NULL: no row) from the place
@@ -48,7 +49,7 @@ def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys
     if upto <= after:
         return unchanged
     changed = changed_rows(table, spark, after, upto)
-    changed = changed if keys is None else changed.join(keys.select("key"), "key", "left_semi")
+    changed = changed if keys is None else changed.join(keys.df.select("key"), "key", "left_semi")
     return unchanged.join(changed, "key", "left_anti").unionByName(changed)
 
 
@@ -118,7 +119,7 @@ def _changed(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> D
 
 
 def _as_text(table: KeyedTable, row: str) -> Column:
-    value = table.as_text(F.col(f"{row}.value")).alias("value")
+    value = table.text_form.column(F.col(f"{row}.value")).alias("value")
     return F.when(F.col(row).isNotNull(), F.struct(F.col(f"{row}.timestamp").alias("timestamp"), value))
 
 

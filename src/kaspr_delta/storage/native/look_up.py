@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.native.delta_rs import rows_in, selected
 from kaspr_delta.storage.native.sql_text import literal, quoted
 from kaspr_delta.storage.native.supports import has_plain_files
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 
     from kaspr_delta.storage.tables import Texts
 
-# For more texts, rows or bytes Spark is quicker.
-_MOST_ROWS = 200_000
-_MOST_BYTES = 64 << 20
-# Up to 1,000 texts, or one for 1,000 rows of the table, are searched for by the page indexes of the files. For more of
-# them a scan of all pages takes less time. Where only delta-rs can read the rows, up to 20,000 texts are searched for.
-_SEARCHED = 1_000
-_ROWS_SEARCHED = 1_000
-_MOST_SEARCHED = 20_000
-
 
 class LookedUp(NamedTuple):
     """The rows that were found, and the number of files that may hold them by their statistics."""
@@ -38,13 +30,13 @@ class LookedUp(NamedTuple):
     files: int
 
 
-def look_up(location: Path, opened: DeltaTable, texts: Texts) -> LookedUp | None:
+def look_up(location: Path, opened: DeltaTable, texts: Texts, limits: Limits) -> LookedUp | None:
     """The rows that have one of the texts in one of the columns; None if there are too many texts or rows."""
-    if _count(texts) > _MOST_ROWS:
+    if _count(texts) > limits.looked_up.rows:
         return None
     files = pa.table(opened.get_add_actions(flatten=True))
-    batches = _found(location, opened, texts, rows_in(files) or 0)
-    rows = None if batches is None else _bounded(batches, pa.schema(opened.schema().to_arrow()))
+    batches = _found(location, opened, texts, rows_in(files) or 0, limits)
+    rows = None if batches is None else _bounded(batches, pa.schema(opened.schema().to_arrow()), limits.looked_up)
     return None if rows is None else LookedUp(rows, _files(files, texts))
 
 
@@ -52,13 +44,15 @@ def _count(texts: Texts) -> int:
     return sum(map(len, texts.values()))
 
 
-def _found(location: Path, opened: DeltaTable, texts: Texts, rows: int) -> Iterable[pa.RecordBatch] | None:
+def _found(
+    location: Path, opened: DeltaTable, texts: Texts, rows: int, limits: Limits
+) -> Iterable[pa.RecordBatch] | None:
     wanted = _count(texts)
-    if wanted > max(_SEARCHED, rows // _ROWS_SEARCHED) and has_plain_files(opened):
+    if wanted > max(limits.searched_texts, rows // limits.rows_per_searched_text) and has_plain_files(opened):
         return _scanned(location, opened, texts)
-    if wanted > _MOST_SEARCHED:
+    if wanted > limits.most_searched_texts:
         return None
-    return selected(f"SELECT * FROM t WHERE {_condition(texts)} LIMIT {_MOST_ROWS + 1}", t=opened)
+    return selected(f"SELECT * FROM t WHERE {_condition(texts)} LIMIT {limits.looked_up.rows + 1}", t=opened)
 
 
 def _condition(texts: Texts) -> str:
@@ -88,14 +82,14 @@ def _scanned(location: Path, opened: DeltaTable, texts: Texts) -> Iterable[pa.Re
     return read
 
 
-def _bounded(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table | None:
+def _bounded(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most: Size) -> pa.Table | None:
     """All batches in one table of this schema; None if they exceed the limits."""
     found = [schema.empty_table()]
     rows = size = 0
     for batch in batches:
         one = pa.Table.from_batches([batch]).cast(schema)
         rows, size = rows + one.num_rows, size + one.nbytes
-        if rows > _MOST_ROWS or size > _MOST_BYTES:
+        if rows > most.rows or size > most.bytes:
             return None
         found.append(one)
     return pa.concat_tables(found)

@@ -126,7 +126,10 @@ class NativeTables(SparkTables):
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
         folder = self.namespace.folder(table)
         if folder is not None:
-            found = self._attempts.attempt("look up", table, lambda opened: look_up(folder, opened, texts), version)
+            limits = self.limits
+            found = self._attempts.attempt(
+                "look up", table, lambda opened: look_up(folder, opened, texts, limits), version
+            )
             if found is not None:
                 self.statistics.files_looked_up.add(found.files)
                 return found.rows

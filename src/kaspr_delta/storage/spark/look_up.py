@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.spark.sql_text import literal
 
@@ -17,18 +18,15 @@ if TYPE_CHECKING:
 
     from kaspr_delta.storage.tables import Texts
 
-MOST_LISTED = 2_000
-"""The most texts that stand in a statement; more are broadcast."""
 
-
-def having(rows: DataFrame, texts: Texts) -> DataFrame:
+def having(rows: DataFrame, texts: Texts, limits: Limits) -> DataFrame:
     """The rows that have one of the texts in one of the columns.
 
     Few texts stand in the statement: a join would take a Spark job to broadcast them, and Delta would read every file.
     """
     from pyspark.sql import functions as F
 
-    if sum(map(len, texts.values())) <= MOST_LISTED:
+    if sum(map(len, texts.values())) <= limits.listed_texts:
         return rows.where(reduce(or_, (_is_one_of(name, some) for name, some in texts.items())))
     wanted = {name: _broadcast(rows.sparkSession, name, some) for name, some in texts.items()}
     if len(wanted) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ import pyarrow.types as pt
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.layout import TRACKED, Layout
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.creation import creation, listed
 from kaspr_delta.storage.spark.frames import frame_of
-from kaspr_delta.storage.spark.look_up import MOST_LISTED, having
+from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.scan import SparkScan
 from kaspr_delta.storage.spark.sql_text import with_values
@@ -35,7 +37,10 @@ Result = TypeVar("Result")
 FIRST_ROWS = Transaction("first", 0)
 """The transaction that fills a new table of a sole writer."""
 
-_CONFLICT_ATTEMPTS = 6
+# Writers of one table of a catalog, which has no lock of ours, each need some commits of the others to fail: three that
+# merge again and again ran out of six attempts. Pauses grow to _LONGEST_PAUSE seconds, and differ between writers.
+_CONFLICT_ATTEMPTS = 12
+_LONGEST_PAUSE = 8.0
 _LOST_ANSWERS = 2
 # Delta's error classes for "another commit came first"; the statement may run again on the new version.
 _CONFLICTS = (
@@ -52,6 +57,7 @@ class SparkTables:
     """Implements Tables. The catalog knows the tables."""
 
     namespace: Namespace
+    limits: Limits = field(default_factory=Limits, compare=False)
     statistics: Statistics = field(default_factory=Statistics, compare=False)
     # Tables to which rows were written, as far as is known, and names that the catalog listed.
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -177,7 +183,7 @@ class SparkTables:
         return SparkScan(self.read(spark, table, version))
 
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
-        return having(self.read(spark, table, version), texts)
+        return having(self.read(spark, table, version), texts, self.limits)
 
     def changes(self, spark: SparkSession, table: str, first: int = 0, last: int | None = None) -> DataFrame:
         reader = spark.read.option("readChangeFeed", "true").option("startingVersion", first)
@@ -280,7 +286,7 @@ class SparkTables:
         return Merged(0)
 
     def _merge(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert) -> Merged:
-        keys = _few_texts(rows, upsert.on[0])
+        keys = _few_texts(rows, upsert.on[0], self.limits)
         df = _in_spark(spark, rows)
         if any(kind.startswith(("struct", "array", "map")) for _, kind in df.dtypes):
             df = as_stored(df, self.read(spark, table).schema)
@@ -313,7 +319,7 @@ class SparkTables:
                 if not any(sign in str(error) for sign in _CONFLICTS):
                     raise
                 self.statistics.conflicts.add(1)
-                time.sleep(0.1 * 2**attempt)
+                time.sleep(min(0.1 * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.75, 1.25))  # noqa: S311  no secret
         return statement()
 
 
@@ -321,9 +327,9 @@ def _in_spark(spark: SparkSession, rows: Frame) -> DataFrame:
     return frame_of(spark, rows) if isinstance(rows, pa.Table) else rows
 
 
-def _few_texts(rows: Frame, column: str) -> list[str]:
+def _few_texts(rows: Frame, column: str, limits: Limits) -> list[str]:
     """The texts in a column, if they are on the driver and few; else none. Delta skips files that have none of them."""
-    if not isinstance(rows, pa.Table) or rows.num_rows > MOST_LISTED or not pt.is_string(rows[column].type):
+    if not isinstance(rows, pa.Table) or rows.num_rows > limits.listed_texts or not pt.is_string(rows[column].type):
         return []
     texts: list[str] = rows[column].unique().drop_null().to_pylist()
     return texts

@@ -33,6 +33,7 @@ from kaspr_delta.plan.definition.resources import (
 )
 from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.storage.limits import Limits
 
 JSON = Serializers("json", "json")
 HERE = Location("m.yaml", 1, 1)
@@ -168,9 +169,11 @@ def arrow(records: Iterable[InputRecord]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
 
 
-def in_order(agent: Executor, records: Iterable[InputRecord], likely: LikelyKeys) -> list[Effect]:
+def in_order(
+    agent: Executor, records: Iterable[InputRecord], likely: LikelyKeys, limits: Limits | None = None
+) -> list[Effect]:
     """The effects of a batch of an agent with tables."""
-    batches = run_in_order(agent, [pa.Table.from_batches([arrow(records)])], likely)
+    batches = run_in_order(agent, [pa.Table.from_batches([arrow(records)])], likely, limits or Limits())
     table = pa.Table.from_batches(batches, SCHEMA).sort_by("seq")
     for name in ("timestamp", "window_start"):
         place = SCHEMA.get_field_index(name)

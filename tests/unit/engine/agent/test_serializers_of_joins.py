@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.agent.table_state import TableState
-from kaspr_delta.engine.joins.foreign_key.send import Extract
+from kaspr_delta.engine.joins.foreign_key.extract import Extract
 from kaspr_delta.engine.streams.event import TopicDecoder
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.plan.definition.resources import SerializerName, Serializers
@@ -37,5 +38,6 @@ def test_s0_11_a_join_finds_what_was_written_with_the_tables_own_key_serializer(
     assert [effect.kind for effect in ingest.process(record({"name": "Widget"})._replace(key=on_the_topic))] == ["send"]
     orders = TableText(Serializers(table, "json"))
     selector = Selector(code(extractor), TableText(products.serializers), "extractor", "foreign key")
-    extracted = Extract(selector, orders)._extract(orders.key("O1"), '{"product_id":"P100"}', None)
-    assert (extracted.fk in state.written) is joins
+    left = {"key": orders.key("O1"), "left": '{"product_id":"P100"}', "left_hash": "h"}
+    (extracted,) = Extract(selector, orders)([pa.RecordBatch.from_pylist([left])])
+    assert (extracted["fk"][0].as_py() in state.written) is joins

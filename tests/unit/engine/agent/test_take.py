@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent import ordered
 from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.take import ready, taken
 from kaspr_delta.plan.definition.resources import TakePlan
+from kaspr_delta.storage.limits import Limits
 from tests.unit.engine.agent.agents import executor, in_order, mapped, record, sent, table_state
 
 TWO = TakePlan(2, 5_000)
@@ -33,10 +33,9 @@ def test_records_are_handed_over_in_groups(take: TakePlan | None, rest: bool, gr
     assert [[given.offset for given in group] for group in found] == groups
 
 
-def test_groups_are_not_cut_where_a_stretch_of_events_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordered, "_AHEAD", 3)
+def test_groups_are_not_cut_where_a_stretch_of_events_ends() -> None:
     agent = executor(mapped("def f(values): return values"), take=TWO)
-    effects = in_order(agent, [record(n, offset=n) for n in range(7)], LikelyKeys(agent.decoder))
+    effects = in_order(agent, [record(n, offset=n) for n in range(7)], LikelyKeys(agent.decoder), Limits(keys_ahead=3))
     assert sent(effects) == [[0, 1], [2, 3], [4, 5], [6]]
 
 

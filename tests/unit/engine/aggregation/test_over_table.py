@@ -31,10 +31,14 @@ def grouped(
     how = GroupRows(grouping, TableText(table), TableText(groups))
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     batch = pa.RecordBatch.from_pydict(
-        {"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string()), "copies": [copies] * len(rows)}
+        {
+            "key": pa.array(keys, pa.string()),
+            "value": pa.array(values, pa.string()),
+            "duplicate_count": [copies] * len(rows),
+        }
     )
     (found,) = how([batch])
-    assert found.schema.names == ["key", "value", "copies", "grp", "problem"]
+    assert found.schema.names == ["key", "value", "duplicate_count", "grp", "problem"]
     return [(row["grp"], row["problem"]) for row in found.to_pylist()]
 
 

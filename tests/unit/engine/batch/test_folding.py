@@ -15,8 +15,10 @@ from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import Log, Memo
 from kaspr_delta.engine.batch.progress import Progress
 from kaspr_delta.engine.batch.resource import Folded, FoldsTogether
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.opening import open_tables
 
@@ -54,10 +56,10 @@ class Join:
         self.states: list[tuple[int, int]] = []
 
     def state_of(self, rows: Rows) -> pa.Table | None:
-        return rows.table if self.held else None
+        return rows.table if self.held and isinstance(rows, LocalRows) else None
 
     def fold_states(self, rows: Any, *, several: bool) -> Mapping[str, int]:
-        batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.values("key")]
+        batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.texts("key")]
         self.states.append((min(batches), max(batches)))
         return {}
 
@@ -98,8 +100,8 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-def folding_of(join: Any, tmp_path: Path) -> Folding:
-    return Folding(open_tables(LocalNamespace(tmp_path, "shop", "shop")), join)
+def folding_of(join: Any, tmp_path: Path, limits: Limits | None = None) -> Folding:
+    return Folding(open_tables(LocalNamespace(tmp_path, "shop", "shop"), limits), join)
 
 
 def keys(batch: int, rows: int) -> pa.Table:
@@ -107,7 +109,7 @@ def keys(batch: int, rows: int) -> pa.Table:
 
 
 def batch(number: int, rows: int = 1) -> Committed:
-    return Committed(BatchId("c", number), Rows.held(NO_SPARK, keys(number, rows)), Memo(rows_in=rows))
+    return Committed(BatchId("c", number), LocalRows(NO_SPARK, keys(number, rows)), Memo(rows_in=rows))
 
 
 def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
@@ -181,12 +183,9 @@ def test_nothing_that_waits_is_never_due(clock: Clock, tmp_path: Path) -> None:
     assert not folding_of(Join(clock, 1), tmp_path).due
 
 
-def test_many_rows_do_not_wait(
-    clock: Clock, reported: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folding, "_MOST_BYTES", 2 * keys(0, 10).nbytes)
+def test_many_rows_do_not_wait(clock: Clock, reported: list[int], tmp_path: Path) -> None:
     join = Join(clock, 10)
-    taken = folding_of(join, tmp_path)
+    taken = folding_of(join, tmp_path, Limits(waiting_bytes=2 * keys(0, 10).nbytes))
     take(taken, 0)
     assert take(taken, 1, rows=6) == []
     assert take(taken, 2, rows=6) == [6, 6]
@@ -280,10 +279,10 @@ def progressed(monkeypatch: pytest.MonkeyPatch) -> Progressed:
     return found
 
 
-def lasting(clock: Clock, tmp_path: Path, *rows: int) -> tuple[Join, Folding]:
+def lasting(clock: Clock, tmp_path: Path, *rows: int, limits: Limits | None = None) -> tuple[Join, Folding]:
     """A join in a run without end, and its folds, when batches of so many rows were taken."""
     join = Join(clock, 0)
-    taken = folding_of(join, tmp_path)
+    taken = folding_of(join, tmp_path, limits)
     taken.lasting = True
     for number, many in enumerate(rows):
         take(taken, number, many)
@@ -317,24 +316,20 @@ def test_states_that_are_behind_come_before_those_of_a_batch_that_cannot_wait(
 
 
 def test_states_that_are_too_much_to_be_held_do_not_stay_behind(
-    clock: Clock, progressed: Progressed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * keys(0, 10).nbytes)
-    join, _ = lasting(clock, tmp_path, 8, 8, 8)
+    join, _ = lasting(clock, tmp_path, 8, 8, 8, limits=Limits(deferred_bytes=2 * keys(0, 10).nbytes))
     assert (join.behind, join.states) == ([0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
 
 
 @pytest.mark.usefixtures("progressed")
-def test_of_a_key_that_changes_again_and_again_one_state_is_held(
-    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folding, "_MOST_BEHIND", 2 * keys(0, 10).nbytes)
+def test_of_a_key_that_changes_again_and_again_one_state_is_held(clock: Clock, tmp_path: Path) -> None:
     join = Join(clock, 0)
-    taken = folding_of(join, tmp_path)
+    taken = folding_of(join, tmp_path, Limits(deferred_bytes=2 * keys(0, 10).nbytes))
     taken.lasting = True
     for number in range(9):
-        again = replace(batch(number), rows=Rows.held(NO_SPARK, keys(0, 8)))
+        again = replace(batch(number), rows=LocalRows(NO_SPARK, keys(0, 8)))
         taken.take(NO_SPARK, again, may_wait=True)
     assert (join.behind, join.states) == (list(range(9)), [])
     assert [table.num_rows for table in taken.states] == [8]

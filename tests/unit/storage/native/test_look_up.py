@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,16 +10,18 @@ import pytest
 
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SUBSCRIPTIONS
+from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native import look_up
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.look_up import LookedUp
+from kaspr_delta.storage.native.look_up import LookedUp, look_up
 from kaspr_delta.storage.tables import Texts
 from tests.folders import delta_rs, folder_of
 
 
-def looked_up(delta: DeltaRs, table: str, texts: Texts, version: int | None = None) -> LookedUp | None:
-    return look_up.look_up(folder_of(delta.namespace, table), delta.open(table, version), texts)
+def looked_up(
+    delta: DeltaRs, table: str, texts: Texts, version: int | None = None, limits: Limits | None = None
+) -> LookedUp | None:
+    return look_up(folder_of(delta.namespace, table), delta.open(table, version), texts, limits or Limits())
 
 
 SCHEMA = arrow_schema(SUBSCRIPTIONS.columns)
@@ -35,13 +38,11 @@ def delta(tmp_path: Path) -> DeltaRs:
 
 
 @pytest.fixture(params=["searched for", "all read"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few values are searched for, of many all rows are read."""
-    if request.param == "all read":
-        monkeypatch.setattr(look_up, "_SEARCHED", 0)
+def limits(request: pytest.FixtureRequest) -> Limits:
+    """Few texts are searched for; for many all rows are read."""
+    return Limits(searched_texts=0) if request.param == "all read" else Limits()
 
 
-@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(
     ("values", "found", "files"),
     [
@@ -55,34 +56,31 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_rows_that_have_one_of_some_values(
-    delta: DeltaRs, values: dict[str, list[str]], found: str, files: int
+    delta: DeltaRs, limits: Limits, values: dict[str, list[str]], found: str, files: int
 ) -> None:
-    told = looked_up(delta, "t", values)
+    told = looked_up(delta, "t", values, limits=limits)
     assert told is not None
     assert sorted(told.rows["key"].to_pylist()) == list(found)
     assert told.rows.schema.equals(SCHEMA)
     assert told.files == files
 
 
-@pytest.mark.usefixtures("way")
-def test_at_a_version(delta: DeltaRs) -> None:
-    told = looked_up(delta, "t", {"key": ["b", "n"]}, version=1)
+def test_at_a_version(delta: DeltaRs, limits: Limits) -> None:
+    told = looked_up(delta, "t", {"key": ["b", "n"]}, version=1, limits=limits)
     assert told is not None
     assert told.rows["key"].to_pylist() == ["b"]
 
 
-@pytest.mark.usefixtures("way")
-def test_too_many_rows_are_left_to_spark(delta: DeltaRs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look_up, "_MOST_ROWS", 2)
-    assert looked_up(delta, "t", {"key": ["a", "b"]}) is not None
-    assert looked_up(delta, "t", {"key": ["a", "b", "z"]}) is None
+def test_too_many_rows_are_left_to_spark(delta: DeltaRs, limits: Limits) -> None:
+    limits = replace(limits, looked_up=Size(2, 1 << 20))
+    assert looked_up(delta, "t", {"key": ["a", "b"]}, limits=limits) is not None
+    assert looked_up(delta, "t", {"key": ["a", "b", "z"]}, limits=limits) is None
     delta.append("t", pa.Table.from_pylist([{"key": "a"}, {"key": "a"}], SCHEMA))
-    assert looked_up(delta, "t", {"key": ["a"]}) is None
+    assert looked_up(delta, "t", {"key": ["a"]}, limits=limits) is None
 
 
-@pytest.mark.usefixtures("way")
-def test_too_many_bytes_are_left_to_spark(delta: DeltaRs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_bytes_are_left_to_spark(delta: DeltaRs, limits: Limits) -> None:
     delta.append("t", pa.Table.from_pylist([{"key": "large", "emitted": "e" * 1_000}], SCHEMA))
-    monkeypatch.setattr(look_up, "_MOST_BYTES", 1_000)
-    assert looked_up(delta, "t", {"key": ["a", "z"]}) is not None
-    assert looked_up(delta, "t", {"key": ["a", "large"]}) is None
+    limits = replace(limits, looked_up=Size(10, 1_000))
+    assert looked_up(delta, "t", {"key": ["a", "z"]}, limits=limits) is not None
+    assert looked_up(delta, "t", {"key": ["a", "large"]}, limits=limits) is None

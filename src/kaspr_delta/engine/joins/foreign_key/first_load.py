@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import narwhals as nw
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.joins.foreign_key.send import NEVER_SEEN
-from kaspr_delta.engine.rows.rows import FEW_ROWS
+from kaspr_delta.engine.rows.expressions import FALSE, text
+from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kaspr_delta.engine.rows.keyed_table import KeyedTable
     from kaspr_delta.storage.tables import Commit
@@ -21,14 +22,8 @@ if TYPE_CHECKING:
 USUAL_KEY = r'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,17}'
 _WHOLE_KEY = rf"\A({USUAL_KEY})\z"
 
-# A right table of at most so many bytes is broadcast: then the left rows, which are many, need no shuffle. For each row
-# `_ROW_BYTES` are added to its key and value.
-_SENT_WHOLE = 64 << 20
+# The bytes of a row beside its key and value in a broadcast.
 _ROW_BYTES = 64
-# The most keys that are compared on the driver without Spark: they take 200 bytes each for a moment. Of more keys, and
-# of keys that only Spark can read, up to `_HASHED_HERE` hashes are collected to the driver: 8 bytes each, no shuffle.
-_TOLD_HERE = 1 << 21
-_HASHED_HERE = 1 << 24
 
 
 class UsualKeys(NamedTuple):
@@ -37,15 +32,14 @@ class UsualKeys(NamedTuple):
     rows: int
     size: int | None = None
 
-    @property
-    def small(self) -> bool:
+    def fits(self, limits: Limits) -> bool:
         """Whether the table can be broadcast."""
-        return self.size is not None and self.size <= _SENT_WHOLE
+        return self.size is not None and self.size <= limits.first_load_broadcast
 
 
 def is_large(table: KeyedTable, spark: SparkSession, commit: Commit) -> bool:
-    """Whether a table has more than ``FEW_ROWS`` rows, which are better left to Spark's workers."""
-    return table.delta.count(spark, table.plan.delta_name, commit.version) > FEW_ROWS
+    """Whether a table has more than a few rows, which are better left to Spark's workers."""
+    return table.delta.count(spark, table.plan.delta_name, commit.version) > table.delta.limits.few.rows
 
 
 def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool = False) -> UsualKeys | None:
@@ -53,11 +47,11 @@ def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized:
 
     Spark compares the hashes of keys: two keys with the same hash give None too, which only loses the shortcut.
     """
-    rows = table.delta.count(spark, table.plan.delta_name, commit.version)
-    told = _told_here(table, spark, commit, sized=sized) if rows <= _TOLD_HERE else None
+    rows, limits = table.delta.count(spark, table.plan.delta_name, commit.version), table.delta.limits
+    told = _told_here(table, spark, commit, sized=sized) if rows <= limits.first_load_compared else None
     if told is None:
         hashed = _hashed(table, spark, commit, sized=sized)
-        told = _told_of_hashes(hashed) if rows <= _HASHED_HERE else _told_by_spark(hashed)
+        told = _told_of_hashes(hashed) if rows <= limits.first_load_hashed else _told_by_spark(hashed)
     if told.apart < told.rows:
         return None
     return UsualKeys(told.rows, told.size if sized else None)
@@ -102,8 +96,15 @@ def _told_by_spark(hashed: DataFrame) -> _Told:
     return _Told(*found)
 
 
-def never_seen(commit: Commit) -> dict[str, Column]:
-    """The columns of ``known`` that are the same for all left keys of a first load, each of which has one row."""
-    known = {**NEVER_SEEN, "emitted": None}
-    columns = {name: F.lit(None).cast("string") if value is None else F.lit(value) for name, value in known.items()}
-    return {"changed_at": F.lit(commit.at), **columns}
+def never_seen(commit: Commit) -> dict[str, nw.Expr]:
+    """The columns of ``left_context`` that are the same for all left keys of a first load, each of which has one row.
+
+    ``unchanged`` is among them.
+    """
+    return {
+        "changed_at": nw.lit(commit.at),
+        "triggered_by_right": FALSE,
+        "unchanged": FALSE,
+        "duplicate_count": nw.lit(1),
+        **dict.fromkeys(("old_fk", "old_hash", "emitted", "left_text"), text(None)),
+    }

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.dead_letters import problem
 from kaspr_delta.engine.rows.typed_columns import key_text
-from kaspr_delta.engine.streams.selector import DUPLICATES, Selector
+from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.column_paths import Path, Picked, Text
 from kaspr_delta.spec.ddl import Type
+from kaspr_delta.storage.layout import PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,33 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyColumns:
-    """Adds the same columns as ``Extract``, without Python. ``types``: the types of the parts of the key."""
+    """Adds the same columns as ``Extract``, in Spark. ``types``: the types of the parts of the key."""
 
     picked: Picked
     types: Sequence[Type]
     left: KeyedTable
     extractor: Selector
 
-    def added_to(self, known: DataFrame) -> DataFrame:
-        """Return left keys (columns as in ``known``) with ``fk``, ``problem`` and ``stale``."""
+    def added_to(self, context: DataFrame) -> DataFrame:
+        """Return left keys (columns as in ``left_context``) with ``fk`` and ``problem``."""
         columns = [_text(part) if isinstance(part, Text) else _column(part) for part in self.picked.parts]
-        row = self.left.as_text(F.col("left"))
-        doubled = F.when(F.col("copies") > 1, problem("duplicate key", F.concat("copies", F.lit(DUPLICATES)), row))
-        unchanged = F.col("woken") & F.col("old_hash").eqNullSafe(F.col("left_hash"))
+        row = self.left.text_form.column(F.col("left"))
         failed = [
-            F.when(
-                F.col("left").isNotNull() & ~unchanged & nulls,
-                problem(told["reason"] or "", F.lit(told["detail"]), row),
-            )
-            for nulls, told in self._failures()
+            F.when(F.col("left").isNotNull() & nulls, problem(failure["reason"] or "", F.lit(failure["detail"]), row))
+            for nulls, failure in self._failures()
         ]
-        return known.withColumns(
-            {
-                "fk": key_text(columns, self.types),
-                "problem": F.coalesce(*failed, doubled),
-                "stale": F.col("woken") & ~unchanged,
-            }
-        )
+        none = F.lit(None).cast(PROBLEM)
+        return context.withColumns({"fk": key_text(columns, self.types), "problem": F.coalesce(*failed, none)})
 
     def _failures(self) -> Iterator[tuple[Column, Mapping[str, str | None]]]:
         """Each combination of nulls with which the function fails, as a condition, and its failure.
@@ -60,9 +51,10 @@ class ForeignKeyColumns:
         for nulls in product([True, False], repeat=len(self.picked.strict)):
             if any(nulls):
                 given = dict(zip(self.picked.strict, nulls, strict=True))
-                _, told = self.extractor(self._row(given), None, None)
-                if told is not None:
-                    yield reduce(_both, [_column(path).isNull() == F.lit(null) for path, null in given.items()]), told
+                _, failure = self.extractor(self._row(given), None, None)
+                if failure is not None:
+                    nulls_are = [_column(path).isNull() == F.lit(null) for path, null in given.items()]
+                    yield reduce(_both, nulls_are), failure
 
     def _row(self, nulls: Mapping[Path, bool]) -> dict[str, Any]:
         """A row with an empty text in those of these columns that are not null, and with null in all others."""

@@ -15,14 +15,11 @@ asks for: the log holds only the other instruction. It is recorded there; no hop
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
+import narwhals as nw
 
+from kaspr_delta.engine.rows.expressions import first_of, text
 from kaspr_delta.plan.definition.joins import JoinType
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 
 class Instruction(str, Enum):
@@ -36,16 +33,16 @@ class Instruction(str, Enum):
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = "PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE"
 
 
-def instruction(join_type: JoinType, old: Column, new: Column) -> Column:
+def instruction(join_type: JoinType, old: nw.Expr, new: nw.Expr) -> nw.Expr:
     """The instruction for a subscription that changes from one foreign key (or NULL) to another (or NULL)."""
     propagate = (
         Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
         if join_type == "inner"
         else Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
     )
-    return (
-        F.when(new.isNull() & old.isNotNull(), Instruction.DELETE_KEY_AND_PROPAGATE.value)
-        .when(new.isNull(), F.lit(None).cast("string"))
-        .when(old.isNotNull() & (old != new), Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE.value)
-        .otherwise(F.lit(propagate.value))
+    return first_of(
+        (new.is_null() & ~old.is_null(), text(Instruction.DELETE_KEY_AND_PROPAGATE.value)),
+        (new.is_null(), text(None)),
+        (~old.is_null() & (old != new), text(Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE.value)),
+        otherwise=text(propagate.value),
     )

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -14,33 +15,34 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.query import side_by_side
 from kaspr_delta.engine.batch.resource import Decision, Folded
-from kaspr_delta.engine.joins.foreign_key.emit import as_effects, emit
+from kaspr_delta.engine.joins.foreign_key.emit import emit, in_order
+from kaspr_delta.engine.joins.foreign_key.extract import Extract
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.known import known_of, left_rows
-from kaspr_delta.engine.joins.foreign_key.receive import receive
+from kaspr_delta.engine.joins.foreign_key.left_context import left_context, left_rows
+from kaspr_delta.engine.joins.foreign_key.receive import answered, receive
 from kaspr_delta.engine.joins.foreign_key.response import respond
-from kaspr_delta.engine.joins.foreign_key.send import Extract, send
+from kaspr_delta.engine.joins.foreign_key.send import send
 from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.joins.join import RECORDS, Fold, cost_of
-from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, refused, stored_in_log
-from kaspr_delta.engine.joins.touched import Touched, checked, touched_keys
+from kaspr_delta.engine.joins.side_rows import side_rows
+from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, stored_in_log
+from kaspr_delta.engine.joins.touched import Touched
+from kaspr_delta.engine.rows.expressions import exists
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.typed_joins import foreign_key_types
 from kaspr_delta.storage.spark.frames import collected
-from kaspr_delta.storage.tables import Commit, Merged, Upsert
+from kaspr_delta.storage.tables import Merged, Upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
-# The most changed subscriptions of a batch that are held while it waits to be folded, and the bytes for each. Reading
-# back more of them takes longer than it saves.
-_MOST_HELD = 200_000
-_BYTES_HELD = 300
 _NO_STATE = pa.table({name: pa.array([], pa.string()) for name in COLUMNS} | {"live": pa.array([], pa.bool_())})
 
 
@@ -85,50 +87,46 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             if first is not None:
                 return first, positions
         stored = self.delta.read(spark, self.plan.subscriptions)
-        if log_is_new:
-            # A new channel has no records of a former one: no stored hash may match, so that all results are emitted.
-            stored = stored.withColumn("emitted", F.concat("emitted", F.lit(" elsewhere")))
         subscribed = stored.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
         keys = self.left.keys(spark, "left", left).unionByName(subscribed)
-        touched = touched_keys(keys.unionByName(self.right.keys(spark, "right", right)))
-        return self._recompute(touched, Subscriptions(stored), pinned), positions
+        touched = self.touched_of(keys.unionByName(self.right.keys(spark, "right", right)))
+        subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, emit_again=log_is_new)
+        return self._recompute(touched, subscriptions, pinned), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
         spark = batch.sparkSession
         touched = self.touched(batch)
-        subscriptions = Subscriptions.over(self.delta, spark, self.plan.subscriptions, tail)
+        subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, tail)
         return self._recompute(touched, subscriptions, self.pinned(spark))
 
     def state_of(self, rows: Rows) -> pa.Table | None:
         """The subscriptions that a batch changed (see ``Subscriptions.tail``); None if they are too many to hold."""
-        if rows.empty:
+        if rows.most == 0:
             return _NO_STATE
-        if rows.table is not None:
+        if isinstance(rows, LocalRows):
             states = rows.table.filter(pc.is_valid(rows.table["live"]))
             return states.select(_NO_STATE.column_names).cast(_NO_STATE.schema)
         read_back = self._read_back(rows)
-        fits = read_back.num_rows <= _MOST_HELD and read_back.nbytes <= _MOST_HELD * _BYTES_HELD
-        return read_back.cast(_NO_STATE.schema) if fits else None
+        return read_back.cast(_NO_STATE.schema) if self.delta.limits.waiting_state.fits(read_back) else None
 
-    @staticmethod
-    def _read_back(rows: Rows) -> pa.Table:
-        """At most ``_MOST_HELD + 1`` of the changed subscriptions, so that the caller sees if they are too many."""
-        columns, most = _NO_STATE.column_names, _MOST_HELD + 1
+    def _read_back(self, rows: Rows) -> pa.Table:
+        """The changed subscriptions, with one more row than may be held, so that the caller sees if there are more."""
+        columns, most = _NO_STATE.column_names, self.delta.limits.waiting_state.rows + 1
         if rows.scan is not None:
             return rows.scan.where("live IS NOT NULL").rows(columns, most)
         return collected(rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most))
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """The rows of the log for touched keys and the current subscriptions."""
-        if touched.keys.empty:
-            return Decision(touched.keys, 0)
-        keys = checked(touched.keys, self.left.text, self.right.text)
+        if not touched.rows:
+            return Decision(touched.refused, 0)
         # Step 2: pinned. Steps 3 and 4: recompute, difference.
-        known = known_of(subscriptions, keys, touched.sides, self.left, pinned.left)
-        effects = as_effects(self._emitted(known, pinned.right), refused(keys), known)
-        read = self.delta.statistics.files_looked_up.take() + known.files + effects.files
-        counts = self._files(read, pinned) if known.few else {}
-        return Decision(self.with_selected(effects), touched.keys.count(), counts=counts)
+        context = left_context(subscriptions, touched, self.left, pinned.left)
+        responses = receive(self._sent(context), self.right, pinned.right.version)
+        effects = in_order(self._emitted(responses).union(touched.refused))
+        read = self.delta.statistics.files_looked_up.take()
+        counts = self._files(read, pinned) if isinstance(effects, LocalRows) else {}
+        return Decision(self.with_selected(effects), touched.rows, counts=counts)
 
     def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
         """The number of files that look-ups read, and of all other files of the tables; one look-up per table."""
@@ -154,28 +152,24 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         )
         if left is None or right is None:
             return None
-        rows = Rows(left_rows(self.left, spark, pinned.left, each_once=True).drop("copies"))
-        of_all = never_seen(pinned.left)
-        emitted = self._emitted(rows, pinned.right, of_all=of_all, each_once=True, small=right.small)
+        rows = left_rows(self.left, spark, pinned.left, None, each_once=True)
+        sent = self._sent(rows.select("key", "left", "left_hash", "left_timestamp"), never_seen(pinned.left))
+        found = side_rows(self.right, spark, pinned.right.version, None, each_once=True)
+        found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None, limits=self.delta.limits)
+        emitted = self._emitted(answered(sent, found)).df
         # No row came before another one: any order will do, even that of the files.
         numbered = emitted.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
-        return Decision(self.with_selected(Rows(numbered)), left.rows + right.rows)
+        return Decision(self.with_selected(SparkRows(numbered, limits=self.delta.limits)), left.rows + right.rows)
 
-    def _emitted(
-        self,
-        known: Rows,
-        right: Commit,
-        *,
-        of_all: Mapping[str, Column] | None = None,
-        each_once: bool = False,
-        small: bool = False,
-    ) -> DataFrame:
-        """Run hops 1, 2, 4 and 5 on left keys (columns as in ``known``), and return rows of the log."""
+    def _sent(self, context: Rows, constants: Mapping[str, nw.Expr] | None = None) -> Rows:
+        """Run hop 1 on left keys (columns as in ``left_context``)."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
         extract = Extract(extractor, self.left.text, self.left.plan.row_type)
-        sent = send(known, self.plan.type, extract, self._columns(extractor), of_all=of_all)
-        answered = receive(sent, self.right, right.version, each_once=each_once, small=small)
-        return emit(respond(answered, self.plan.type, self.selection.get("select", "")))
+        return send(context, self.plan.type, extract, self._columns(extractor), constants=constants)
+
+    def _emitted(self, responses: Rows) -> Rows:
+        """Run hops 4 and 5 on answered subscriptions, and return rows of the log."""
+        return emit(respond(responses, self.plan.type, self.selection.get("select", "")))
 
     def _columns(self, extractor: Selector) -> ForeignKeyColumns | None:
         """The columns of which the foreign key consists; None if a function has to compute it."""
@@ -200,7 +194,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     def _fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
         upsert = Upsert(compare=("fk", "left_hash", "emitted"), keep="live", sole_writer=True)
-        states = newest_by_key(rows.df.where(F.col("live").isNotNull()), several=several)
-        frame = rows.frame_made(states.select(*upsert.columns, upsert.keep))
+        states = newest_by_key(rows.filter(exists("live")), several=several).select(*upsert.columns, upsert.keep)
         copied_from = stored_in_log(rows, "live", several=several)
-        return self.delta.merge(rows.spark, frame, self.plan.subscriptions, upsert, copied_from)
+        return self.delta.merge(rows.spark, states.frame, self.plan.subscriptions, upsert, copied_from)

@@ -8,38 +8,33 @@ row never meets a new right one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import narwhals as nw
 
-from pyspark.sql import functions as F
-
+from kaspr_delta.engine.rows.expressions import exists, first_of, later, text
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import JoinType
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
-
-def respond(answered: DataFrame, join_type: JoinType, selection: str = "") -> DataFrame:
+def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:
     """Return answered subscriptions with their current results: columns shown, result, result_timestamp are added.
 
     ``result`` identifies a result, so that rows need not be compared: the hashes of both rows and ``selection``, the
     fingerprint of the select; NULL without a result. The time of a result or a tombstone is the later one of both rows;
     if only the right row changed, it is the right row's, as in Kafka Streams. A deleted row has the time of the commit.
     """
-    shown = F.col("left").isNotNull()
-    if join_type == "inner":
-        shown = shown & F.col("right").isNotNull()
-    selected = [F.lit(selection)] if selection else []
-    fingerprint = F.concat_ws(":", "left_hash", F.coalesce("right_hash", F.lit("")), *selected)
+    shown = exists("left") & exists("right") if join_type == "inner" else exists("left")
+    hashes = [
+        nw.col("left_hash"),
+        nw.coalesce(nw.col("right_hash"), text("")),
+        *([text(selection)] if selection else []),
+    ]
     # A row that SQL wrote without a time has the time of the commit that touched it.
-    of_both = F.greatest(F.coalesce("left_timestamp", "changed_at"), "right_timestamp")
-    of_right = F.coalesce("right_timestamp", "changed_at")
-    timestamp = (
-        F.when(F.col("left").isNull(), F.col("changed_at"))
-        .when(F.col("woken") & ~F.col("stale"), of_right)
-        .otherwise(of_both)
+    of_both = later(nw.coalesce("left_timestamp", "changed_at"), nw.col("right_timestamp"))
+    of_right = nw.coalesce("right_timestamp", "changed_at")
+    timestamp = first_of(
+        (~exists("left"), nw.col("changed_at")),
+        (nw.col("triggered_by_right") & ~nw.col("stale"), of_right),
+        otherwise=of_both,
     )
-    return (
-        answered.withColumn("shown", shown)
-        .withColumn("result", F.when(F.col("shown"), fingerprint))
-        .withColumn("result_timestamp", timestamp)
-    )
+    result = nw.when(shown).then(nw.concat_str(*hashes, separator=":"))
+    return answered.with_columns(shown=shown, result=result, result_timestamp=timestamp)

@@ -2,98 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import narwhals as nw
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kaspr_delta.engine.batch.deferred_state import last_of_each_key
-from kaspr_delta.engine.rows.rows import FEW_ROWS, SOME_BYTES, SOME_ROWS, Rows
+from kaspr_delta.engine.rows.expressions import text
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.looked_up import looked_up, near
+from kaspr_delta.engine.rows.planning import plan_for
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.spark.look_up import having
-from kaspr_delta.storage.tables import Frame, Texts
+from kaspr_delta.storage.tables import Tables, Texts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from kaspr_delta.storage.tables import Tables
+    from pyspark.sql import SparkSession
 
 COLUMNS = ("key", "fk", "left_hash", "emitted")
+_SCHEMA = ", ".join(f"{name} STRING" for name in COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
     """Subscriptions by left key: columns key, fk, left_hash, emitted.
 
-    ``tail``: changes that are not merged into the table yet, each key once, with a column live too. ``look_up`` finds
-    stored subscriptions by the texts in their columns.
+    ``unmerged``: changes of batches that are not merged into the table yet, the oldest first, with a column live too.
+    ``emit_again``: no stored emission may match, so that all results are emitted: a new channel has no records.
     """
 
-    table: DataFrame
-    tail: pa.Table | None = None
-    look_up: Callable[[Texts], Frame] | None = None
-
-    @classmethod
-    def over(cls, delta: Tables, spark: SparkSession, table: str, tail: Sequence[pa.Table]) -> Subscriptions:
-        """A table and the changes of batches that are not merged yet, the oldest first."""
-        stored = delta.read(spark, table).select(*COLUMNS)
-        return cls(stored, last_of_each_key(tail) if tail else None, partial(delta.look_up, spark, table))
+    delta: Tables
+    spark: SparkSession
+    table: str
+    unmerged: Sequence[pa.Table] = ()
+    emit_again: bool = False
 
     @property
-    def all(self) -> DataFrame:
+    def all(self) -> Rows:
         """All subscriptions."""
-        if self.tail is None:
-            return self.table
-        rest = self.table.join(self._held(self.tail).select("key"), "key", "left_anti")
-        return rest.unionByName(self._live(self.tail))
+        return self._newest(SparkRows(self.delta.read(self.spark, self.table), limits=self.delta.limits))
 
-    def of_keys(self, keys: Collection[str]) -> Rows:
-        """The subscriptions of these left keys; no Spark action."""
-        found = self._stored({"key": keys})
-        if isinstance(found, pa.Table):
-            return self._newest_of(found, keys)
-        if self.tail is None:
-            return Rows(found)
-        newer = self.tail.filter(_is_one_of(self.tail["key"], keys))
-        unchanged = set(keys).difference(newer["key"].to_pylist())
-        return Rows(having(self.table, {"key": unchanged}).unionByName(self._live(newer)))
+    def relevant_to(self, left_keys: Rows, right_keys: Rows) -> Rows:
+        """At least the subscriptions of these left keys, and all that refer to these right keys.
 
-    def of_either(self, keys: Collection[str], foreign_keys: Collection[str]) -> Rows:
-        """The subscriptions of these left keys, and all that refer to these right keys; one Spark action at most."""
-        wanted = {"key": keys, "fk": foreign_keys}
-        found = self._stored(wanted)
-        if isinstance(found, pa.Table):
-            return self._newest_of(found, keys, foreign_keys)
-        stored = Rows.of(found, SOME_ROWS, SOME_BYTES, counted=len(keys) + len(foreign_keys) <= FEW_ROWS)
-        if self.tail is None:
-            return stored
-        if stored.table is None:
-            return Rows(having(self.all, wanted))
-        return replace(self._newest_of(stored.table, keys, foreign_keys), files=stored.files)
+        Where the keys are on the driver they are looked up; one Spark action at most. If a right row has more
+        subscribers than fit there, the batch is a large one from here on.
+        """
+        if not (isinstance(left_keys, LocalRows) and isinstance(right_keys, LocalRows)):
+            return self.all
+        wanted = {"key": left_keys.texts("key"), "fk": right_keys.texts("key")}
+        texts: Texts = {name: keys for name, keys in wanted.items() if keys}
+        if not texts:
+            return LocalRows.none(self.spark, _SCHEMA)
+        found = near(left_keys, looked_up(self.delta, self.spark, self.table, texts), self.delta)
+        if isinstance(found, LocalRows):
+            return self._newest(found)
+        plan_for(self.spark, few=False)
+        rows = having(self.all.df, texts, self.delta.limits)
+        return SparkRows(rows, rows.count(), limits=self.delta.limits)
 
-    def _newest_of(self, stored: pa.Table, keys: Collection[str], foreign_keys: Collection[str] = ()) -> Rows:
-        """``stored``, the table's subscriptions of these keys, overlaid with their rows in the tail."""
-        if self.tail is not None:
-            old = stored.filter(pc.invert(pc.is_in(stored["key"], self.tail["key"])))
-            mine = pc.or_(_is_one_of(self.tail["key"], keys), _is_one_of(self.tail["fk"], foreign_keys))
-            new = self.tail.filter(pc.and_(self.tail["live"], mine)).select(COLUMNS)
-            stored = pa.concat_tables([old, new], promote_options="default")
-        return Rows.held(self.table.sparkSession, stored)
-
-    def _stored(self, texts: Texts) -> Frame:
-        """The table's subscriptions by the texts in their columns."""
-        if self.look_up is None:
-            return having(self.table, texts)
-        return self.look_up(texts).select(list(COLUMNS))
-
-    def _held(self, rows: pa.Table) -> DataFrame:
-        return Rows.held(self.table.sparkSession, rows).df
-
-    def _live(self, rows: pa.Table) -> DataFrame:
-        return self._held(rows.filter(rows["live"]).select(COLUMNS))
-
-
-def _is_one_of(column: pa.ChunkedArray, values: Collection[str]) -> pa.ChunkedArray:
-    return pc.is_in(column, pa.array(values, pa.string()))
+    def _newest(self, stored: Rows) -> Rows:
+        """Stored subscriptions, overlaid with the unmerged ones."""
+        rows = stored.select(*COLUMNS)
+        if self.unmerged:
+            newer = LocalRows(self.spark, last_of_each_key(self.unmerged), self.delta.limits)
+            rows = rows.join(newer, "key", "left_anti").union(newer.filter(nw.col("live")).select(*COLUMNS))
+        again = {"emitted": nw.concat_str(nw.col("emitted"), text(" elsewhere"))} if self.emit_again else {}
+        return rows.with_columns(**again) if again else rows

@@ -23,6 +23,7 @@ from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, Arrived, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.sequence import ends_of
 from kaspr_delta.engine.streams.event import microseconds
@@ -107,14 +108,14 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         for side, of in self.sides.items():
             positions[side] = of.first_position(spark, read.get(side, {}))
             reached[side] = {of.plan.name: positions[side]}
-        return Decision(Rows.none(spark), 0, {**state, "read": reached}), positions
+        return Decision(LocalRows.none(spark), 0, {**state, "read": reached}), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamStreamState.of(state)
         # Step 1: touched.
         rows = collected(batch)
         if rows.num_rows == 0:
-            return Decision(Rows.none(spark), 0, state)
+            return Decision(LocalRows.none(spark), 0, state)
         read, arrived, failed = self._read(rows)
         # Step 2: pinned. Step 3: recompute.
         joins = StreamStreamBatch(
@@ -131,7 +132,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
             "times": joins.times,
             "cleaned": joins.cleaned,
         }
-        return Decision(Rows.held(spark, logged), rows.num_rows, _as_json(after))
+        return Decision(LocalRows(spark, logged, self.delta.limits), rows.num_rows, _as_json(after))
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         return [partial(self._fold_buffer, rows, expire="expire" in kinds)] if kinds - {"value"} else []
@@ -181,7 +182,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         states = rows.df.where("kind = 'state' AND id IS NOT NULL")
         states = states.select("id", *_STATE, F.col("left").alias("value"), "pending", "live")
         upsert = Upsert(on=("id",), compare=("pending",), also=("value", *_STATE), keep="live")
-        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.buffer, upsert)
+        self.delta.merge(rows.spark, rows.made(states).frame, self.plan.buffer, upsert)
         if not expire:
             return
         for row in rows.df.where("kind = 'expire'").collect():

@@ -12,12 +12,15 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState, readable, unreadable
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, rows_within, within
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.streams.table_versions import by_key, newest_rows, place_in, seen
 from kaspr_delta.plan.definition.joins import StreamTableJoinPlan
@@ -58,12 +61,13 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         """Decide nothing: the stream goes on where the previous checkpoint ended."""
         began, positions = self.start(spark, state)
         began = replace(began, until=StreamTableState.of(state).until)
-        return Decision(Rows.none(spark), 0, began.plain), positions
+        return Decision(LocalRows.none(spark), 0, began.plain), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
-        arrived = Rows.of(batch.where(F.col("source").isNotNull()))
+        limits = self.delta.limits
+        arrived = rows_within(batch.where(F.col("source").isNotNull()), limits.few, limits)
         records = self.left.read(arrived, self._selector)
         # Step 2: pinned.
         version = self.right.newest(spark).version
@@ -72,12 +76,13 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         if self.plan.pending is not None and before.until is not None:
             parts.append(self._no_longer_waiting(spark, version))
         # Step 3: recompute. Step 4: every record is a change.
-        if not records.empty:
+        if records.most != 0:
             after = replace(after, fresh=False)
-            keys = records.df.select(F.col("look_up").alias("key")).distinct() if records.few else None
+            few = isinstance(records, LocalRows)
+            keys = records.select(nw.col("look_up").alias("key")) if few else None
             parts.append(self._joined(records.df, self.rows_seen(spark, before, version, keys)))
         rows_in = arrived.count()
-        return self._decision(spark, parts, rows_in, after, few=records.few)
+        return self._decision(spark, parts, rows_in, after, few=isinstance(records, LocalRows))
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = StreamTableState.of(state)
@@ -86,8 +91,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         waiting = [self._no_longer_waiting(spark, self.right.newest(spark).version)]
         decision = self._decision(spark, waiting, 0, before, few=True)
         # The rows in are the records that no longer wait.
-        table = decision.effects.table
-        return replace(decision, rows_in=1 if table is None else table.num_rows)
+        return replace(decision, rows_in=1 if decision.effects.most is None else decision.effects.most)
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         return [] if self.plan.pending is None else [partial(self._fold_waiting, rows)]
@@ -102,9 +106,12 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         self, spark: SparkSession, parts: list[DataFrame], rows_in: int, after: StreamTableState, *, few: bool
     ) -> Decision:
         if not parts:
-            return Decision(Rows.none(spark), rows_in, after.plain)
+            return Decision(LocalRows.none(spark), rows_in, after.plain)
         rows = reduce(lambda one, other: one.unionByName(other), parts)
-        effects = Rows.of(in_order(rows.coalesce(1))) if few else Rows(in_order(rows.repartition("partition")))
+        effects: Rows = SparkRows(
+            in_order(rows.coalesce(1) if few else rows.repartition("partition")), limits=self.delta.limits
+        )
+        effects = within(effects, self.delta.limits.few) if few else effects
         if self.plan.pending is not None:
             after = replace(after, until=self._first_to_give_up(spark, effects))
         return Decision(effects, rows_in, after.plain)
@@ -152,7 +159,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     def _no_longer_waiting(self, spark: SparkSession, version: int) -> DataFrame:
         """The rows of the log for waiting records whose row has come, or whose time is over."""
         waiting = self.delta.read(spark, self.plan.waiting)
-        found = newest_rows(self.right, spark, version, waiting.select(F.col("look_up").alias("key")).distinct())
+        found = newest_rows(self.right, spark, version, SparkRows(waiting.select(F.col("look_up").alias("key"))))
         found = found.where(readable(self.right, F.col("value")))
         found = found.select(F.col("key").alias("look_up"), F.col("value").alias("right"))
         shown = F.col("right").isNotNull() | F.lit(self.plan.type == "left")
@@ -178,12 +185,13 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     def _first_to_give_up(self, spark: SparkSession, effects: Rows) -> int | None:
         """The time at which the first record gives up that waits after this batch; None if no record waits."""
         waiting = self.delta.read(spark, self.plan.waiting).select("id", "until")
-        if effects.few:
+        few = are_few(effects)
+        if few:
             leaving = effects.df.where(~F.col("live")).select("id")
             coming = effects.df.where("live").select("id", "until")
             waiting = waiting.join(leaving, "id", "left_anti").unionByName(coming)
         first = waiting.agg(F.min(F.unix_millis("until")).alias("first")).collect()[0]["first"]
-        if effects.few or self.plan.pending is None:
+        if few or self.plan.pending is None:
             return None if first is None else int(first)
         # Many effects are not searched for waiting records: the first tick after their time finds whether any wait.
         return min(_now() + self.plan.pending, first if first is not None else _now() + self.plan.pending)
@@ -192,7 +200,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         """Store records that begin to wait; delete records that no longer wait."""
         states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
         upsert = Upsert(on=("id",), compare=("left",), also=_WAITING, keep="live")
-        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.waiting, upsert)
+        self.delta.merge(rows.spark, rows.made(states).frame, self.plan.waiting, upsert)
 
 
 def in_order(rows: DataFrame) -> DataFrame:

@@ -17,8 +17,10 @@ from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.joins.touched import NOT_CANONICAL, NULL_KEY
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, within
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selected, Selector, problem, with_selected
 from kaspr_delta.engine.streams.table_versions import (
     by_key,
@@ -108,15 +110,17 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         gone = gone.select(F.col("id").alias("key"), *_no_problem(), F.lit(None).cast("string").alias("fk"))
         effects = self._indexed(rows.df.select("key", "value", "fk", "problem").unionByName(gone), indexed)
         effects = effects.withColumn("seq", seq_of_rows())
-        logged = Rows.of(effects.coalesce(1)) if rows.few else Rows(effects)
-        count = rows.table.num_rows if rows.table is not None else stored.count()
+        few = isinstance(rows, LocalRows)
+        logged = rows.made(effects.coalesce(1) if few else effects)
+        count = rows.count() if few else stored.count()
         # A first batch whose number of rows in is 0 is not folded after a crash.
-        return Decision(logged, count or int(not logged.empty), began.plain), positions
+        return Decision(logged, count or int(logged.most != 0), began.plain), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
         # Step 1: touched.
-        arrived = Rows.of(batch.where(F.col("source").isNotNull()))
+        limits = self.delta.limits
+        arrived = rows_within(batch.where(F.col("source").isNotNull()), limits.few, limits)
         records = self.left.read(arrived)
         # Step 2: pinned.
         version = self.right.newest(spark).version
@@ -125,21 +129,22 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         index = self.delta.read(spark, self.plan.index)
         changed = self._changed(spark, before, version)
         parts = []
-        if not changed.empty:
+        if changed.most != 0:
             newest = F.max_by(F.struct("value", "fk", "problem"), "order").alias("newest")
             parts.append(self._indexed(changed.df.groupBy("key").agg(newest).select("key", "newest.*"), index))
-        if not records.empty:
+        if records.most != 0:
             after = replace(after, fresh=False)
             parts.append(self._joined(records, self._rows_met(records, changed, index, before, version)))
         rows_in = arrived.count()
         if not parts:
-            return Decision(Rows.none(spark), rows_in, after.plain)
+            return Decision(LocalRows.none(spark), rows_in, after.plain)
         blank = spark.createDataFrame([], _OF_EITHER)
         rows = union_of([blank, *parts])
-        few = records.few and changed.few
+        few = isinstance(records, LocalRows) and isinstance(changed, LocalRows)
         rows = rows.coalesce(1) if few else rows.repartition("partition")
         rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")
-        return Decision(Rows.of(rows) if few else Rows(rows), rows_in, after.plain)
+        logged: Rows = SparkRows(rows, limits=limits)
+        return Decision(within(logged, limits.few) if few else logged, rows_in, after.plain)
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
         return [partial(self._fold_index, rows)] if "state" in kinds else []
@@ -147,22 +152,26 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:
         """The versions of rows that changed since the previous batch, with the keys they refer to."""
         if version <= before.table:
-            return Rows.none(spark, _REFERRING)
+            return LocalRows.none(spark, _REFERRING)
         return self._referring(changed_rows(self.right, spark, before.table, version))
 
     def _referring(self, versions: DataFrame) -> Rows:
         extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)
-        return Rows.of(versions.select(*_COLUMNS)).map_arrow(ReferTo(extractor, self.right.text), _REFERRING)
+        limits = self.delta.limits
+        rows = rows_within(versions.select(*_COLUMNS), limits.few, limits)
+        return rows.map(ReferTo(extractor, self.right.text), _REFERRING)
 
     def _rows_met(
         self, records: Rows, changed: Rows, index: DataFrame, before: StreamTableState, version: int
     ) -> DataFrame:
         """Per foreign key the versions of all rows that have it or had it: columns look_up, rows."""
         unchanged = index.join(changed.df.select(F.col("key").alias("id")), "id", "left_anti")
-        if records.few:
+        if isinstance(records, LocalRows):
             unchanged = unchanged.join(records.df.select("look_up"), "look_up", "left_semi")
         indexed = unchanged.select(F.col("id").alias("key"), F.col("look_up").alias("fk"))
-        stored = newest_rows(self.right, index.sparkSession, version, indexed if records.few else None)
+        stored = newest_rows(
+            self.right, index.sparkSession, version, SparkRows(indexed) if isinstance(records, LocalRows) else None
+        )
         versions = stored.join(indexed, "key").unionByName(changed.df.drop("problem"))
         if before.fresh:
             versions = in_their_own_time(versions)
@@ -222,7 +231,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def _fold_index(self, rows: Rows) -> None:
         states = rows.df.where(F.col("id").isNotNull()).select("id", "look_up", "live")
         upsert = Upsert(on=("id",), compare=("look_up",), keep="live")
-        self.delta.merge(rows.spark, rows.frame_made(states), self.plan.index, upsert)
+        self.delta.merge(rows.spark, rows.made(states).frame, self.plan.index, upsert)
 
 
 def _no_problem() -> tuple[Column, Column]:

@@ -16,6 +16,7 @@ from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.dead_letters import problem
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.local_rows import are_few
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.sequence import end_of, version_of
 from kaspr_delta.engine.streams.source import INPUT
@@ -111,9 +112,7 @@ class StreamTable(Join[StreamTablePlanT]):
         positions = {"stream": position, "table": version}
         return began, {source: positions[source] for source in self.sources(spark)}
 
-    def rows_seen(
-        self, spark: SparkSession, before: StreamTableState, version: int, keys: DataFrame | None
-    ) -> DataFrame:
+    def rows_seen(self, spark: SparkSession, before: StreamTableState, version: int, keys: Rows | None) -> DataFrame:
         """The versions of table rows that records of this batch may see (see ``table_versions.versions``)."""
         if not self.follows_changes:
             return newest_rows(self.right, spark, version, keys)
@@ -132,7 +131,7 @@ class StreamTable(Join[StreamTablePlanT]):
             return replace(before, read=read, table=version)
         position = read[self.plan.left.name]
         newest = self.left.newest(spark)
-        if newest <= version_of(position) and arrived.few:  # Delta only splits commits of many files
+        if newest <= version_of(position) and are_few(arrived):  # Delta only splits commits of many files
             return replace(before, read=read, table=version)
         waiting = self.left.between(spark, position, newest)
         changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
@@ -152,7 +151,7 @@ class StreamTable(Join[StreamTablePlanT]):
 
 def readable(table: KeyedTable, value: Column) -> Column:
     """Whether a value of a table can be read: SQL may have written text that is not JSON."""
-    return value.isNull() | table.is_readable(value)
+    return value.isNull() | table.readable.column(value)
 
 
 def unreadable(value: Column) -> Column:

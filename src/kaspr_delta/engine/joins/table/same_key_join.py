@@ -9,24 +9,27 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.dead_letters import problem
+from kaspr_delta.engine.batch.query import side_by_side
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.joins.foreign_key.emit import as_effects
+from kaspr_delta.engine.joins.foreign_key.emit import in_order
 from kaspr_delta.engine.joins.join import RECORDS, Fold
-from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, refused
-from kaspr_delta.engine.joins.touched import checked, touched_keys
-from kaspr_delta.engine.rows.rows import Keys, Rows, merged, stored_rows
+from kaspr_delta.engine.joins.side_rows import side_rows
+from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity
+from kaspr_delta.engine.joins.touched import Touched
+from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
+from kaspr_delta.engine.rows.looked_up import stored_rows
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from kaspr_delta.engine.rows.keyed_table import KeyedTable
 
-_UNREADABLE = "the {} row is not JSON text: repair or delete it"
 _DUPLICATES = " {} rows have this key; the newest one is used: delete the others"
 
 
@@ -56,94 +59,110 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         left, right = pinned
         emitted = self.delta.read(spark, self.plan.result)
         known = emitted.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
-        touched = self.left.keys(spark, "left", left).unionByName(self.right.keys(spark, "right", right))
-        decision = self._recompute(touched_keys(touched.unionByName(known)).keys, pinned, emit_all=log_is_new)
-        return decision, {"left": left.version, "right": right.version}
+        changes = self.left.keys(spark, "left", left).unionByName(self.right.keys(spark, "right", right))
+        touched = self.touched_of(changes.unionByName(known))
+        return self._recompute(touched, pinned, emit_all=log_is_new), {"left": left.version, "right": right.version}
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        return self._recompute(self.touched(batch).keys, self.pinned(batch.sparkSession), emit_all=False)
+        return self._recompute(self.touched(batch), self.pinned(batch.sparkSession), emit_all=False)
 
-    def _recompute(self, keys: Rows, pinned: Pinned, *, emit_all: bool) -> Decision:
-        """The rows of the log for touched keys (columns side, key, changed_at)."""
-        if keys.empty:
-            return Decision(keys, 0)
-        touched = checked(keys, self.left.text, self.right.text)
-        fit = touched.df.where(F.col("reason").isNull()).groupBy("key").agg(F.max("changed_at").alias("changed_at"))
+    def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool) -> Decision:
+        """The rows of the log for touched keys."""
+        if not touched.rows:
+            return Decision(touched.refused, 0)
+        changed = touched.keys["left"].union(touched.keys["right"]).newest(("key",), ("changed_at",))
+        keys, spark = changed.select("key"), changed.spark
         # Step 2: pinned. Step 3: recompute.
-        spark = touched.spark
-        wanted = touched.values("key", reason=None) if touched.here else None
-        left = _side(self.left, spark, pinned.left.version, wanted, "left")
-        right = _side(self.right, spark, pinned.right.version, wanted, "right")
-        emitted = stored_rows(self.delta, spark, self.plan.result, wanted).df
-        emitted = emitted.select("key", self._emitted().alias("emitted"))
-        if touched.few:
-            left, right, emitted = merged(left), merged(right), merged(emitted)
-        held = fit.join(left, "key", "left").join(right, "key", "left").join(emitted, "key", "left")
+        left, right, emitted = side_by_side(
+            [
+                partial(_side, self.left, spark, pinned.left.version, keys, "left"),
+                partial(_side, self.right, spark, pinned.right.version, keys, "right"),
+                partial(self._emissions, spark, keys),
+            ]
+        )
+        pairs = changed.join(left, "key").join(right, "key").join(emitted, "key")
         # Step 4: difference.
-        rows = _emit(held, _shown(self.plan.type), self.selection.get("select", ""), emit_all=emit_all)
-        effects = as_effects(rows, refused(touched), touched)
-        return Decision(self.with_selected(effects), keys.count())
+        selection = self.selection.get("select", "")
+        rows = _emit(pairs, _shown(self.plan.type), selection, emit_all=emit_all)
+        return Decision(self.with_selected(in_order(rows.union(touched.refused))), touched.rows)
 
-    def _emitted(self) -> Column:
-        """The identity of a stored result (see ``_pair``)."""
+    def _emissions(self, spark: SparkSession, keys: Rows) -> Rows:
+        """The identities of the stored results of keys (see ``_pair``): columns key, emitted."""
         if self.select is not None:
-            return F.col(PAIR)
-        return _pair(self.left.fingerprint(F.col("left")), self.right.fingerprint(F.col("right")), "")
+            return stored_rows(self.delta, spark, self.plan.result, keys, {}).select(
+                "key", nw.col(PAIR).alias("emitted")
+            )
+        hashes = {"left_hash": ("left", self.left.hash), "right_hash": ("right", self.right.hash)}
+        rows = stored_rows(self.delta, spark, self.plan.result, keys, hashes)
+        return rows.select("key", _pair("").alias("emitted"))
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
         return [partial(self.fold_result, rows)] if kinds.intersection(RECORDS) else []
 
 
-def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Keys, side: str) -> DataFrame:
+def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side: str) -> Rows:
     """Live rows of one side: columns key, {side}, {side}_hash, {side}_timestamp, {side}_problem.
 
     A row that is not JSON counts as missing, and has a problem.
     """
-    readable, stored = table.is_readable(F.col("value")), table.as_text(F.col("value"))
-    copies = F.concat("copies", F.lit(_DUPLICATES.format(side)))
-    return table.live_rows(spark, version, keys, typed=True).select(
+    readable, several = nw.col("readable"), nw.col("duplicate_count") > 1
+    number = nw.col("duplicate_count").cast(nw.String)
+    rows = with_problem(
+        side_rows(table, spark, version, keys),
+        ~readable | several,
+        reason=first_of((~readable, text("value cannot be read")), otherwise=text("duplicate key")),
+        detail=first_of(
+            (~readable, text(f"the {side} row is not JSON text: repair or delete it")),
+            otherwise=nw.concat_str(number, text(_DUPLICATES.format(side))),
+        ),
+        value=nw.col("text"),
+        name=f"{side}_problem",
+    )
+    return rows.select(
         "key",
-        F.when(readable, F.col("value")).alias(side),
-        F.when(readable, table.fingerprint(F.col("value"))).alias(f"{side}_hash"),
-        F.col("timestamp").alias(f"{side}_timestamp"),
-        F.when(~readable, problem("value cannot be read", F.lit(_UNREADABLE.format(side)), stored))
-        .when(F.col("copies") > 1, problem("duplicate key", copies, stored))
-        .alias(f"{side}_problem"),
+        nw.when(readable).then(nw.col("value")).alias(side),
+        nw.when(readable).then(nw.col("hash")).alias(f"{side}_hash"),
+        nw.col("timestamp").alias(f"{side}_timestamp"),
+        f"{side}_problem",
     )
 
 
-def _shown(join_type: str) -> Column:
+def _shown(join_type: str) -> nw.Expr:
     """Whether a key has a result."""
-    left, right = F.col("left").isNotNull(), F.col("right").isNotNull()
+    left, right = exists("left"), exists("right")
     return {"inner": left & right, "left": left, "outer": left | right}[join_type]
 
 
-def _pair(left: Column, right: Column, selection: str) -> Column:
+def _pair(selection: str) -> nw.Expr:
     """The identity of a result: the hashes of both rows, and the fingerprint of the select."""
-    selected = [F.lit(selection)] if selection else []
-    return F.concat_ws(":", F.coalesce(left, F.lit("")), F.coalesce(right, F.lit("")), *selected)
+    hashes = [nw.coalesce(nw.col(name), text("")) for name in ("left_hash", "right_hash")]
+    return nw.concat_str(*hashes, *([text(selection)] if selection else []), separator=":")
 
 
-def _emit(held: DataFrame, shown: Column, selection: str, *, emit_all: bool) -> DataFrame:
+def _emit(pairs: Rows, shown: nw.Expr, selection: str, *, emit_all: bool) -> Rows:
     """The rows of the log for results that differ from the last emission, and for problems.
 
     A result has the later time of its two rows; a tombstone has the time of the commit.
     """
-    result = F.when(shown, _pair(F.col("left_hash"), F.col("right_hash"), selection))
-    changed = F.lit(emit_all) & (shown | F.col("emitted").isNotNull())
-    changed |= ~result.eqNullSafe(F.col("emitted"))
-    timestamp = F.when(shown, F.greatest("left_timestamp", "right_timestamp"))
+    rows = pairs.with_columns(
+        shown=shown, result=nw.when(shown).then(_pair(selection)), problem=nw.coalesce("left_problem", "right_problem")
+    )
+    changed = ~same("result", "emitted")
+    if emit_all:
+        changed |= nw.col("shown") | exists("emitted")
+    kind = first_of((~nw.col("changed"), text("state")), (nw.col("shown"), text("value")), otherwise=text("tombstone"))
+    later_row = nw.when(nw.col("shown")).then(later(nw.col("left_timestamp"), nw.col("right_timestamp")))
     return (
-        held.withColumns({"shown": shown, "changed": changed, "problem": F.coalesce("left_problem", "right_problem")})
-        .where(F.col("changed") | F.col("problem").isNotNull())
+        rows.with_columns(changed=changed)
+        .filter(nw.col("changed") | exists("problem"))
         .select(
             "key",
-            F.when(~F.col("changed"), "state").when(F.col("shown"), "value").otherwise("tombstone").alias("kind"),
-            F.when(F.col("shown"), F.col("left")).alias("left"),
-            F.when(F.col("shown"), F.col("right")).alias("right"),
-            F.coalesce(timestamp, "changed_at").alias("timestamp"),
-            result.alias("emitted"),
+            kind.alias("kind"),
+            nw.when(nw.col("shown")).then(nw.col("left")).alias("left"),
+            nw.when(nw.col("shown")).then(nw.col("right")).alias("right"),
+            nw.coalesce(later_row, nw.col("changed_at")).alias("timestamp"),
+            nw.col("result").alias("emitted"),
             "problem",
-            F.col("problem").isNotNull().alias("failed"),
+            exists("problem").alias("failed"),
         )
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaspr_delta.engine.joins.foreign_key.send import Extract
+from kaspr_delta.engine.joins.foreign_key.extract import Extract
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import Serializers
@@ -30,10 +30,7 @@ SCHEMA = pa.schema(
         ("key", pa.string()),
         ("left", pa.string()),
         ("left_hash", pa.string()),
-        ("copies", pa.int64()),
-        ("woken", pa.bool_()),
-        ("old_fk", pa.string()),
-        ("old_hash", pa.string()),
+        ("unchanged", pa.bool_()),
     ]
 )
 
@@ -54,10 +51,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
                 "key": f'"k{number}"',
                 "left": left,
                 "left_hash": new,
-                "copies": None if left is None else draw(st.sampled_from([1, 1, 1, 1, 2])),
-                "woken": draw(st.booleans()),
-                "old_fk": draw(st.sampled_from([None, '"P1"'])),
-                "old_hash": draw(st.sampled_from([None, new, "another"])),
+                "unchanged": draw(st.booleans()),
             }
         )
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
@@ -75,8 +69,7 @@ def test_together_is_as_one_by_one(batch: pa.RecordBatch, name: str) -> None:
 
 def usual(count: int) -> pa.RecordBatch:
     rows: list[dict[str, Any]] = [
-        {"key": f'"k{n}"', "left": f'{{"p":"P{n}"}}', "left_hash": "h", "copies": 1, "woken": False}
-        for n in range(count)
+        {"key": f'"k{n}"', "left": f'{{"p":"P{n}"}}', "left_hash": "h", "unchanged": False} for n in range(count)
     ]
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
@@ -85,13 +78,13 @@ def usual(count: int) -> pa.RecordBatch:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of rows that were extracted one by one."""
     found: list[str] = []
-    one_by_one = Extract._extract
+    one_by_one = Extract._extracted
 
     def noted(self: Extract, key: str, *others: Any) -> Any:
         found.append(key)
         return one_by_one(self, key, *others)
 
-    monkeypatch.setattr(Extract, "_extract", noted)
+    monkeypatch.setattr(Extract, "_extracted", noted)
     return found
 
 
@@ -110,11 +103,17 @@ def test_where_one_fails_all_are_asked_again(calls: list[str]) -> None:
 
 
 @given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
-def test_rows_that_do_not_say_what_is_known_were_never_seen(batch: pa.RecordBatch, name: str) -> None:
-    told = ["key", "left", "left_hash"]
-    never = {"copies": 1, "woken": False, "old_fk": None, "old_hash": None}
-    rows = [row | never for row in batch.select(told).to_pylist()]
+def test_rows_that_do_not_say_if_they_are_unchanged_are_all_extracted(batch: pa.RecordBatch, name: str) -> None:
+    given_columns = ["key", "left", "left_hash"]
+    rows = [row | {"unchanged": False} for row in batch.select(given_columns).to_pylist()]
     (expected,) = extract(name)([pa.RecordBatch.from_pylist(rows, SCHEMA)])
-    (found,) = extract(name)([batch.select(told)])
-    assert found.schema.names == [*told, "fk", "problem", "stale"]
+    (found,) = extract(name)([batch.select(given_columns)])
+    assert found.schema.names == [*given_columns, "fk", "problem"]
     assert found.to_pylist() == expected.select(found.schema.names).to_pylist()
+
+
+def test_unchanged_rows_are_passed_over(calls: list[str]) -> None:
+    rows = [{**row, "left": "no json", "unchanged": True} for row in usual(2).to_pylist()]
+    (found,) = extract("of_value")([pa.RecordBatch.from_pylist(rows, SCHEMA)])
+    assert (found["fk"].to_pylist(), found["left"].to_pylist()) == ([None, None], ["no json", "no json"])
+    assert calls == []

@@ -1,0 +1,101 @@
+"""The author's extractor, run over left rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.streams.selector import Problem, Selector, problem
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde.json_text import value_text
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.serde.typed_values import from_columns, written
+from kaspr_delta.spec.ddl import Type
+
+_OF_LEFT = ("left", "left_hash")
+_EXTRACTED = pa.schema([("readable", pa.bool_()), ("fk", pa.string()), ("problem", ARROW_PROBLEM)])
+
+
+class Extracted(NamedTuple):
+    """The result of the extractor for a left row. A row that is not ``readable`` counts as deleted."""
+
+    readable: bool
+    fk: str | None = None
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """Adds ``fk`` and ``problem`` to rows with columns key, left, left_hash. ``row_type`` is None for text.
+
+    Rows that are ``unchanged`` (a column that need not be there) are passed over. A value that the table's serializer
+    cannot read becomes NULL, as if it were deleted, and has a problem.
+    """
+
+    extractor: Selector
+    left: TableText
+    row_type: Type | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            asked = batch.column("left").is_valid()
+            if "unchanged" in batch.schema.names:
+                # One right row may trigger very many left rows: those that are unchanged do not go through Python.
+                asked = pc.and_(asked, pc.invert(batch.column("unchanged")))
+            keys, rows = (batch.column(name).filter(asked).to_pylist() for name in ("key", "left"))
+            found = self._together(keys, rows)
+            if found is None:
+                found = self._one_by_one(keys, rows)
+            found = found.take(_places_among(asked))
+            names, kept = batch.schema.names, batch.columns
+            if self.row_type is None:
+                gone = pc.fill_null(pc.invert(found["readable"]), fill_value=False)
+                kept = [
+                    pc.if_else(gone, pa.nulls(len(column), column.type), column) if name in _OF_LEFT else column
+                    for name, column in zip(names, kept, strict=True)
+                ]
+            added = {"fk": found["fk"], "problem": found["problem"]}
+            yield pa.RecordBatch.from_arrays([*kept, *added.values()], [*names, *added])
+
+    def _together(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch | None:
+        """The same as ``_one_by_one`` for all rows at once, which is faster; None if any of them fails."""
+        fks = self.extractor.keys_of(map(self._value, rows), map(self.left.event_key, keys))
+        if fks is None:
+            return None
+        found = [
+            pa.repeat(pa.scalar(value=True), len(rows)),
+            pa.array(fks, pa.string()),
+            pa.nulls(len(rows), ARROW_PROBLEM),
+        ]
+        return pa.RecordBatch.from_arrays(found, schema=_EXTRACTED)
+
+    def _one_by_one(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch:
+        found = list(zip(*map(self._extracted, keys, rows), strict=True)) or [()] * len(_EXTRACTED)
+        arrays = [pa.array(column, one.type) for column, one in zip(found, _EXTRACTED, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=_EXTRACTED)
+
+    def _extracted(self, key: str, left: Any) -> Extracted:
+        try:
+            value, left_key = self._value(left), self.left.event_key(key)
+        except SerializationError as error:
+            return Extracted(readable=False, problem=problem("value cannot be read", str(error), self._text(left)))
+        fk, failure = self.extractor(value, left_key, None)
+        if failure is not None:
+            failure["value"] = self._text(left)
+        return Extracted(readable=True, fk=fk, problem=failure)
+
+    def _value(self, left: Any) -> Any:
+        return self.left.value_object(left) if self.row_type is None else from_columns(self.row_type, left)
+
+    def _text(self, left: Any) -> str:
+        return str(left) if self.row_type is None else value_text(written(self.row_type, self._value(left), "the row"))
+
+
+def _places_among(those: pa.BooleanArray) -> pa.Array:
+    """For each selected row its index among the selected rows; NULL for other rows."""
+    return pc.if_else(those, pc.subtract(pc.cumulative_sum(those.cast(pa.int64())), 1), None)

@@ -1,0 +1,203 @@
+"""Rows on the driver: an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
+from kaspr_delta.engine.rows.spark_rows import SparkRows
+from kaspr_delta.storage.arrow_types import arrow_schema, arrow_schema_of
+from kaspr_delta.storage.limits import Limits, Size
+from kaspr_delta.storage.spark.frames import collected, frame_of
+from kaspr_delta.storage.tables import Frame, Scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Implements Rows. The DataFrame is made when it is asked for: of the table, or by ``plan``.
+
+    ``scan`` reads the rows, if they were read back from a table.
+    """
+
+    spark: SparkSession
+    table: pa.Table
+    limits: Limits = Limits()
+    scan: Scan | None = None
+    plan: Callable[[], DataFrame] | None = None
+
+    @classmethod
+    def none(cls, spark: SparkSession, columns: str = "key STRING") -> LocalRows:
+        """No rows, with these columns."""
+        return cls(spark, arrow_schema(columns).empty_table())
+
+    @property
+    def columns(self) -> list[str]:
+        names: list[str] = self.table.column_names
+        return names
+
+    @property
+    def frame(self) -> Frame:
+        return self.table
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The rows in Spark."""
+        return frame_of(self.spark, self.table) if self.plan is None else self.plan()
+
+    @property
+    def most(self) -> int:
+        return int(self.table.num_rows)
+
+    def filter(self, condition: nw.Expr) -> Rows:
+        return self._with(self._evaluated(lambda rows: rows.filter(condition)))
+
+    def select(self, *columns: str | nw.Expr) -> Rows:
+        return self._with(self._evaluated(lambda rows: rows.select(*columns)))
+
+    def with_columns(self, **columns: nw.Expr) -> Rows:
+        return self._with(self._evaluated(lambda rows: rows.with_columns(**columns)))
+
+    def derive(self, name: str, function: ValueFunction, of: str) -> Rows:
+        return self._with(self.table.append_column(name, function.array(self.table[of])))
+
+    def drop(self, *columns: str) -> Rows:
+        return self._with(self.table.drop_columns(list(columns)))
+
+    def pack(self, name: str, columns: Iterable[str], fields: Iterable[str], condition: str) -> Rows:
+        parts = [self.table[column].combine_chunks() for column in columns]
+        absent = pc.invert(pc.fill_null(self.table[condition].combine_chunks(), fill_value=False))
+        packed = pa.StructArray.from_arrays(parts, names=list(fields), mask=absent)
+        return self._with(self.table.drop_columns([*columns, condition]).append_column(name, packed))
+
+    def extend(
+        self,
+        function: ArrowFunction,
+        added: str,
+        in_spark: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> Rows:
+        return self._mapped(function, pa.schema([*self.table.schema, *arrow_schema(added)]))
+
+    def map(self, function: ArrowFunction, schema: str) -> Rows:
+        return self._mapped(function, arrow_schema(schema))
+
+    def _mapped(self, function: ArrowFunction, schema: pa.Schema) -> Rows:
+        batches = list(function(self.table.to_batches()))
+        return self._with(pa.Table.from_batches(batches) if batches else schema.empty_table())
+
+    def join(self, other: Rows, on: str, how: How = "left") -> Rows:
+        if not isinstance(other, LocalRows):
+            return self.in_spark().join(other, on, how)
+        # Arrow's own join takes no nested columns.
+        found = pc.index_in(self.table[on], value_set=other.table[on], skip_nulls=True)
+        if how == "left_semi":
+            return self._with(self.table.filter(found.is_valid()))
+        if how == "left_anti":
+            return self._with(self.table.filter(found.is_null()))
+        rows = self.table
+        if how == "inner":
+            rows, found = rows.filter(found.is_valid()), found.drop_null()
+        for name in other.columns:
+            if name != on:
+                rows = rows.append_column(name, other.table[name].take(found))
+        return self._with(rows)
+
+    def union(self, other: Rows) -> Rows:
+        if not isinstance(other, LocalRows):
+            return self.in_spark().union(other)
+        return self._with(pa.concat_tables([self.table, other.table], promote_options="default"))
+
+    def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
+        sorted_rows = self.table.take(_places_in_order(self.table, order))
+        numbers = sorted_rows.select(on).append_column("n", pa.array(range(sorted_rows.num_rows), pa.int64()))
+        last = numbers.group_by(list(on)).aggregate([("n", "max"), ("n", "count")])
+        rows = sorted_rows.take(last["n_max"])
+        return self._with(rows if count is None else rows.append_column(count, last["n_count"]))
+
+    def numbered(self, order: str) -> Rows:
+        rows = self.table.take(_places_in_order(self.table, [order]))
+        return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
+
+    def made(self, df: DataFrame) -> Rows:
+        return self._with(collected(df))
+
+    def spread(self, df: DataFrame, *columns: str) -> DataFrame:
+        return df.coalesce(1)
+
+    def count(self) -> int:
+        return self.most
+
+    def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
+        if not self.table.num_rows:
+            return {}
+        counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
+        return {tuple(row[column] for column in columns): row["count_all"] for row in counted}
+
+    def texts(self, column: str) -> list[str]:
+        """The distinct values in a column, without NULL."""
+        values: list[str] = self.table[column].drop_null().unique().to_pylist()
+        return values
+
+    def in_spark(self) -> SparkRows:
+        """The same rows as a plan."""
+        return SparkRows(self.df, self.most, limits=self.limits)
+
+    def _evaluated(self, verb: Callable[[nw.DataFrame[Any]], nw.DataFrame[Any]]) -> pa.Table:
+        if self.table.num_rows:
+            return verb(nw.from_native(self.table, eager_only=True)).to_native()
+        # narwhals makes no constants for a table without rows.
+        blank = pa.table({field.name: pa.nulls(1, field.type) for field in self.table.schema})
+        return verb(nw.from_native(blank, eager_only=True)).to_native().slice(0, 0)
+
+    def _with(self, table: pa.Table) -> LocalRows:
+        return LocalRows(self.spark, table, self.limits)
+
+
+def within(rows: Rows, most: Size) -> Rows:
+    """The rows on the driver if there are no more; one Spark action."""
+    if isinstance(rows, LocalRows):
+        return rows
+    table = collected(rows.df.limit(most.rows + 1))
+    return LocalRows(rows.spark, table, rows.limits) if most.fits(table) else rows
+
+
+def rows_within(df: DataFrame, most: Size, limits: Limits) -> Rows:
+    """The rows of a DataFrame, on the driver if there are no more; one Spark action."""
+    return within(SparkRows(df, limits=limits), most)
+
+
+def are_few(*several: Rows) -> bool:
+    """Whether the rows are on the driver, and few."""
+    local = [rows for rows in several if isinstance(rows, LocalRows)]
+    return len(local) == len(several) and sum(rows.most for rows in local) <= several[0].limits.few.rows
+
+
+def read_back(rows: Rows) -> Rows:
+    """Rows of a log on the driver, if it can read them there without Spark and they are not too many."""
+    if isinstance(rows, LocalRows) or rows.scan is None or not rows.scan.reads_files:
+        return rows
+    most = rows.limits.logged
+    found = rows.scan.rows(rows.columns, most.rows + 1)
+    if not most.fits(found):
+        return rows
+    return LocalRows(rows.spark, found.cast(arrow_schema_of(rows.df.schema)), rows.limits, rows.scan)
+
+
+def union_all(several: Sequence[Rows]) -> Rows:
+    """The rows of all, at least one; a missing column is NULL."""
+    return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.most != 0] or several[:1])
+
+
+def _places_in_order(rows: pa.Table, order: Sequence[str]) -> pa.Array:
+    """The places of rows in order of some columns, NULL first as in Spark."""
+    keys = {f"{kind} {name}": of for name in order for kind, of in (("a", pc.is_valid(rows[name])), ("b", rows[name]))}
+    return pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])

@@ -1,0 +1,130 @@
+"""Rows in Spark: a plan that runs where it is written or counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+
+from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
+from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.spec.ddl import columns_of_json
+from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.tables import Frame, Scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """Implements Rows. ``scan`` reads them, if they are read back from a table."""
+
+    df: DataFrame
+    most: int | None = None
+    scan: Scan | None = None
+    limits: Limits = Limits()
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.df.sparkSession
+
+    @property
+    def columns(self) -> list[str]:
+        return self.df.columns
+
+    @property
+    def frame(self) -> Frame:
+        return self.df
+
+    def filter(self, condition: nw.Expr) -> Rows:
+        return self._with(nw.from_native(self.df).filter(condition).to_native())
+
+    def select(self, *columns: str | nw.Expr) -> Rows:
+        if all(isinstance(one, str) for one in columns):  # no look at the columns, which a query may be asked for
+            return self._with(self.df.select(*columns))  # type: ignore[arg-type]
+        return self._with(nw.from_native(self.df).select(*columns).to_native())
+
+    def with_columns(self, **columns: nw.Expr) -> Rows:
+        return self._with(nw.from_native(self.df).with_columns(**columns).to_native())
+
+    def derive(self, name: str, function: ValueFunction, of: str) -> Rows:
+        return self._with(self.df.withColumn(name, function.column(self.df[of])))
+
+    def drop(self, *columns: str) -> Rows:
+        return self._with(self.df.drop(*columns))
+
+    def pack(self, name: str, columns: Iterable[str], fields: Iterable[str], condition: str) -> Rows:
+        from pyspark.sql import functions as F
+
+        packed = [F.col(column).alias(field) for column, field in zip(columns, fields, strict=True)]
+        rows = self.df.withColumn(name, F.when(F.col(condition), F.struct(*packed)))
+        return self._with(rows.drop(*columns, condition))
+
+    def extend(
+        self, function: ArrowFunction, added: str, in_spark: Callable[[DataFrame], DataFrame] | None = None
+    ) -> Rows:
+        if in_spark is not None:
+            return self._with(in_spark(self.df))
+        kept = columns_of_json(self.df.schema.jsonValue()["fields"])
+        return self._with(self.df.mapInArrow(function, f"{', '.join(map(str, kept))}, {added}"))
+
+    def map(self, function: ArrowFunction, schema: str) -> Rows:
+        return SparkRows(self.df.mapInArrow(function, schema), limits=self.limits)
+
+    def join(self, other: Rows, on: str, how: How = "left") -> Rows:
+        return self._with(self.df.join(self._sent(other), on, how))
+
+    def of_keys(self, keys: Rows, place: Sequence[str]) -> SparkRows:
+        """The rows whose columns in ``place`` are those of a key."""
+        return self._with(self.df.join(self._sent(keys.select(*place)), list(place), "left_semi"))
+
+    def _sent(self, other: Rows) -> DataFrame:
+        """The other side of a join. A broadcast avoids a shuffle, which sends all rows of a hot key to one task."""
+        from pyspark.sql import functions as F
+
+        fits = other.most is not None and other.most <= self.limits.broadcast_rows
+        return F.broadcast(other.df) if fits else other.df
+
+    def union(self, other: Rows) -> Rows:
+        if other.most == 0:
+            return self
+        most = None if self.most is None or other.most is None else self.most + other.most
+        return replace(self, df=self.df.unionByName(other.df, allowMissingColumns=True), most=most, scan=None)
+
+    def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
+        from pyspark.sql import functions as F
+
+        rest = [name for name in self.columns if name not in {*on, *order}]
+        greatest = [F.max(F.struct(*order)).alias("_order")]
+        if rest:
+            greatest.append(F.max_by(F.struct(*rest), F.struct(*order)).alias("_rest"))
+        counted = [] if count is None else [F.count("*").alias(count)]
+        rows = self.df.groupBy(*on).agg(*greatest, *counted)
+        of = [f"_order.{name}" for name in order] + [f"_rest.{name}" for name in rest]
+        return self._with(rows.select(*on, *of, *([] if count is None else [count])))
+
+    def numbered(self, order: str) -> Rows:
+        return self._with(self.df.sortWithinPartitions(order).withColumn("seq", seq_of_rows()))
+
+    def made(self, df: DataFrame) -> Rows:
+        return SparkRows(df, limits=self.limits)
+
+    def spread(self, df: DataFrame, *columns: str) -> DataFrame:
+        return df.repartition(*columns) if columns else df
+
+    def count(self) -> int:
+        return self.df.count()
+
+    def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
+        from pyspark.sql import functions as F
+
+        if self.scan is not None:
+            return self.scan.count_by(columns)
+        counted = self.df.groupBy(*columns).agg(F.count("*").alias("count_all")).collect()
+        return {tuple(row[column] for column in columns): row["count_all"] for row in counted}
+
+    def _with(self, df: DataFrame) -> SparkRows:
+        return replace(self, df=df, scan=None)

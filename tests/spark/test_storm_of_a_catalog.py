@@ -1,0 +1,41 @@
+"""Many changes, and several writers at once, in tables that a catalog owns."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kaspr_delta import Application
+from tests.properties.storm import MANIFESTS, judged, storm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WRITERS = 3
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
+
+
+def test_after_a_storm_results_and_channels_are_what_spark_joins(spark: SparkSession, catalog: str) -> None:
+    assert storm(spark, catalog, changes=1_500, batches=3) == 0
+
+
+def test_writers_at_once_and_runs_beside_them_lose_nothing(spark: SparkSession, catalog: str) -> None:
+    app = Application.open(MANIFESTS, warehouse=catalog, spark=spark)
+    app.table("products").put({f"P{number}": {"n": number} for number in range(4)})
+
+    def write(writer: int) -> None:
+        for number in range(4):
+            app.table("orders").put({f"O{writer}-{number}": {"fk": f"P{number}", "n": writer}})
+            app.table("products").put({f"P{writer}": {"n": 10 * writer + number}})
+
+    with ThreadPoolExecutor(WRITERS) as writers:
+        writing = [writers.submit(write, writer) for writer in range(WRITERS)]
+        app.run()
+        for one in writing:
+            one.result()
+    app.run()
+    assert app.delta.read(spark, "orders").count() == 4 * WRITERS
+    assert sum(judged(app, join, print) for join in ("inner", "left")) == 0

@@ -1,0 +1,165 @@
+"""Each hop by itself: rows in, rows out. ``tests/spark/test_both_kinds_of_rows.py`` has the same of Spark."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.joins.foreign_key.emit import emit
+from kaspr_delta.engine.joins.foreign_key.extract import Extract
+from kaspr_delta.engine.joins.foreign_key.instruction import Instruction, instruction
+from kaspr_delta.engine.joins.foreign_key.response import respond
+from kaspr_delta.engine.joins.foreign_key.right_change import triggered_by_right
+from kaspr_delta.engine.joins.foreign_key.send import send
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.streams.selector import Selector
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.plan.definition.joins import JoinType
+from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.arrow_types import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NO_SPARK = cast("SparkSession", None)
+JSON = TableText(Serializers("json", "json"))
+# A left key with its subscription before this batch (old_*), and its row at the pinned version.
+CONTEXT = arrow_schema(
+    "key STRING, changed_at TIMESTAMP, triggered_by_right BOOLEAN, old_fk STRING, old_hash STRING, emitted STRING,"
+    " left STRING, left_hash STRING, left_timestamp TIMESTAMP, duplicate_count BIGINT, left_text STRING"
+)
+PRODUCT = Snippet("def product(value): return value['product']", "product")
+
+
+def rows(schema: pa.Schema, *found: dict[str, Any]) -> LocalRows:
+    return LocalRows(NO_SPARK, pa.Table.from_pylist(list(found), schema))
+
+
+def listed(found: Rows) -> list[dict[str, Any]]:
+    assert isinstance(found, LocalRows)
+    values: list[dict[str, Any]] = found.table.to_pylist()
+    return values
+
+
+def context(**columns: Any) -> LocalRows:
+    """One left key as `send` gets it; what is not named is NULL."""
+    return rows(CONTEXT, {"key": '"k"', "triggered_by_right": False, **columns})
+
+
+def sent(found: Rows, extractor: Snippet = PRODUCT) -> dict[str, Any]:
+    (row,) = listed(send(found, "inner", Extract(Selector(extractor, JSON, "extractor", "foreign key"), JSON)))
+    return row
+
+
+ONLY = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
+NULL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
+DELETE = Instruction.DELETE_KEY_AND_PROPAGATE
+
+
+@pytest.mark.parametrize(
+    ("join_type", "old", "new", "expected"),
+    [
+        ("inner", None, "a", ONLY),
+        ("left", None, "a", NULL),
+        ("inner", "a", "a", ONLY),
+        ("inner", "a", "b", NULL),
+        ("left", "a", "b", NULL),
+        ("inner", "a", None, DELETE),
+        ("left", "a", None, DELETE),
+        ("inner", None, None, None),
+    ],
+)
+def test_instructions_are_those_of_kip_213(
+    join_type: JoinType, old: str | None, new: str | None, expected: Instruction | None
+) -> None:
+    keys = rows(arrow_schema("old STRING, new STRING"), {"old": old, "new": new})
+    (row,) = listed(keys.select(instruction(join_type, nw.col("old"), nw.col("new")).alias("instruction")))
+    assert row["instruction"] == (None if expected is None else expected.value)
+
+
+def test_a_triggered_row_that_is_unchanged_keeps_its_foreign_key_unasked() -> None:
+    raising = Snippet("def raising(value): raise AssertionError", "raising")
+    row = sent(context(triggered_by_right=True, old_fk='"a"', old_hash="h", left="{}", left_hash="h"), raising)
+    assert (row["fk"], row["problem"]) == ('"a"', None)
+
+
+def test_a_triggered_row_with_another_hash_is_sent_again() -> None:
+    left = '{"product":"b"}'
+    row = sent(context(triggered_by_right=True, old_fk='"a"', old_hash="old", left=left, left_hash="new"))
+    assert (row["fk"], row["instruction"]) == ('"b"', NULL.value)
+
+
+def test_a_key_that_cannot_be_written_is_a_problem_and_no_key() -> None:
+    row = sent(context(left='{"product":1}', left_hash="h"), Snippet("key = lambda value: object()", "key"))
+    assert row["fk"] is None
+    assert row["problem"]["reason"] == "foreign key cannot be used"
+
+
+def test_only_exact_keys_are_triggered_and_touched_rows_are_left_out() -> None:
+    schema = arrow_schema("key STRING, fk STRING")
+    pairs = [("k1", "P1"), ("k10", "P10"), ("k2", "P1"), ("k3", None)]
+    subscriptions = rows(schema, *({"key": key, "fk": fk} for key, fk in pairs))
+    changes = arrow_schema("key STRING, changed_at TIMESTAMP")
+    found = triggered_by_right(subscriptions, rows(changes, {"key": "P1"}), rows(changes, {"key": "k2"}))
+    assert listed(found) == [{"key": "k1", "changed_at": None}]
+
+
+ANSWERED = pa.schema(
+    [
+        *CONTEXT,
+        *arrow_schema("stale BOOLEAN, fk STRING, instruction STRING, right STRING, right_hash STRING"),
+        ("right_timestamp", pa.timestamp("us", "UTC")),
+        ("problem", ARROW_PROBLEM),
+    ]
+)
+
+
+def answered(**columns: Any) -> LocalRows:
+    given = {"key": "k", "triggered_by_right": False, "stale": False, "right_hash": columns.get("right"), **columns}
+    return rows(ANSWERED, given)
+
+
+def emission(found: Rows, join_type: JoinType) -> list[tuple[Any, ...]]:
+    return [(row["kind"], row["left"], row["right"]) for row in listed(emit(respond(found, join_type)))]
+
+
+def test_inner_needs_both_rows_and_left_only_the_left_one() -> None:
+    lonely = answered(left="l", left_hash="h", fk="a")
+    assert emission(lonely, "inner") == [("state", None, None)]
+    assert emission(lonely, "left") == [("value", "l", None)]
+
+
+@pytest.mark.parametrize(
+    ("right_only", "stale", "expected"), [(False, False, 100), (True, False, 60), (True, True, 100)]
+)
+def test_a_result_has_the_greater_time_or_that_of_the_right_row_which_alone_brought_it_about(
+    right_only: bool, stale: bool, expected: int
+) -> None:
+    left, right = (datetime.fromtimestamp(seconds, tz=timezone.utc) for seconds in (100, 60))
+    times = {"left_timestamp": left, "right_timestamp": right}
+    found = answered(triggered_by_right=right_only, stale=stale, left="l", left_hash="h", fk="a", right="r", **times)
+    (row,) = listed(respond(found, "inner"))
+    assert row["result_timestamp"].timestamp() == expected
+
+
+def test_what_was_emitted_already_is_not_emitted_again() -> None:
+    first = answered(left="l", left_hash="h", fk="a", right="r")
+    (row,) = listed(emit(respond(first, "inner")))
+    again = answered(left="l", left_hash="h", fk="a", right="r", old_fk="a", old_hash="h", emitted=row["emitted"])
+    assert emission(again, "inner") == []
+
+
+def test_a_tombstone_needs_something_emitted_before() -> None:
+    gone = answered(old_fk="a", old_hash="h", emitted="h:x")
+    assert emission(gone, "left") == [("tombstone", None, None)]
+    never = answered(old_fk="a", old_hash="h")
+    assert emission(never, "inner") == [("state", None, None)]
+    unknown = answered()
+    assert emission(unknown, "left") == []
