@@ -158,7 +158,7 @@ def test_a_function_that_makes_text_of_columns_is_the_same_without_python(
 
 
 def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str) -> list[Any]:
-    """What hop 1 gives, in Spark and in Python."""
+    """What `send` gives, in Spark and in Python."""
     kinds = columns_of(types)
     right = TypedText(JSON, TypedPlan(tuple(one.name for one in kinds), kinds))
     left = TablePlan("left", "left", "", JSON, 1, False, None, None, None, None, "", Location("", 1, 1), typed=PLAN)

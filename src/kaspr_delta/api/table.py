@@ -85,7 +85,7 @@ class TableHandle:
         typed = self.table.plan.typed
         if typed is not None:
             return write_file(self.df.orderBy(*map(quoted, typed.key)), path, file_format)
-        rows, place = self._live, self.table.place
+        rows, place = self._live, self.table.row_key
         ordered = by_key(rows, *place[1:]) if self.table.plan.serializers.key == "json" else rows.orderBy(*place)
         return write_file(self._decoded(ordered), path, file_format)
 
@@ -145,7 +145,7 @@ class TableHandle:
             raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
 
     def _pairs(self, rows: DataFrame) -> Pairs:
-        return [pair for row in rows.orderBy(*self.table.place).collect() if (pair := self._pair(row)) is not None]
+        return [pair for row in rows.orderBy(*self.table.row_key).collect() if (pair := self._pair(row)) is not None]
 
     def _pair(self, row: Row) -> tuple[Any, Any] | None:
         pair = _readable(self.table.text, row["key"], row["value"])

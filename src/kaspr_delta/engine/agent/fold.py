@@ -65,14 +65,9 @@ class EffectFold:
     def _write_table(self, rows: Rows, name: str) -> None:
         table = self._state_of(name)
         also = ("timestamp", "stream") if table.plan.window else ("timestamp",)
-        last = rows.df.groupBy(*table.place).agg(F.max_by(F.struct("value", *also), "seq").alias("last"))
-        written = last.select(
-            F.col("key").cast("string").alias("key"),
-            *table.place[1:],
-            F.col("last.value").cast("string").alias("value"),
-            *(F.col(f"last.{column}").alias(column) for column in also),
-        )
-        table.write(rows.made(written))
+        last = rows.select(*table.row_key, "seq", "value", *also).newest(table.row_key, ("seq",))
+        texts = {name: nw.col(name).cast(nw.String) for name in ("key", "value")}
+        table.write(last.with_columns(**texts))
 
     def _pass_windows(self, spark: SparkSession, rows: DataFrame) -> None:
         """Show the windows that closed, then remove those that expired; both after all writes."""

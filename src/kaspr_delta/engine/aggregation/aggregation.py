@@ -73,7 +73,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
             folds.append(partial(self._fold_writes, rows))
         folds.extend(self.state_folds(rows, {kind for (kind,) in counts}))
         letters = counts.get(("failed",), 0)
-        folds.extend(self.letter_folds(batch, self._letters(rows.df), letters))
+        folds.extend(self.letter_folds(batch, rows, letters))
         side_by_side(folds)
         if any((kind,) in counts for kind in PASSED):
             passed = rows.df.where(F.col("kind").isin(*PASSED)).collect()
@@ -88,7 +88,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
 
     def _held(self, changes: DataFrame) -> DataFrame:
         """The rows that the changed groups hold before the changes, as rows of CHANGES with op ``held``."""
-        groups = changes.select(F.col("grp").alias("key"), *self.table.place[1:])
+        groups = changes.select(F.col("grp").alias("key"), *self.table.row_key[1:])
         held = self.held_rows(groups)
         window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
         return held.select(
@@ -100,7 +100,6 @@ class Aggregation(PlannedResource[AggregationPlan]):
         written = rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows)
         self.table.write(rows.made(written), timely=self.timely)
 
-    @staticmethod
-    def _letters(rows: DataFrame) -> DataFrame:
+    def letters(self, rows: DataFrame) -> DataFrame:
         value = F.col("problem.value").alias("value")
         return rows.where("kind = 'failed'").select("source", "key", value, "problem", "timestamp", "batch")

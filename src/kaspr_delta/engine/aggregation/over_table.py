@@ -148,7 +148,7 @@ class TableAggregation(Aggregation):
         side = str(self.plan.origin)
         touched = touched_keys(changes, {side: self.origin.text}, self.delta.limits)
         again = anew and not log_is_new
-        if not touched.rows and not again:
+        if not touched.number and not again:
             return Decision(LocalRows.none(changes.sparkSession), 0)
         # Step 2: pinned. Step 3: recompute.
         grouped = self._grouped(touched.keys[side], version, anew=anew)
@@ -162,7 +162,7 @@ class TableAggregation(Aggregation):
         rows = union_of(parts)
         effects = grouped.made(rows)
         # A first batch without input rows would never be folded again: with effects it counts at least one.
-        return Decision(effects, touched.rows or int(effects.most != 0))
+        return Decision(effects, touched.number or int(effects.most != 0))
 
     def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
         """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""

@@ -104,7 +104,7 @@ class Log:
         everything = told if not effects.most else pa.concat_tables([_optional(mine), told], promote_options="default")
         self.delta.append(spark, everything, self.table, batch.transaction("log"))
         if not effects.most:  # nothing was computed, so its columns may differ from the log's
-            return replace(effects, table=mine, plan=lambda: self.batch(spark, batch).df)
+            return replace(effects, table=mine, make_df=lambda: self.batch(spark, batch).df)
         return replace(effects, table=mine)
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:

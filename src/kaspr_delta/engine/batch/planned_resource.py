@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId
 from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
 from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.tables import Tables
@@ -73,12 +74,18 @@ class PlannedResource(Generic[PlanT]):
         """Whether the dead letters of a batch replace earlier ones."""
         return batch.number == FIRST and self.renewed != Renewed()
 
-    def letter_folds(self, batch: BatchId, letters: DataFrame, failed: int) -> Sequence[Callable[[], None]]:
+    def letters(self, rows: DataFrame) -> DataFrame:
+        """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
+        raise NotImplementedError
+
+    def letter_folds(self, batch: BatchId, rows: Rows, failed: int) -> Sequence[Callable[[], None]]:
         """The folds of the dead letters of a batch; ``failed`` is the number of its rows that failed."""
-        made = self.delta, letters, str(self.ref), batch
         if self.renews_letters(batch):
-            return [partial(renew_dead_letters, *made, self.renewed, failed)]
-        return [partial(fold_dead_letters, *made)] if failed else []
+            letters = self.letters(rows.df)
+            return [partial(renew_dead_letters, self.delta, letters, str(self.ref), batch, self.renewed, failed)]
+        if not failed:
+            return []
+        return [partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch)]
 
     @property
     def fills_gaps(self) -> bool:

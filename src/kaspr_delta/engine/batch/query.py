@@ -1,4 +1,4 @@
-"""The batch that every stateful resource runs, and the streaming query around it.
+"""The batch that every resource runs, and the streaming query around it.
 
 *The feed names the keys, pinned snapshots give the values, one append commits, everything else is a fold.*
 """

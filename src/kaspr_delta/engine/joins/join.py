@@ -56,7 +56,6 @@ class Join(PlannedResource[JoinPlanT]):
         raise NotImplementedError
 
     def letters(self, rows: DataFrame) -> DataFrame:
-        """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
         value = F.col("problem.value").alias("value")
         return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
 
@@ -92,7 +91,7 @@ class Join(PlannedResource[JoinPlanT]):
             for counts in counted
         ]
         for (batch, rows), done in zip(batches, folded, strict=True):
-            folds.extend(self.letter_folds(batch, self.letters(rows.df), done.dead_letters))
+            folds.extend(self.letter_folds(batch, rows, done.dead_letters))
         merged = [done for done in side_by_side(folds) if done is not None]
         return [*folded[:-1], replace(folded[-1], counts=cost_of(merged))]
 

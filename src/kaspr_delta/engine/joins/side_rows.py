@@ -18,8 +18,8 @@ def side_rows(
     """Live rows at a version: columns key, value, timestamp, duplicate_count, hash, readable, text.
 
     ``keys`` restricts them to those in its column ``key``; the rows are on the driver if the keys are and they fit
-    there. ``readable``: the value is valid for the table's serializer, which SQL need not have used. ``text`` is the
-    value for people to read. ``each_once``: no key has several rows.
+    there (see ``near``). ``readable``: the value is valid for the table's serializer, which SQL need not have used.
+    ``text`` is the value for people to read. ``each_once``: no key has several rows.
     """
     rows = table.live_rows(spark, version, keys, each_once=each_once).derive("hash", table.hash, "value")
     rows = rows.derive("readable", table.readable, "value").derive("text", table.text_form, "value")

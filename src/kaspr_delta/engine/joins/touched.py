@@ -1,6 +1,6 @@
 """The keys that a batch touched. The change feed is used only to learn which keys changed.
 
-Here a batch becomes small or large: a small one has its keys, and then all its rows, on the driver (see ``rows.rows``).
+Here a batch becomes small or large: a small one has its keys, and then its rows, on the driver (see ``rows.rows``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ NOT_CANONICAL = "key is not canonical JSON text"
 class Touched(NamedTuple):
     """The distinct touched keys by side (columns key, changed_at), and ``refused``: those that cannot be joined.
 
-    ``refused`` has the columns of the log: they change nothing, and carry a problem.
+    ``refused`` are rows of the log that change nothing: columns key, kind, timestamp, problem, failed.
     """
 
     keys: Mapping[str, Rows]
     refused: Rows
-    rows: int
+    number: int
 
     @property
     def is_small(self) -> bool:
@@ -42,17 +42,17 @@ class Touched(NamedTuple):
 
 
 def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Limits) -> Touched:
-    """Each key that changed once, with its last change: from columns side, key, changed_at; one Spark job.
+    """Each changed key, once, with its last change: from columns side, key, changed_at; one Spark job.
 
-    Only of a first load or a long backlog changes are so many that Spark groups them. Other keys, even of a large
-    batch, are known from here on: Spark sends them around, and shuffles no table for them. ``texts`` by side.
+    Unless there are too many (``Limits.changes``), as in a first load or a long backlog, the driver knows the touched
+    keys, also those of a large batch: Spark broadcasts them, and shuffles no table for them. ``texts`` by side.
     """
     found = rows_within(changes.select("side", "key", "changed_at"), limits.changes, limits)
     every = found.newest(("side", "key"), ("changed_at",)).extend(CheckKeys(texts), "reason STRING")
     fit = every.filter(nw.col("reason").is_null())
     keys = {side: fit.filter(nw.col("side") == side).select("key", "changed_at") for side in texts}
     touched = Touched(keys, _refused(every.filter(exists("reason"))), every.count())
-    if touched.is_small and touched.rows > limits.small_batch.rows:
+    if touched.is_small and touched.number > limits.small_batch.rows:
         return Touched(
             {side: _in_spark(rows) for side, rows in keys.items()}, _in_spark(touched.refused), every.count()
         )

@@ -53,7 +53,7 @@ class KeyedTable:
         return text_of(self.plan)
 
     @property
-    def place(self) -> tuple[str, ...]:
+    def row_key(self) -> tuple[str, ...]:
         """The columns that identify a row."""
         return ("key", "window_start") if self.plan.window else ("key",)
 
@@ -175,7 +175,7 @@ class KeyedTable:
         if each_once:
             return rows.with_columns(duplicate_count=nw.lit(1))
         order = ("timestamp", "value" if self._is_ordered else "rank")
-        live = rows.newest(self.place, order, "duplicate_count")
+        live = rows.newest(self.row_key, order, "duplicate_count")
         return live if self._is_ordered else live.select(*(name for name in live.columns if name != "rank"))
 
     def texts(self, rows: Rows) -> DataFrame:
@@ -208,7 +208,7 @@ class KeyedTable:
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         if self.plan.row_type is not None and not self._is_ordered:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
-        return SparkRows(among(rows, keys, self.place, self.delta), limits=self.delta.limits)
+        return SparkRows(among(rows, keys, self.row_key, self.delta), limits=self.delta.limits)
 
     def greatest(self, among: Column, *also: str) -> Column:
         """The row that counts among rows of one key: a struct of timestamp, value (see ``row``) and other columns.
@@ -226,23 +226,26 @@ class KeyedTable:
         For a table with windows also window_start and stream, one row per key and window. A row that already has the
         value is left alone; where rows are ``timely``, one that has the timestamp as well.
         """
-        rows = given.df
         compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
-        windows = ("window_end", "stream") if self.plan.window else ()
+        if self._is_plain:
+            plain = given.with_columns(keep=exists("value")).select("key", "value", "timestamp", "keep")
+            self._merge(plain, Upsert(compare=compare, also=also, keep="keep"))
+            return
         if self.plan.typed is not None:
             self._write_typed(given, self.plan.typed, timely=timely)
             return
+        rows, windows = given.df, ("window_end", "stream") if self.plan.window else ()
         if self.plan.window is not None:
             rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
         stored = rows.select(
             _stored("key", self.plan.serializers.key),
             _stored("value", self.plan.serializers.value),
             "timestamp",
-            *self.place[1:],
+            *self.row_key[1:],
             *windows,
             F.col("value").isNotNull().alias("keep"),
         )
-        upsert = Upsert(on=self.place, compare=compare, also=(*also, *windows), keep="keep")
+        upsert = Upsert(on=self.row_key, compare=compare, also=(*also, *windows), keep="keep")
         self._merge(given.made(stored), upsert)
 
     def _write_typed(self, given: Rows, typed: TypedPlan, *, timely: bool) -> None:
@@ -286,7 +289,7 @@ class KeyedTable:
         rows = rows if after is None else rows.where(F.col("window_end") > after)
         rows = rows.withColumn("keep", F.expr("true"))
         also = ("timestamp", "window_end", "stream")
-        self._merge(SparkRows(rows), Upsert(on=self.place, compare=("value",), also=also, keep="keep"))
+        self._merge(SparkRows(rows), Upsert(on=self.row_key, compare=("value",), also=also, keep="keep"))
 
     def _merge(self, rows: Rows, upsert: Upsert) -> None:
         self.delta.merge(rows.spark, rows.frame, self.plan.delta_name, upsert)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Implements Rows. The DataFrame is made when it is asked for: of the table, or by ``plan``.
+    """Implements Rows. The DataFrame is made when it is asked for: of the table, or by ``make_df``.
 
     ``scan`` reads the rows, if they were read back from a table.
     """
@@ -33,7 +33,7 @@ class LocalRows:
     table: pa.Table
     limits: Limits = Limits()
     scan: Scan | None = None
-    plan: Callable[[], DataFrame] | None = None
+    make_df: Callable[[], DataFrame] | None = None
 
     @classmethod
     def none(cls, spark: SparkSession, columns: str = "key STRING") -> LocalRows:
@@ -52,7 +52,7 @@ class LocalRows:
     @cached_property
     def df(self) -> DataFrame:
         """The rows in Spark."""
-        return frame_of(self.spark, self.table) if self.plan is None else self.plan()
+        return frame_of(self.spark, self.table) if self.make_df is None else self.make_df()
 
     @property
     def most(self) -> int:

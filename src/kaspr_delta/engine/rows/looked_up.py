@@ -23,7 +23,7 @@ Keys: TypeAlias = "Collection[str] | Rows | None"
 
 
 def looked_up(delta: Tables, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Rows:
-    """The rows that match; on the driver if they were read without Spark. No Spark action."""
+    """The rows that match; on the driver if delta-rs can read them (``Limits.looked_up``). No Spark action."""
     found = delta.look_up(spark, table, texts, version)
     if isinstance(found, pa.Table):
         return LocalRows(spark, found, delta.limits)
@@ -58,9 +58,9 @@ def among(rows: DataFrame, keys: Keys, place: Sequence[str], delta: Tables) -> D
 
 
 def near(keys: Rows, found: Rows, delta: Tables) -> Rows:
-    """Rows that were found for keys: on the driver if the keys are and the rows fit there. The files read are counted.
+    """Rows that were found for keys, on the driver if the keys are and the rows fit there; one Spark action at most.
 
-    One Spark action at most.
+    Rows that Spark finds fit up to ``Limits.small_batch``. Of few keys the files that it reads are counted.
     """
     if not isinstance(keys, LocalRows) or isinstance(found, LocalRows):
         return found

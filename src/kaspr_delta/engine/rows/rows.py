@@ -1,8 +1,9 @@
 """Rows on their way through a batch: on the driver (``LocalRows``) or in Spark (``SparkRows``), with the same verbs.
 
-A batch decides once which of the two it has: after its touched keys are known (``joins.touched``). A small batch stays
-on the driver as Arrow tables, and needs no Spark job but those that read. A large one stays a plan, which Spark runs
-once, in the commit. Where rows on the driver are joined with rows in Spark, Spark goes on.
+A batch of a join of tables is small or large from the moment when its touched keys are known (``joins.touched``). A
+small one stays on the driver as Arrow tables, and decides with no Spark job but those that read; it becomes a large one
+where what it finds does not fit. A large one is a plan, which Spark runs once, in the commit. Where rows on the driver
+are joined with rows in Spark, Spark goes on.
 
 Conditions and columns are expressions of narwhals, which run on Arrow tables and on DataFrames alike. A function over
 Arrow batches runs on the driver or in Spark's Python workers.

@@ -1,1 +1,1 @@
-"""The foreign-key join of KIP-213, one file per hop: send, receive, right change, response, emit."""
+"""The foreign-key join of KIP-213, one file per hop: right change, send, receive, response, emit."""

@@ -1,4 +1,4 @@
-"""Hop 5: results that differ from the last emission go to the log. No-ops are dropped here and only here."""
+"""Emit: results that differ from the last emission go to the log. No-ops are dropped here and only here."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from kaspr_delta.engine.rows.expressions import exists, first_of, same, text
 from kaspr_delta.engine.rows.rows import Rows
 
 
-def emit(responses: Rows) -> Rows:
-    """The rows of the log for responses: a value, a tombstone if the emitted result no longer holds, or state only."""
+def emit(results: Rows) -> Rows:
+    """The rows of the log for results.
+
+    A ``value`` where the result differs from the last emission, a ``tombstone`` where that no longer holds, and
+    ``state`` where only the subscription or a problem has to be recorded.
+    """
     kind = first_of(
         (same("result", "emitted"), text("state")), (nw.col("shown"), text("value")), otherwise=text("tombstone")
     )
     changes_nothing = (nw.col("kind") == "state") & same("fk", "old_fk") & same("left_hash", "old_hash")
     is_value = nw.col("kind") == "value"
     return (
-        responses.with_columns(kind=kind)
+        results.with_columns(kind=kind)
         .filter(~changes_nothing | exists("problem"))
         .select(
             "key",

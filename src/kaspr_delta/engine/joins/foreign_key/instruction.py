@@ -8,6 +8,8 @@
 | some | the same | as above: the answer itself replaces the former result |
 | some | another | PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE to the new one, DELETE_KEY_NO_PROPAGATE to the old one |
 
+It is recorded of every left key that a batch recomputes, also where only the right row changed.
+
 The subscriptions table has one row per left key, so writing the new subscription does what DELETE_KEY_NO_PROPAGATE
 asks for: the log holds only the other instruction. It is recorded there; no hop reads it.
 """
@@ -29,7 +31,7 @@ class Instruction(str, Enum):
     DELETE_KEY_AND_PROPAGATE = "DELETE_KEY_AND_PROPAGATE"
     # Subscribe; always answer: without a right row the former result is wrong now, or a left join shows the row.
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = "PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE"
-    # Subscribe; answer only with a right row: there is no former result that a null would have to delete.
+    # Subscribe; answer only with a right row: without one there is no former result that a null would have to delete.
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = "PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -20,7 +19,7 @@ from kaspr_delta.engine.joins.foreign_key.extract import Extract
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.left_context import left_context, left_rows
-from kaspr_delta.engine.joins.foreign_key.receive import answered, receive
+from kaspr_delta.engine.joins.foreign_key.receive import receive, with_right_rows
 from kaspr_delta.engine.joins.foreign_key.response import respond
 from kaspr_delta.engine.joins.foreign_key.send import send
 from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
@@ -95,21 +94,22 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
         spark = batch.sparkSession
+        # Step 1: touched. Step 2: pinned.
         touched = self.touched(batch)
         subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, tail)
         return self._recompute(touched, subscriptions, self.pinned(spark))
 
     def state_of(self, rows: Rows) -> pa.Table | None:
-        """The subscriptions that a batch changed (see ``Subscriptions.tail``); None if they are too many to hold."""
+        """The subscriptions that a batch changed (see ``Subscriptions.unmerged``); None if there are too many."""
         if rows.most == 0:
             return _NO_STATE
         if isinstance(rows, LocalRows):
             states = rows.table.filter(pc.is_valid(rows.table["live"]))
             return states.select(_NO_STATE.column_names).cast(_NO_STATE.schema)
-        read_back = self._read_back(rows)
-        return read_back.cast(_NO_STATE.schema) if self.delta.limits.waiting_state.fits(read_back) else None
+        changed = self._changed_subscriptions(rows)
+        return changed.cast(_NO_STATE.schema) if self.delta.limits.waiting_state.fits(changed) else None
 
-    def _read_back(self, rows: Rows) -> pa.Table:
+    def _changed_subscriptions(self, rows: Rows) -> pa.Table:
         """The changed subscriptions, with one more row than may be held, so that the caller sees if there are more."""
         columns, most = _NO_STATE.column_names, self.delta.limits.waiting_state.rows + 1
         if rows.scan is not None:
@@ -118,15 +118,18 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """The rows of the log for touched keys and the current subscriptions."""
-        if not touched.rows:
+        if not touched.number:
             return Decision(touched.refused, 0)
-        # Step 2: pinned. Steps 3 and 4: recompute, difference.
+        # Step 3: recompute. The hop of a right change is in `left_context`: it finds the left keys to recompute.
         context = left_context(subscriptions, touched, self.left, pinned.left)
-        responses = receive(self._sent(context), self.right, pinned.right.version)
-        effects = in_order(self._emitted(responses).union(touched.refused))
+        sent = send(context, self.plan.type, self._extract, self._columns)
+        answered = receive(sent, self.right, pinned.right.version)
+        results = respond(answered, self.plan.type, self._selected_as)
+        # Step 4: difference.
+        effects = in_order(emit(results).union(touched.refused))
         read = self.delta.statistics.files_looked_up.take()
         counts = self._files(read, pinned) if isinstance(effects, LocalRows) else {}
-        return Decision(self.with_selected(effects), touched.rows, counts=counts)
+        return Decision(self.with_selected(effects), touched.number, counts=counts)
 
     def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
         """The number of files that look-ups read, and of all other files of the tables; one look-up per table."""
@@ -153,29 +156,33 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         if left is None or right is None:
             return None
         rows = left_rows(self.left, spark, pinned.left, None, each_once=True)
-        sent = self._sent(rows.select("key", "left", "left_hash", "left_timestamp"), never_seen(pinned.left))
+        rows = rows.select("key", "left", "left_hash", "left_timestamp")
+        sent = send(rows, self.plan.type, self._extract, self._columns, constants=never_seen(pinned.left))
         found = side_rows(self.right, spark, pinned.right.version, None, each_once=True)
         found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None, limits=self.delta.limits)
-        emitted = self._emitted(answered(sent, found)).df
+        emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self._selected_as))
         # No row came before another one: any order will do, even that of the files.
-        numbered = emitted.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
+        numbered = emitted.df.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(self.with_selected(SparkRows(numbered, limits=self.delta.limits)), left.rows + right.rows)
 
-    def _sent(self, context: Rows, constants: Mapping[str, nw.Expr] | None = None) -> Rows:
-        """Run hop 1 on left keys (columns as in ``left_context``)."""
+    @property
+    def _extract(self) -> Extract:
+        """The extractor, as a function over left rows."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
-        extract = Extract(extractor, self.left.text, self.left.plan.row_type)
-        return send(context, self.plan.type, extract, self._columns(extractor), constants=constants)
+        return Extract(extractor, self.left.text, self.left.plan.row_type)
 
-    def _emitted(self, responses: Rows) -> Rows:
-        """Run hops 4 and 5 on answered subscriptions, and return rows of the log."""
-        return emit(respond(responses, self.plan.type, self.selection.get("select", "")))
-
-    def _columns(self, extractor: Selector) -> ForeignKeyColumns | None:
+    @property
+    def _columns(self) -> ForeignKeyColumns | None:
         """The columns of which the foreign key consists; None if a function has to compute it."""
-        types = foreign_key_types(self.application, self.plan)
-        picked = self.plan.picked
-        return ForeignKeyColumns(picked, types, self.left, extractor) if picked is not None and types else None
+        types, picked = foreign_key_types(self.application, self.plan), self.plan.picked
+        if picked is None or not types:
+            return None
+        return ForeignKeyColumns(picked, types, self.left, self._extract.extractor)
+
+    @property
+    def _selected_as(self) -> str:
+        """The fingerprint of the select; empty without one."""
+        return self.selection.get("select", "")
 
     def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
         return self._folds(rows, kinds, several=False, states=True)

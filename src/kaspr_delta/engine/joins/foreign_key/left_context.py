@@ -1,4 +1,4 @@
-"""The input of hop 1: for each affected left key its stored subscription and its current row.
+"""The input of the hops: for each affected left key its stored subscription and its current row.
 
 Columns key, changed_at, triggered_by_right, old_fk, old_hash, emitted, and those of ``left_rows``.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def left_context(subscriptions: Subscriptions, touched: Touched, left: KeyedTable, pinned: Commit) -> Rows:
-    """The input of hop 1 for touched left keys, and for left keys that subscribe to a touched right key."""
+    """The input of ``send`` for touched left keys, and for left keys that subscribe to a touched right key."""
     left_keys, right_keys = touched.keys["left"], touched.keys["right"]
     stored = subscriptions.relevant_to(left_keys, right_keys).select(
         "key", "fk", nw.col("fk").alias("old_fk"), nw.col("left_hash").alias("old_hash"), "emitted"

@@ -1,4 +1,4 @@
-"""Hop 2, on the right side: subscriptions are received and answered with the right row at the pinned version.
+"""Receive, on the right side: the right row of each subscription, at the pinned version.
 
 The counterpart of Kafka Streams' ``SubscriptionReceiveProcessorSupplier`` and ``SubscriptionJoinProcessorSupplier``.
 """
@@ -14,15 +14,15 @@ from kaspr_delta.engine.rows.rows import Rows
 
 
 def receive(subscriptions: Rows, right: KeyedTable, version: int) -> Rows:
-    """Return subscriptions with the right rows that they refer to (see ``answered``).
+    """Return subscriptions with the right rows that they refer to (see ``with_right_rows``).
 
     Subscriptions on the driver look up their keys; many are joined with the whole table.
     """
     keys = subscriptions.select(nw.col("fk").alias("key"))
-    return answered(subscriptions, side_rows(right, subscriptions.spark, version, keys))
+    return with_right_rows(subscriptions, side_rows(right, subscriptions.spark, version, keys))
 
 
-def answered(subscriptions: Rows, right: Rows) -> Rows:
+def with_right_rows(subscriptions: Rows, right: Rows) -> Rows:
     """Join subscriptions with right rows (see ``side_rows``): right, right_hash and right_timestamp are added.
 
     An unreadable right row, which SQL wrote, counts as missing; each of its subscribers gets a dead letter.

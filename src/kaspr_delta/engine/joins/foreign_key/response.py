@@ -1,4 +1,4 @@
-"""Hop 4, back on the left side: the result of a left row and the answer to its subscription.
+"""Response, back on the left side: the result of a left row and the answer to its subscription.
 
 The counterpart of Kafka Streams' ``ResponseJoinProcessorSupplier``. There an answer whose hash is not that of the
 current left row is dropped, because a newer one is under way. Here all left rows, hashes and right rows of a batch are

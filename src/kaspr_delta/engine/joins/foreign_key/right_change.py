@@ -1,4 +1,4 @@
-"""Hop 3, on the right side: every subscriber of a touched right key.
+"""Right change, on the right side: every subscriber of a touched right key.
 
 The counterpart of Kafka Streams' ``ForeignTableJoinProcessorSupplier``: there a prefix scan over combined keys, here a
 join on the foreign key, which is exact: ``P1`` never triggers the subscribers of ``P10``.

@@ -1,4 +1,4 @@
-"""Hop 1, on the left side: the foreign key of each affected row, and the instruction that goes with it.
+"""Send, on the left side: the foreign key of each affected row, and the instruction that goes with it.
 
 The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 """

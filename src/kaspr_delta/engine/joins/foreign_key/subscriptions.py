@@ -48,8 +48,9 @@ class Subscriptions:
     def relevant_to(self, left_keys: Rows, right_keys: Rows) -> Rows:
         """At least the subscriptions of these left keys, and all that refer to these right keys.
 
-        Where the keys are on the driver they are looked up; one Spark action at most. If a right row has more
-        subscribers than fit there, the batch is a large one from here on.
+        Where the keys are on the driver they are looked up: without Spark, or by one action of Spark. If a right row
+        has more subscribers than fit there (``Limits.looked_up``, ``Limits.small_batch``), two actions find and count
+        them, and the batch is a large one from here on.
         """
         if not (isinstance(left_keys, LocalRows) and isinstance(right_keys, LocalRows)):
             return self.all

@@ -64,15 +64,16 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         return self._recompute(touched, pinned, emit_all=log_is_new), {"left": left.version, "right": right.version}
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
+        # Step 1: touched. Step 2: pinned.
         return self._recompute(self.touched(batch), self.pinned(batch.sparkSession), emit_all=False)
 
     def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool) -> Decision:
         """The rows of the log for touched keys."""
-        if not touched.rows:
+        if not touched.number:
             return Decision(touched.refused, 0)
         changed = touched.keys["left"].union(touched.keys["right"]).newest(("key",), ("changed_at",))
         keys, spark = changed.select("key"), changed.spark
-        # Step 2: pinned. Step 3: recompute.
+        # Step 3: recompute.
         left, right, emitted = side_by_side(
             [
                 partial(_side, self.left, spark, pinned.left.version, keys, "left"),
@@ -84,7 +85,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         # Step 4: difference.
         selection = self.selection.get("select", "")
         rows = _emit(pairs, _shown(self.plan.type), selection, emit_all=emit_all)
-        return Decision(self.with_selected(in_order(rows.union(touched.refused))), touched.rows)
+        return Decision(self.with_selected(in_order(rows.union(touched.refused))), touched.number)
 
     def _emissions(self, spark: SparkSession, keys: Rows) -> Rows:
         """The identities of the stored results of keys (see ``_pair``): columns key, emitted."""
