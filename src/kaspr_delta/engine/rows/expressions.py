@@ -23,8 +23,10 @@ def exists(column: str) -> nw.Expr:
 
 
 def first_of(*cases: tuple[nw.Expr, nw.Expr], otherwise: nw.Expr) -> nw.Expr:
-    """The value of the first case whose condition holds: SQL's ``CASE``."""
-    return reduce(lambda rest, case: nw.when(case[0]).then(case[1]).otherwise(rest), reversed(cases), otherwise)
+    """The value of the first case whose condition holds: SQL's ``CASE``. A condition that is NULL does not hold."""
+    # Not by `when` alone: older versions of narwhals give NULL where the condition is NULL.
+    holds = [(nw.coalesce(condition, FALSE), value) for condition, value in cases]
+    return reduce(lambda rest, case: nw.when(case[0]).then(case[1]).otherwise(rest), reversed(holds), otherwise)
 
 
 def later(one: nw.Expr, other: nw.Expr) -> nw.Expr:
