@@ -19,6 +19,7 @@ from benchmarks import (
     order_enrichment,
     scheduled_run,
     small_changes,
+    without,
 )
 from benchmarks.harness import Measurement
 from benchmarks.results import LATEST, RESULTS, publish
@@ -66,11 +67,15 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"all of {', '.join(BENCHMARKS)}, or some")
     parser.add_argument("--rows", type=int, default=_MILLION, help="rows of the larger table; 10000 for a short look")
     parser.add_argument("--add", action="store_true", help="to results/latest.json, not to a file of their own")
+    parser.add_argument("--without", choices=without.OPERATIONS, help="let Spark do this native operation")
     arguments = parser.parse_args()
+    if arguments.without:
+        without.OPERATIONS[arguments.without]()
     unknown = [name for name in arguments.names if name not in BENCHMARKS]
     if unknown:
         parser.error(f"there is no benchmark {unknown[0]}: choose from {', '.join(BENCHMARKS)}")
-    file = LATEST if arguments.add or not arguments.names else RESULTS / f"{'-'.join(arguments.names)}.json"
+    name = "-".join([*arguments.names, *filter(None, [arguments.without])]).replace(" ", "-")
+    file = LATEST if arguments.add or not name else RESULTS / f"{name}.json"
     publish(_all(arguments.names or list(BENCHMARKS), arguments.rows), sys.argv[1:], file, add=arguments.add)
 
 

@@ -144,10 +144,10 @@ class Orders:
 
         A fold that has become due by the end is waited for: it would have been made in time.
         """
-        with self.app.delta.namespace.turn(JOIN):
+        with self.app.delta.namespace.table_group_lock(JOIN):
             yield
         time.sleep(_TICK)
-        with self.app.delta.namespace.turn(JOIN):
+        with self.app.delta.namespace.table_group_lock(JOIN):
             pass
 
     @contextmanager

@@ -367,7 +367,7 @@ class Application:
         made = self.plan.aggregation(table)
         if made is not None:
             return self.plan.origin_of(made)
-        return "what is not there yet" if ResourceRef("table", table) in dict(self.plan.waiting) else None
+        return "a resource that does not exist yet" if ResourceRef("table", table) in dict(self.plan.waiting) else None
 
     def _selected_topic(self, name: str) -> TopicPlan:
         """A topic that only a nameSelector named: it exists once a record was sent to it."""

@@ -68,7 +68,7 @@ def _full(error: BaseException, warehouse: Path | None) -> str:
     if not isinstance(error, OSError) or path is None:
         # The path in a text may be one that was read, on another disk. Spark also writes to the temporary folder.
         places = [warehouse or Path.cwd(), Path(tempfile.gettempdir()), *([path] if path else [])]
-        path = min(places, key=_free)
+        path = min(places, key=free_bytes)
     disk = _whole(path, warehouse)
     return f"the disk of {disk} is full: free space, then run again; nothing that was committed is lost"
 
@@ -89,6 +89,6 @@ def _whole(place: Path, warehouse: Path | None) -> Path:
     return warehouse if warehouse is not None and place.is_relative_to(warehouse) else place
 
 
-def _free(place: Path) -> int:
+def free_bytes(place: Path) -> int:
     """The free bytes of a path's disk. A path that does not exist yet counts as on the disk of its parent."""
     return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free

@@ -14,7 +14,7 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
+from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.storage.layout import state_ref
 from tests.properties.following import ALWAYS_DUE, History, never_due
 

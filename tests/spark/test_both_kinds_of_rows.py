@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.joins.foreign_key import join as foreign_key_join
+from kaspr_delta.engine.joins.foreign_key import foreign_key_join
 from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows

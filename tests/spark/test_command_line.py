@@ -91,7 +91,7 @@ def test_names_that_are_not_there_are_told_with_what_is_near(warehouse: str) -> 
         kaspr("produce", "raw-order", "--warehouse", warehouse, text='{"key": 1, "value": 2}')
     with pytest.raises(NotFoundError, match="did you mean 'join/orders-products-join'"):
         kaspr("run", "--only", "join/orders-product-join", "--warehouse", warehouse)
-    with pytest.raises(UsageError, match="nobody else writes"):
+    with pytest.raises(UsageError, match="load the tables that it joins"):
         kaspr("table", "orders-products-join", "load", os.devnull, "--warehouse", warehouse)
 
 

@@ -20,10 +20,10 @@ FILES = (
     "test_joins.py",
     "test_agents.py",
     "test_lab.py",
-    "test_direct.py",
+    "test_topic_commit.py",
     "test_ordered_input.py",
     "test_typed.py",
-    "test_turns.py",
+    "test_table_groups.py",
 )
 
 

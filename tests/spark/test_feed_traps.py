@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application, ResourceFailedError
-from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.batch import Batch
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from tests.folders import folder_of
 from tests.limits import limited
@@ -74,9 +74,7 @@ def test_a_table_that_somebody_removed_is_named_and_once_it_is_there_again_the_j
     shutil.rmtree(products)
     with pytest.raises(ResourceFailedError) as error:
         app.run(only=BOTH)
-    told = (
-        f"the table products is gone: somebody removed {products} while it was in use. Run again, which makes it anew"
-    )
+    told = f"the table products is gone: {products} was removed while it was in use. Run again, which creates it empty"
     assert str(error.value).startswith(f"{', '.join(BOTH)} failed: {told}")
     app = Application.open(MANIFESTS, warehouse=tmp_path, spark=app.spark)
     refused(app, "a table it reads was replaced by another one of the same name")
@@ -90,14 +88,14 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     """Of a backlog one commit comes in several batches, its deletions last: they name keys, and erase nothing."""
     seen: list[set[str]] = []
 
-    def watched(self: Query, batch: DataFrame, batch_id: int) -> None:
+    def watched(self: Batch, batch: DataFrame, batch_id: int) -> None:
         if self.resource.ref.name == "inner":
             seen.append({row["key"] for row in batch.collect()})
         process(self, batch, batch_id)
 
-    process = Query.process
+    process = Batch.process
     limited(app, feed_batch="1b")
-    monkeypatch.setattr(Query, "process", watched)
+    monkeypatch.setattr(Batch, "process", watched)
     swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
     rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())
     app.delta.replace(app.spark, rows.repartition(2, "key"), "orders")

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.data import Size
 from benchmarks.warehouses import JOIN, Orders
-from kaspr_delta.engine.joins.foreign_key import first_load
-from kaspr_delta.engine.joins.foreign_key import join as join_module
+from kaspr_delta.engine.joins.foreign_key import first_load, foreign_key_join
 from kaspr_delta.engine.joins.foreign_key.first_load import UsualKeys, usual_keys
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.storage.limits import Limits
@@ -68,7 +67,7 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
         taken.append(usual_keys(*arguments, **named))
         return taken[-1]
 
-    monkeypatch.setattr(join_module, "usual_keys", usual)
+    monkeypatch.setattr(foreign_key_join, "usual_keys", usual)
     broadcast = 64 << 20 if sent_whole else 100
     quick = filled(spark, tmp_path / "quick")
     limited(quick.app, few=Rows(MANY.orders - 1, 4 << 20), first_load_broadcast=broadcast)

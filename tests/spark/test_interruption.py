@@ -166,7 +166,7 @@ def test_ctrl_c_while_spark_starts_is_one_sentence_and_leaves_no_jvm(tmp_path: P
         starting.press_ctrl_c()
         ended, printed = starting.ended(seconds=20)
     assert ended == 130, printed
-    assert printed.strip() == "interrupted: what was committed is kept"
+    assert printed.strip() == "interrupted: committed batches are kept"
     wait_until(lambda: not jvms(scratch), seconds=60)
 
 

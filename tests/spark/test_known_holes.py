@@ -15,8 +15,9 @@ from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.query import Query, side_by_side
-from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
+from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.side_by_side import side_by_side
+from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import query_of
 
@@ -42,7 +43,7 @@ class Joins:
         """As a new process would."""
         for join in JOINS:
             self.queries[join] = query_of(self.app.delta, self.app.plan, ResourceRef("join", join))
-            self.queries[join].recover(self.app.spark, folded_batches(self.app.delta, self.app.spark))
+            self.queries[join].recovery.recover(self.app.spark, folded_batches(self.app.delta, self.app.spark))
 
     def put(self, table: str, rows: list[tuple[Any, Any]]) -> None:
         if rows:
@@ -58,8 +59,8 @@ class Joins:
         side_by_side([partial(self._fold_at_once, self.queries[join], changes, numbers[join]) for join in joins])
 
     def _fold_at_once(self, query: Query, changes: DataFrame, number: int) -> None:
-        query.process(changes, number)
-        query.settle(self.app.spark)
+        query.batch.process(changes, number)
+        query.batch.settle(self.app.spark)
 
     def result(self, join: str) -> list[tuple[Any, Any]]:
         return [(key, pair(row)) for key, row in self.app.join(join).rows()]
@@ -322,7 +323,7 @@ SLOW = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "fold", [pytest.param(fold, marks=SLOW) for fold in ("fold", "fold_result", "_fold_subscriptions")]
+    "fold", [pytest.param(fold, marks=SLOW) for fold in ("fold", "fold_result", "fold_subscriptions")]
 )
 def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
     joins: Joins, fold: str, monkeypatch: pytest.MonkeyPatch
@@ -340,7 +341,7 @@ def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
         # A reader of the channel is ahead of the result now: its record is committed.
         left = {**order("P2"), **story.product_of(order("P2"))}
         assert story.channel(join)[-1] == ("O1", (left, Z))
-        assert (story.result(join)["O1"] == (left, Z)) is (fold == "_fold_subscriptions")
+        assert (story.result(join)["O1"] == (left, Z)) is (fold == "fold_subscriptions")
 
     put(joins, story, orders={"O1": order("P1", v=2), "O2": None}, products={"P2": Y})
     joins.start()  # the next start folds the batch as it was decided, then goes on

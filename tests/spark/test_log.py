@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.log import Log, Memo
+from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.layout import CHANNEL, Layout
@@ -36,8 +36,8 @@ def test_effects_of_one_batch_are_read_without_spark(spark: SparkSession, tmp_pa
     batches = [BatchId("it's", number) for number in range(3)]
     for batch in batches:
         rows = LocalRows(spark, effects(batch.number))
-        log.append(SparkRows(rows.df) if batch.number == 1 else rows, batch, Memo())
-    log.append(LocalRows(spark, effects(7)), BatchId("other", 1), Memo())
+        log.append(SparkRows(rows.df) if batch.number == 1 else rows, batch, BatchMetadata())
+    log.append(LocalRows(spark, effects(7)), BatchId("other", 1), BatchMetadata())
     for batch in batches:
         scan = log.batch(spark, batch).scan
         assert scan is not None
@@ -61,7 +61,7 @@ def test_a_part_of_a_log_is_copied_once_and_where_it_cannot_be_spark_appends_it(
     delta.create_schema(spark)
     delta.create(spark, "channel", CHANNEL)
     log, batch = Log(delta, "channel"), BatchId("it's", 1)
-    rows = log.append(SparkRows(LocalRows(spark, effects(1)).df), batch, Memo())
+    rows = log.append(SparkRows(LocalRows(spark, effects(1)).df), batch, BatchMetadata())
     assert rows.scan is not None
     live = rows.df.where("live").select("key", "emitted", "live")
     expected = sorted((f"1'{row}", "e") for row in range(1, 5))

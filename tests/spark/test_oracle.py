@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import pytest
 
-from kaspr_delta.engine.joins.foreign_key import join, left_context
+from kaspr_delta.engine.joins.foreign_key import foreign_key_join, left_context
 from kaspr_delta.engine.joins.foreign_key.emit import emit, in_order
 from kaspr_delta.engine.joins.foreign_key.response import respond
 from kaspr_delta.engine.joins.foreign_key.right_change import triggered_by_right
@@ -188,5 +188,5 @@ def answers_in_reverse_order(rows: Rows) -> Rows:
     ids=lambda broken: broken.replacement.__name__,
 )
 def test_a_broken_hop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Broken) -> None:
-    monkeypatch.setattr(join, broken.hop, broken.replacement)
+    monkeypatch.setattr(foreign_key_join, broken.hop, broken.replacement)
     assert failed(broken.mode, tmp_path) == broken.failures

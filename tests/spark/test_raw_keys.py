@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine.batch import query
+from kaspr_delta.engine.batch import recovery
 from kaspr_delta.engine.batch.checkpoint import BROKEN_BASE64, Start
 from kaspr_delta.engine.rows import keyed_table as live_table
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
@@ -113,7 +113,7 @@ def test_a_state_with_line_breaks_goes_on_and_is_mended(world: World, monkeypatc
         return text
 
     with monkeypatch.context() as before:
-        before.setattr(query, "Start", partial(Start, format=BROKEN_BASE64))
+        before.setattr(recovery, "Start", partial(Start, format=BROKEN_BASE64))
         before.setattr(live_table, "base64_of", F.base64)
         for name in ("on_one_line", "in_lines"):
             before.setattr(live_table, name, as_it_is)

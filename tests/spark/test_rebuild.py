@@ -193,7 +193,7 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
     app = warehouse.open()
     app.run(only=[INNER])
     with monkeypatch.context() as patched:
-        patched.setattr("kaspr_delta.engine.batch.query.STATE_FORMAT", 3)
+        patched.setattr("kaspr_delta.engine.batch.recovery.STATE_FORMAT", 3)
         with pytest.raises(ResourceFailedError, match=r"join/inner has format 2, .* keeps format 3: use the version"):
             app.run(only=[INNER])
     monkeypatch.setattr("kaspr_delta.control.registry.WAREHOUSE_FORMAT", 4)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.joins.foreign_key.extract import Extract
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.send import send
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -175,11 +175,11 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
         "NOT (triggered_by_right AND old_hash <=> left_hash)"
     )  # those keep the key that they have, which is this one
     selector = Selector(extractor, right, "function", "foreign key")
-    how = Extract(selector, TEXT, PLAN.row)
+    how = ExtractForeignKeys(selector, TEXT, PLAN.row)
     computed = ForeignKeyColumns(key, [one.type for one in kinds], KeyedTable(UNASKED, left), selector)
     shown = ("key", "fk", "stale", "problem.reason", "problem.detail", "left_hash")
     in_python, in_spark = (
-        send(rows, "left", how, computed).df.select(*shown).orderBy("key").collect()
+        send(rows, how, computed).df.select(*shown).orderBy("key").collect()
         for rows in (LocalRows(known.sparkSession, collected(known)), SparkRows(known))
     )
     assert in_spark == in_python

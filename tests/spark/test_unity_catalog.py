@@ -12,7 +12,7 @@ import pytest
 from tests.unity_catalog import EXTERNAL, ON_UNITY_CATALOG, served, why_not
 
 HERE = Path(__file__).parent
-FILES = ("test_catalog_names.py", "test_streams_of_a_catalog.py", "test_turns.py", "test_storm_of_a_catalog.py")
+FILES = ("test_catalog_names.py", "test_streams_of_a_catalog.py", "test_table_groups.py", "test_storm_of_a_catalog.py")
 # Runs that die at many places take an hour there. They are run on the session's own catalog.
 LEFT_OUT = "test_every_shape_comes_out_as_in_a_folder"
 

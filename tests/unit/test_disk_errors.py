@@ -37,7 +37,7 @@ def test_a_full_disk_that_a_text_does_not_name_for_sure_is_the_one_with_the_leas
     """Spark's text may name what it read."""
     small, large = Path("/small"), Path("/large")
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(small))
-    monkeypatch.setattr("kaspr_delta.disk_errors._free", lambda place: 1 if place == small else 2)
+    monkeypatch.setattr("kaspr_delta.disk_errors.free_bytes", lambda place: 1 if place == small else 2)
     assert "the disk of /small is full" in str(disk_problem(RuntimeError(text), large))
 
 

@@ -170,7 +170,7 @@ class TableHandle:
 def refuse_made(table: str, made_from: str | None) -> None:
     """Raise UsageError for a table that is made from another resource."""
     if made_from is not None:
-        msg = f"table {table!r} is made from {made_from}: nobody else writes it"
+        msg = f"table {table!r} is made from {made_from}: write to its sources instead"
         raise UsageError(msg)
 
 

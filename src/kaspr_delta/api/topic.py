@@ -28,6 +28,7 @@ from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
+from kaspr_delta.storage.layout import RECORDS
 from kaspr_delta.storage.spark.decoded import decoded
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
@@ -170,7 +171,7 @@ class ChannelHandle:
     @property
     def _emitted(self) -> DataFrame:
         emitted = _appended(self.spark, self.delta, self.join.log)
-        emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin("value", "tombstone"))
+        emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin(*RECORDS))
         return emitted.select("key", "kind", "left", "right", "timestamp", offset())
 
 

@@ -31,7 +31,7 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
         bool, typer.Option("--retry", help="Put their records on their topics and channels again, as they were.")
     ] = False,
     only_failed: Annotated[  # noqa: FBT002
-        bool, typer.Option("--only-failed", help="Retry: each record for the resource that failed on it alone.")
+        bool, typer.Option("--only-failed", help="Retry each record only for the resource that failed on it.")
     ] = False,
     yes: Annotated[  # noqa: FBT002
         bool, typer.Option("--yes", "-y", help="Retry: do not ask, also where others get records a second time.")
@@ -81,7 +81,7 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
     if not only_failed and not yes:
         _ask(letters.seen_twice(chosen))
     retried = letters.retry(chosen, only_failed=only_failed)
-    alone = ", each for the resource that failed on it alone" if only_failed else ""
+    alone = ", each only for the resource that failed on it" if only_failed else ""
     for origin, records in retried.records.items():
         typer.echo(f"{origin.kind} {origin.name}: {records} record{'' if records == 1 else 's'} put there again{alone}")
     for letter in retried.lost:
@@ -98,9 +98,9 @@ def _ask(seen_twice: Sequence[str]) -> None:
     if not seen_twice:
         return
     if not sys.stdin.isatty():
-        msg = f"{'; '.join(seen_twice)}: add --only-failed to hand each record to the resource that failed on it alone"
+        msg = f"{'; '.join(seen_twice)}: add --only-failed to retry each record only for the resource that failed on it"
         raise UsageError(f"{msg}, or --yes to put it there for all")
     for sentence in seen_twice:
         note(f"{sentence}.", style="yellow")
-    note("With --only-failed each record is for the resource that failed on it alone.")
+    note("With --only-failed, each record is retried only for the resource that failed on it.")
     typer.confirm("Put the records there for all?", abort=True, err=True)

@@ -26,7 +26,7 @@ def export(  # noqa: PLR0913, PLR0917  one parameter an option
         str, typer.Argument(help="A table, or a join of tables (its result).", autocompletion=complete_table)
     ],
     file: Annotated[str, typer.Argument(help="The file to write; one that is there is replaced.")],
-    file_format: Annotated[ExportedAs | None, typer.Option("--format", help="By default what FILE ends in.")] = None,
+    file_format: Annotated[ExportedAs | None, typer.Option("--format", help="By default FILE's extension.")] = None,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:

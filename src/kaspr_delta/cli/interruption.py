@@ -41,7 +41,7 @@ def ended_by_interrupt() -> Iterator[None]:
     An exception would pass through Py4J in the middle of an answer, and wait for threads. A process may be killed at
     any point, so none is needed.
     """
-    with _handling([signal.SIGINT], lambda number, _: _end(number, "interrupted: what was committed is kept")):
+    with _handling([signal.SIGINT], lambda number, _: _end(number, "interrupted: committed batches are kept")):
         yield
 
 

@@ -16,7 +16,9 @@ def rebuild(
     resource: Annotated[
         str,
         typer.Argument(
-            metavar="KIND/NAME", help="What to rebuild: join/NAME or table/NAME.", autocompletion=complete_rebuilt
+            metavar="KIND/NAME",
+            help="The resource: join/NAME or table/NAME.",
+            autocompletion=complete_rebuilt,
         ),
     ],
     warehouse: WarehouseOption = None,

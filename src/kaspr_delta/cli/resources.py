@@ -45,7 +45,8 @@ def apply(
         typer.Option("--filename", "-f", metavar="PATH|-", help="A manifest, a folder, or - for input."),
     ],
     prune: Annotated[  # noqa: FBT002
-        bool, typer.Option("--prune", help="Delete what was applied from these files and is no longer in them.")
+        bool,
+        typer.Option("--prune", help="Delete resources that these files had when last applied."),
     ] = False,
     warehouse: WarehouseOption = None,
     app: AppOption = None,

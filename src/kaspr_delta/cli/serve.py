@@ -32,7 +32,8 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all.")] = "127.0.0.1",
     root_path: Annotated[str, typer.Option(help="The prefix under which a proxy shows the server.")] = "",
     behind_proxy: Annotated[  # noqa: FBT002
-        bool, typer.Option("--behind-proxy", help="Believe a proxy's headers: who asks, from where, by which scheme.")
+        bool,
+        typer.Option("--behind-proxy", help="Trust a proxy's headers: user, address, scheme."),
     ] = False,
     sql_warehouse: Annotated[
         str, typer.Option(metavar="ID", help=f"Reads tables of Unity Catalog. [env var: {_SQL_VARIABLE}]")

@@ -53,7 +53,7 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
         typer.Option("--key", metavar="COLUMN", help="load: the column with the key; may be repeated."),
     ] = None,
     file_format: Annotated[
-        LoadedFrom | None, typer.Option("--format", help="load: by default what FILE ends in, else json.")
+        LoadedFrom | None, typer.Option("--format", help="load: by default the extension of FILE, else json.")
     ] = None,
     warehouse: WarehouseOption = None,
     app: AppOption = None,
@@ -92,7 +92,7 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
 
 
 def _get(application: Application, name: str, argument: str) -> None:
-    rows = handle_of(application, name).rows_of(key_of(argument, raw=_has_raw_keys(application, name)))
+    rows = handle_of(application, name).rows_of(key_of(argument, raw=has_raw_keys(application, name)))
     if not rows:
         console().print(f"{name} has no row {argument}", markup=False)
         raise typer.Exit(1)
@@ -127,7 +127,7 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
         rows = pairs_of_file(file.name, file_format, file.key)
     application = open_application(context, target.warehouse, target.app)
     if application.plan.table(name) is None and application.plan.join(name) is not None:
-        msg = f"{name} is a join, whose result nobody else writes: load what it joins"
+        msg = f"{name} is a join: load the tables that it joins"
         raise UsageError(msg)
     table = application.table(name)
     if rows is None:
@@ -160,7 +160,7 @@ def handle_of(application: Application, name: str) -> TableHandle | JoinHandle |
     raise NotFoundError.among("table or join", name, names)
 
 
-def _has_raw_keys(application: Application, name: str) -> bool:
+def has_raw_keys(application: Application, name: str) -> bool:
     """Whether the keys of a table, or of a join's results, are bytes."""
     join, table = application.plan.join(name), application.plan.table(name)
     if table is not None:

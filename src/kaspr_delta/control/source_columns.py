@@ -13,7 +13,7 @@ _TURN_ON = "ALTER TABLE {} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)
 def does_not_tell(table: str, namespace: Namespace) -> str:
     """The message that a table's change feed is off, with the statement by which its owner turns it on."""
     statement = _TURN_ON.format(namespace.identifier(table))
-    return f"'{table}' does not tell what changes in it: its owner has to run {statement}"
+    return f"the change data feed of '{table}' is off: its owner has to run {statement}"
 
 
 def column_reasons(table: str, typed: TypedPlan, columns: tuple[Column, ...]) -> str:

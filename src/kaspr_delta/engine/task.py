@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.agent.ordered import opened
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.resource import Decision, SourceTable
 from kaspr_delta.engine.streams.effect import to_rows
 from kaspr_delta.engine.streams.event import microseconds
 from kaspr_delta.plan.definition.resources import TaskPlan
@@ -30,8 +30,8 @@ class Task(Pipeline[TaskPlan]):
     def timed(self) -> bool:
         return True
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return ()
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -42,17 +42,17 @@ class Failures:
         """Raise ResourceFailedError if any resource failed. Resources with the same error share a sentence."""
         told: dict[str, list[str]] = {}
         for ref, error in self.errors.items():
-            told.setdefault(_short(error), []).append(str(ref))
+            told.setdefault(short_text(error), []).append(str(ref))
         if told:
             raise ResourceFailedError("\n".join(f"{', '.join(refs)} failed: {text}" for text, refs in told.items()))
 
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
         query = self.queries[ref]
-        # Before ``query.account_of``, which takes a missing file for changes that were vacuumed.
-        problem = _disk_problem(query.delta, query.failure or error)
+        # Before ``account_of``, which takes a missing file for changes that were vacuumed.
+        problem = _disk_problem(query.batch.delta, query.batch.failure or error)
         if problem is not None:
             return problem
-        return what_is_gone(query.failure or error) or query.account_of(error)
+        return what_is_gone(query.batch.failure or error) or query.recovery.account_of(error)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def _disk_problem(delta: Tables, error: BaseException) -> SetupError | None:
     return None if problem is None else SetupError(problem)
 
 
-def _short(error: Exception) -> str:
+def short_text(error: Exception) -> str:
     """The text of an error; of a Spark error only its message, without the JVM's stack and the plan."""
     text = str(error)
     if isinstance(error, KasprError):

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
 from kaspr_delta.engine.aggregation.over_table import TableAggregation
-from kaspr_delta.engine.batch.query import Query, checkpoints_of, side_by_side
+from kaspr_delta.engine.batch.checkpoint import checkpoints_of
+from kaspr_delta.engine.batch.query import Query, query_over
 from kaspr_delta.engine.batch.resource import Resource
+from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.binding.export import Export
 from kaspr_delta.engine.binding.ingest import Ingest
-from kaspr_delta.engine.joins.foreign_key.join import ForeignKeyJoin
+from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.engine.joins.select import SELECTED
-from kaspr_delta.engine.joins.stream_stream.join import StreamStreamJoin
-from kaspr_delta.engine.joins.stream_table.join import StreamTableJoin
+from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStreamJoin
 from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightForeignKeyJoin
+from kaspr_delta.engine.joins.stream_table.stream_table_join import StreamTableJoin
 from kaspr_delta.engine.joins.table.same_key_join import SameKeyJoin
 from kaspr_delta.engine.task import Task
 from kaspr_delta.errors import NotFoundError
@@ -174,7 +176,7 @@ def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
 def query_of(delta: Tables, plan: Plan, ref: ResourceRef) -> Query:
     """The query that runs a resource. Raises NotFoundError for a resource that does not run."""
     own = open_tables(delta.namespace, delta.limits)  # so that its statistics are those of this resource alone
-    return Query(own, _resource(own, plan, ref))
+    return query_over(own, _resource(own, plan, ref))
 
 
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource:

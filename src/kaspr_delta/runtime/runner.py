@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaspr_delta.control.batches import last_of
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
-from kaspr_delta.engine.batch.query import Query, side_by_side
+from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.retention import remove_old
 from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.errors import NotQuietError
@@ -25,7 +26,7 @@ from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
-from kaspr_delta.runtime.turns import Turns
+from kaspr_delta.runtime.table_groups import TableGroups
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -53,10 +54,10 @@ class Runner:
     # Set to end a run before it is quiet.
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _failures: Failures = field(init=False)
-    _turns: Turns = field(init=False)
+    _table_groups: TableGroups = field(init=False)
 
     def __post_init__(self) -> None:
-        self._turns = Turns(self.spark, self.delta.namespace, self._queries)
+        self._table_groups = TableGroups(self.spark, self.delta.namespace, self._queries)
         self._failures = Failures(self._queries, self.listener)
 
     def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
@@ -70,7 +71,7 @@ class Runner:
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
         with self._held([*_refs(stages), *tasks]) as folded:
             for ref in tasks:
-                self._progress(ref, lambda ref: self._queries[ref].tick(self.spark, ending=True))
+                self._progress(ref, lambda ref: self._queries[ref].batch.tick(self.spark, ending=True))
             for _ in range(_MOST_ROUNDS):
                 rows = sum(self._until_stage_quiet(stage) for stage in stages)
                 # A topic that a nameSelector names may be read by any stage, also by an earlier one.
@@ -109,7 +110,7 @@ class Runner:
         """Rebuild a resource's state. Returns a report of it. Raises AlreadyRunningError and NotFoundError."""
         with told_plainly(self.delta), self.delta.namespace.running(str(ref)):
             folded = folded_batches(self.delta, self.spark)
-            query_of(self.delta, self.plan, ref).rebuild(self.spark)
+            query_of(self.delta, self.plan, ref).recovery.rebuild(self.spark)
         return RunReport.after(self.spark, self.delta, last_of(folded))
 
     def _again_and_again(
@@ -175,7 +176,7 @@ class Runner:
 
     def _round(self, refs: Sequence[ResourceRef]) -> _Round:
         """Run resources once on the rows available now, side by side if they may."""
-        went = [self._round_of(some) for some in self._turns.apart(refs)]
+        went = [self._round_of(some) for some in self._table_groups.apart(refs)]
         return _Round(sum(one.rows for one in went), any(one.new_columns for one in went))
 
     def _round_of(self, refs: Sequence[ResourceRef]) -> _Round:
@@ -183,7 +184,7 @@ class Runner:
             return _Round(0, new_columns=False)
         refs = [ref for ref in refs if ref not in self._failures]
         with (
-            self._turns.held(refs),
+            self._table_groups.held(refs),
             Streams(self.spark, self._queries, self._failures, None, self.listener) as streams,
         ):
             self._tell(Started, refs)
@@ -218,7 +219,7 @@ class Runner:
     def _rest(self, ref: ResourceRef) -> int:
         """Process rows that are held back for later ones: none will come in this run. Returns the number of rows."""
         query = self._queries[ref]
-        return query.tick(self.spark, ending=True) if query.resource.timed else 0
+        return query.batch.tick(self.spark, ending=True) if query.resource.timed else 0
 
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for ref in _refs(stages) if ref.kind == "agent"]
@@ -244,7 +245,9 @@ class Runner:
             self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in self._to_lock(refs)]
             self._queries.update({ref: self._query(ref) for ref in refs})
             for ref, query in self._queries.items():
-                query.companions = tuple(query_of(self.delta, self.plan, other) for other in self._companions(ref))
+                query.batch.companions = tuple(
+                    query_of(self.delta, self.plan, other).batch for other in self._companions(ref)
+                )
             folded = folded_batches(self.delta, self.spark)
             recoveries = [partial(self._recover, ref, folded) for ref in refs]
             cleaning = (
@@ -257,18 +260,18 @@ class Runner:
     def _query(self, ref: ResourceRef) -> Query:
         query = query_of(self.delta, self.plan, ref)
         if self.listener is not nobody:
-            query.listener = lambda report: self.listener(BatchDone(ref, report))
+            query.batch.listener = lambda report: self.listener(BatchDone(ref, report))
         return query
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         try:
-            self._queries[ref].recover(self.spark, folded)
+            self._queries[ref].recovery.recover(self.spark, folded)
         except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
             self._failures.note(ref, error)
 
     def _to_lock(self, refs: Sequence[ResourceRef]) -> list[ResourceRef]:
-        """The resources to lock, and, if turns do not bind other processes, those that share tables with them."""
-        companions = () if self.delta.namespace.turns_bind_other_processes else map(self._companions, refs)
+        """The resources to lock, and, if locks do not bind other processes, those that share tables with them."""
+        companions = () if self.delta.namespace.locks_bind_other_processes else map(self._companions, refs)
         return list(dict.fromkeys([*refs, *(one for some in companions for one in some)]))
 
     def _companions(self, ref: ResourceRef) -> list[ResourceRef]:

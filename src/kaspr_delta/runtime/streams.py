@@ -58,7 +58,7 @@ class Streams:
         """Start resources that have something to read. One that fails to start does not stop the others."""
         for ref in refs:
             try:
-                self.queries[ref].follow_sources(self.spark)
+                self.queries[ref].recovery.follow_sources(self.spark)
                 self._start(ref)
             except Exception as error:  # noqa: BLE001  all failures are raised at the end
                 self.failures.note(ref, error)
@@ -79,7 +79,7 @@ class Streams:
             if not self.restart(ref):
                 raise
             return self.rows_of(ref, stop)
-        self.queries[ref].ended(self.spark)
+        self.queries[ref].stream.ended(self.spark)
         # Spark Connect reports no sum over all sources.
         progress = self.running[ref].recentProgress
         return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
@@ -99,7 +99,7 @@ class Streams:
             self._start(ref)
             self.listener(ColumnsChanged(ref))
             return True
-        if (has_got_on or ref not in self._filled) and self.queries[ref].fill_gap(self.spark, error):
+        if (has_got_on or ref not in self._filled) and self.queries[ref].recovery.fill_gap(self.spark, error):
             self._filled.add(ref)
             self._start(ref)
             self.listener(GapFilled(ref, rebuilt=self.queries[ref].resource.fills_gaps))
@@ -131,20 +131,20 @@ class Streams:
         """Do the work that no arriving record starts: due folds, timed batches, and new topics that match a pattern."""
         query = self.queries[ref]
         try:
-            query.settle(self.spark, if_due=True)
+            query.batch.settle(self.spark, if_due=True)
             if query.resource.timed:
-                query.tick(self.spark, ending=False)
-            if query.sources_changed(self.spark):
+                query.batch.tick(self.spark, ending=False)
+            if query.recovery.sources_changed(self.spark):
                 if ref in self.running:
                     _stop_after_batch(self.running[ref])
-                query.follow_sources(self.spark)
+                query.recovery.follow_sources(self.spark)
                 self._start(ref)
         except Exception as error:  # noqa: BLE001  raised with all others, once the queries were stopped
             self.failures.note(ref, error)
 
     def _settle(self, ref: ResourceRef) -> None:
         try:
-            self.queries[ref].settle(self.spark)
+            self.queries[ref].batch.settle(self.spark)
         except Exception as error:  # noqa: BLE001  raised with all others
             self.failures.note(ref, error)
 
@@ -159,11 +159,11 @@ class Streams:
         """Start the query, with retries: a busy Spark Connect server waits only ten seconds for a stream's worker."""
         for _ in range(_MORE_ATTEMPTS):
             try:
-                return self.queries[ref].start(self.spark, self.every)
+                return self.queries[ref].stream.start(self.spark, self.every)
             except PySparkException as error:
                 if _NO_WORKER not in str(error):
                     raise
-        return self.queries[ref].start(self.spark, self.every)
+        return self.queries[ref].stream.start(self.spark, self.every)
 
     def note_failures(self) -> None:
         """Note the errors of queries that stopped, unless noted before."""

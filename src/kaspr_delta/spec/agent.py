@@ -58,7 +58,7 @@ class AgentSpec(ResourceSpec):
     isolated_partitions: Boolean = False
     input: Input = Field(description="`topic: {name: …}` or `channel: {name: …}`")
     output: Output = Field(default=Output(), description="the topics that receive the results")
-    processors: Processors = Field(default=Processors(), description="what is done with every event")
+    processors: Processors = Field(default=Processors(), description="the operations on every event")
 
 
 class KasprAgent(Resource):

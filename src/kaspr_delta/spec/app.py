@@ -29,12 +29,12 @@ class AppConfig(OpenSpec):
     )
     feed_retention: PositiveDuration | None = Field(
         default=None,
-        description="how far change feeds reach back, whatever is compacted and vacuumed; 30d unless given",
+        description="how long change feeds keep changes, also after OPTIMIZE and VACUUM; 30d unless given",
     )
     on_gap: OnGap | None = Field(
         default=None,
-        description="what joins of tables, and tables made from tables, do where changes are gone that they had not"
-        " read: stop (fail, unless given), or make their state anew from the tables as they are (rebuild)",
+        description="the reaction of joins of tables, and of tables made from tables, when unread changes are gone:"
+        " stop (fail, unless given), or make the state anew from the current tables (rebuild)",
     )
     topic_replication_factor: PositiveInteger | None = None
     topic_partitions: PositiveInteger | None = Field(
@@ -90,7 +90,7 @@ class AppSpec(ResourceSpec):
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None
     storage: Storage | None = None
-    python_packages: PythonPackages | None = Field(default=None, description="what the functions import")
+    python_packages: PythonPackages | None = Field(default=None, description="the packages that the functions import")
     template: Template | None = None
     topics: dict[Text, TopicBinding] = Field(
         default_factory=dict, description="topics that live on Kafka or in files, by name"

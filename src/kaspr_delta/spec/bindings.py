@@ -59,7 +59,7 @@ class FilesBinding(Spec):
     key: Text | None = Field(default=None, description="the column or field with the key")
     timestamp: Text | None = Field(default=None, description="the column or field with the time")
     header: Boolean | None = Field(default=None, description="csv: whether the first line names the columns")
-    delimiter: Text | None = Field(default=None, description="csv: what stands between two columns")
+    delimiter: Text | None = Field(default=None, description="csv: the separator of columns")
 
     def problems(self) -> Iterator[Problem]:
         """The schema can be read and has the columns of key and time; settings of CSV are for CSV only."""

@@ -85,7 +85,7 @@ class _Reader:
         start = self._location(node)
         self.places[path] = Place(key or start, start, getattr(node, "style", None))
         if any(node is parent for parent in self._above):
-            self._error(start, f"'*{node.anchor}' stands inside of what it refers to", "write the value out")
+            self._error(start, f"'*{node.anchor}' is inside the value that it refers to", "write the value out")
             return None
         self._above.append(node)
         try:

@@ -61,9 +61,9 @@ class JoinSpec(ResourceSpec):
     pending: Pending | None = Field(default=None, description="of a stream with a table: records wait for their row")
     repartition: Repartition | None = Field(default=None, description="spreads a stream over other partitions")
     type: Literal["inner", "left", "outer"] = Field(
-        default="inner", description="what has both sides, everything of the left one, or everything of both"
+        default="inner", description="rows with both sides, all left rows, or all rows of both sides"
     )
-    select: Select | None = Field(default=None, description="what the result table shows; else both rows as they are")
+    select: Select | None = Field(default=None, description="the columns of the result table; else both rows")
     output_channel: Text | None = Field(default=None, description="the name of its channel; else NAME-channel")
 
     @classmethod
@@ -96,4 +96,4 @@ class KasprJoin(Resource):
     """A join manifest."""
 
     kind: Literal["KasprJoin"]
-    spec: JoinSpec = Field(description="two sides, and what they are joined by")
+    spec: JoinSpec = Field(description="two sides, and the key by which they are joined")

@@ -56,7 +56,7 @@ _SELECT = _Excluded(
     "select",
     "leftStream",
     "'select' is for result tables, and a join of 'leftStream' (at {other}) gives a stream",
-    "remove it: an agent on the join's channel can make of its records what is wanted",
+    "remove it: an agent on the join's channel can transform its records",
 )
 _STREAM_AND_TABLE = (
     _SELECT,
@@ -115,7 +115,7 @@ def join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     """The rules that a join breaks."""
     given = [name for name in KEY_FIELDS if written.get(name) is not None]
     for other in given[1:]:
-        message = f"the right table's key is told in one way: '{other}' excludes '{given[0]}' (at {{other}})"
+        message = f"the right table's key is given in one way: '{other}' excludes '{given[0]}' (at {{other}})"
         yield Problem(message, "remove one of the two", (other,), (given[0],))
     if given and given[0] != "extractor":
         # The rules for an extractor hold for columns too.

@@ -31,7 +31,7 @@ def manifest_schema() -> Schema:
         "required": ["apiVersion", "kind", "metadata"],
         "properties": {
             "apiVersion": {"const": API_VERSION},
-            "kind": {"enum": list(KINDS), "description": "what is declared"},
+            "kind": {"enum": list(KINDS), "description": "the kind of resource"},
         },
         # Not oneOf: for any mistake an editor would also show the errors of all other kinds.
         "allOf": [

@@ -40,7 +40,7 @@ class Authentication(Spec):
     type: Literal["scram-sha-256", "scram-sha-512", "plain"] | None = Field(
         default=None, description="the SASL mechanism"
     )
-    username: str | None = Field(default=None, description="who logs in")
+    username: str | None = Field(default=None, description="the user's name")
     password_secret: PasswordSecret | None = Field(default=None, description="where the password is kept")
 
 

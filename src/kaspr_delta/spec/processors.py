@@ -32,7 +32,7 @@ class Operation(Spec):
 
     name: Text = Field(description="the name by which the pipeline calls the operation")
     tables: tuple[TableReference, ...] = Field(default=(), description="the tables its function is given")
-    map: Code | None = Field(default=None, description="a Python function of the value; what it returns goes on")
+    map: Code | None = Field(default=None, description="a Python function of the value; its result is the next value")
     filter: Code | None = Field(default=None, description="a Python function of the value that says whether it goes on")
     topic_send: TopicSend | None = Field(default=None, description="sends the value to a topic")
 

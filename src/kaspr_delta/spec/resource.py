@@ -16,7 +16,7 @@ class ResourceSpec(Spec):
     """The fields every ``spec`` may have. ``metadata.name`` is the name that counts, as in Kaspr."""
 
     name: str | None = Field(default=None, description="accepted; the name that counts is metadata.name")
-    description: str = Field(default="", description="what it is for, in words")
+    description: str = Field(default="", description="the purpose, in words")
 
 
 class Resource(Spec):
@@ -24,4 +24,4 @@ class Resource(Spec):
 
     api_version: Literal["kaspr.io/v1alpha1"] = Field(description=f"`apiVersion: {API_VERSION}`")
     metadata: Metadata = Field(description="at least `name`, and the label kaspr.io/app")
-    status: Any = Field(default=None, description="what `kubectl get -o yaml` adds; never read")
+    status: Any = Field(default=None, description="added by `kubectl get -o yaml`; never read")

@@ -22,7 +22,7 @@ class Select(Spec):
     """The columns of a result: picked from both sides, or made by a function of both."""
 
     columns: Annotated[dict[Text, Text], Field(min_length=1)] | None = Field(
-        default=None, description="by name what they show, as in `price: right.price`"
+        default=None, description="by name the field that each shows, as in `price: right.price`"
     )
     python: Text | None = Field(
         default=None, description="instead: a Python function (left, right) that returns a dictionary of the columns"

@@ -47,7 +47,7 @@ class Origin(StreamSide):
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
         """Exactly one source; a table or a join excludes serializers and partitions."""
         hint = "for example `table: orders`, `topic: raw-orders`, `channel: NAME` or `join: NAME`"
-        yield from _one_of(("table", "topic", "channel", "join"), written, "what a table is made 'from'", hint)
+        yield from _one_of(("table", "topic", "channel", "join"), written, "the source of a table under 'from'", hint)
         given = [name for name in ("table", "join") if written.get(name) is not None]
         for field in ("keySerializer", "valueSerializer", "partitions"):
             if given and written.get(field) is not None:

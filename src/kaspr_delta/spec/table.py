@@ -102,14 +102,14 @@ class TableSpec(ResourceSpec):
     key_serializer: TableSerializer = Field(default="json", description="how keys are written in the changelog")
     value_serializer: TableSerializer = Field(default="json", description="how values are written in the changelog")
     partitions: PositiveInteger | None = Field(
-        default=None, description="what the join's other side is compared with; else the application's topicPartitions"
+        default=None, description="compared with the join's other side; else the application's topicPartitions"
     )
     extra_topic_configs: TextMap = Field(
         default_factory=dict, description="of the changelog; `cleanup.policy` and `retention.ms` have an effect"
     )
     options: TextMap = Field(default_factory=dict, description="of Kaspr's store")
     window: Window | None = Field(default=None, description="a row for every key and window of time")
-    from_: Origin | None = Field(default=None, alias="from", description="what the table is made from")
+    from_: Origin | None = Field(default=None, alias="from", description="the source of the table")
     group_by: Code | None = Field(
         default=None, description="a Python function (value) or (value, key) that returns the group; else the key"
     )

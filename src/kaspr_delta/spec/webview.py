@@ -61,7 +61,7 @@ class Response(Spec):
     """How the last value becomes an HTTP response."""
 
     content_type: Literal["text/html", "application/json", "text/plain", "application/octet-stream"] | None = Field(
-        default=None, description="what the body is"
+        default=None, description="the type of the body"
     )
     status_code: Annotated[int, Field(strict=True, ge=200, le=599)] | None = Field(
         default=None, description="the status, where it is always the same"
@@ -86,7 +86,7 @@ class WebViewSpec(ResourceSpec):
 
     request: Request = Field(description="`method` and `path`")
     response: Response = Field(default=Response(), description="how the last value becomes the answer")
-    processors: Processors = Field(default=Processors(), description="what is done with every request")
+    processors: Processors = Field(default=Processors(), description="the operations on every request")
 
 
 class KasprWebView(Resource):

@@ -17,8 +17,8 @@ _CHECKPOINT = re.compile(r"(?:file:)?(/\S+/_kaspr/checkpoints/\S+) does not exis
 def table_gone(location: Path) -> SetupError:
     """The error for a table that was removed."""
     return SetupError(
-        f"the table {location.name} is gone: somebody removed {location} while it was in use. Run again, which makes it"
-        " anew, without the rows it had; then rebuild what says so"
+        f"the table {location.name} is gone: {location} was removed while it was in use. Run again, which creates it"
+        " empty; then rebuild the resources that ask for it"
     )
 
 
@@ -30,8 +30,8 @@ def what_is_gone(error: Exception) -> SetupError | None:
     if column := _COLUMN.search(text):
         return SetupError(
             f"column {column[1]} of a table it reads is gone since this run began: it was dropped, or the table was"
-            " restored to what it was before it had the column. Run again, which says what to do"
+            " restored to a version without it. Run again: the next error names the remedy"
         )
     if checkpoint := _CHECKPOINT.search(text):
-        return SetupError(f"its checkpoint is gone: somebody removed {checkpoint[1]} while it was in use. Run again")
+        return SetupError(f"its checkpoint is gone: {checkpoint[1]} was removed while it was in use. Run again")
     return None

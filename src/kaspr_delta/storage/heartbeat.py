@@ -102,7 +102,11 @@ class Lease:
 
     def _keep_beating(self) -> None:
         while not (self.lost.is_set() or self.pause(self._left, self.every)):
-            self._if_mine(self._write)
+            self.renew()
+
+    def renew(self) -> None:
+        """Renew the lease, unless another process holds it now: then it is ``lost``."""
+        self._if_mine(self._write)
 
     def _if_mine(self, change: Callable[[], None]) -> None:
         expired = self.clock() - self._renewed >= self.seconds

@@ -112,6 +112,9 @@ def kind_for(kind: str, reader: str) -> str:
     return f"{kind} for {reader}"
 
 
+RECORDS = ("value", "tombstone")
+"""The kinds of rows of a channel that are its records; other rows are for the join itself."""
+
 # A topic: order is (_commit_version, seq). Keys and values are bytes, as on a Kafka topic.
 TOPIC = Layout(
     f"key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT, seq BIGINT",
@@ -123,12 +126,12 @@ TOPIC = Layout(
 
 # A join's log, which is its channel. One row per touched key whose emission or state changed; `kind` is `value`,
 # `tombstone` or `state` (nothing emitted); fk, left_hash, emitted and live are the state of the key from then on;
-# `stale`: its right row woke it, but its left row was no longer the one that subscribed.
+# `stale`: triggered by its right row, but its left row was no longer the one that subscribed.
 # Left and right are rows as JSON text, or of the types of typed tables. A record that a retry put there anew has no
 # checkpoint and no state: it is for the channel's readers alone, or for one of them (``kind_for``).
 CHANNEL = Layout(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, fk STRING, left_hash STRING,"
-    f" emitted STRING, live BOOLEAN, stale BOOLEAN, instruction STRING, problem {PROBLEM}, failed BOOLEAN, {BATCH}",
+    f" emitted STRING, live BOOLEAN, stale BOOLEAN, problem {PROBLEM}, failed BOOLEAN, {BATCH}",
     change_feed=True,
     keeps_log=True,
     only_appended=True,
@@ -165,9 +168,12 @@ BUFFER = Layout(
 # An agent's log: its effects. `kind` is `send` (target: a topic), `write` (target: a table; no value: a deletion),
 # `dead-letter` (target: where the record came from), `close` or `expire` (target: a table; its windows that end after
 # `window_start`, up to `timestamp`, as far as `stream` wrote them).
-EFFECTS = Layout(
+EFFECT = (
     f"kind STRING, target STRING, key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT,"
-    f" seq BIGINT, problem {PROBLEM}, window_start TIMESTAMP, stream STRING, {BATCH}",
+    f" seq BIGINT, problem {PROBLEM}, window_start TIMESTAMP, stream STRING"
+)
+EFFECTS = Layout(
+    f"{EFFECT}, {BATCH}",
     change_feed=True,
     keeps_log=True,
     found_by=_BATCH_COLUMNS,
@@ -187,9 +193,12 @@ EXPORT = Layout(f"after BIGINT, upto BIGINT, records BIGINT, {BATCH}")
 # The log of a table that is made from something. `kind` is `write` (key, value: none deletes), `contribution` (key: a
 # row of the table it is made from; what it adds to the group `grp` while `live`), `time` (key: a group whose time moved
 # and whose value did not; not `live`: a group that is gone), `failed`, or `close` and `expire` as in an agent's log.
-AGGREGATION = Layout(
+AGGREGATED = (
     "kind STRING, key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, stream STRING, grp STRING,"
-    f" live BOOLEAN, source STRING, problem {PROBLEM}, {BATCH}",
+    f" live BOOLEAN, source STRING, problem {PROBLEM}"
+)
+AGGREGATION = Layout(
+    f"{AGGREGATED}, {BATCH}",
     change_feed=True,
     keeps_log=True,
 )

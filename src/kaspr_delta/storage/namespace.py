@@ -70,8 +70,8 @@ class Namespace(Protocol):
         ...
 
     @property
-    def turns_bind_other_processes(self) -> bool:
-        """Whether ``turn`` excludes other processes too, not only other threads of this one."""
+    def locks_bind_other_processes(self) -> bool:
+        """Whether ``table_group_lock`` excludes other processes too, not only other threads of this one."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Namespace(Protocol):
         """
         ...
 
-    def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
+    def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
         """A lock to hold while one of several resources that exclude each other processes a batch."""
         ...
 
@@ -143,14 +143,14 @@ class LocalNamespace:
         return FileLock(self._lock(f"commit-{table}"))
 
     @property
-    def turns_bind_other_processes(self) -> bool:
+    def locks_bind_other_processes(self) -> bool:
         return True
 
     @property
     def streams_go_on(self) -> bool:
         return True
 
-    def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
+    def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"turn-{_as_file(name)}"))
 
     @contextlib.contextmanager
@@ -216,14 +216,14 @@ class UnityNamespace:
         return contextlib.nullcontext()
 
     @property
-    def turns_bind_other_processes(self) -> bool:
+    def locks_bind_other_processes(self) -> bool:
         return False  # two processes may be in two sandboxes, which share no lock that is fast enough for a batch
 
     @property
     def streams_go_on(self) -> bool:
         return False
 
-    def turn(self, name: str) -> contextlib.AbstractContextManager[object]:
+    def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
         return _turns[self.schema, name]
 
     @contextlib.contextmanager

@@ -25,10 +25,10 @@ class Counted:
         """Increase the count."""
         self.count += more
 
-    def take(self) -> int:
+    def drain(self) -> int:
         """Return the count and reset it."""
-        taken, self.count = self.count, 0
-        return taken
+        count, self.count = self.count, 0
+        return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Statistics:
     files_looked_up: Counted = field(default_factory=Counted)
     native_failures: Counter[NativeFailure] = field(default_factory=Counter)
 
-    def take_native_failures(self) -> dict[NativeFailure, int]:
+    def drain_native_failures(self) -> dict[NativeFailure, int]:
         """Return the failures with how often each happened, and forget them."""
         taken = dict(self.native_failures)
         self.native_failures.clear()

@@ -12,7 +12,7 @@ from kaspr_delta.storage.commit_info import CommitInfo
 Row = Mapping[str, Any]
 """Python values by column: times in UTC, bytes, Decimals."""
 
-Texts = Mapping[str, Sequence[str]]
+TextFilter = Mapping[str, Sequence[str]]
 """Texts by column. A row matches if it has one of them in each column; without columns every row matches."""
 
 Columns = Mapping[str, Type]
@@ -82,13 +82,13 @@ class TableReads(Protocol):
         ...
 
     def rows(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
-        self, table: str, version: int | None, columns: Columns, texts: Texts, order: Sequence[str], most: int
+        self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
     ) -> RowsFound | str:
         """Ordered rows at a version (None: the newest), or the reason why the version cannot be read."""
         ...
 
     def changed_since(  # noqa: PLR0913, PLR0917
-        self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
     ) -> RowsChanged:
         """The rows that differ in the newest version, in the order of their keys.
 
@@ -97,7 +97,7 @@ class TableReads(Protocol):
         ...
 
     def change_feed(  # noqa: PLR0913, PLR0917
-        self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
     ) -> list[dict[str, Any]] | str:
         """The change feed of one commit, with ``_change_type``, or the reason why it cannot be read.
 

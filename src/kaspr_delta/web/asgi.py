@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 # Requests of one view that run at once: functions that hang block only their own view.
 _AT_ONCE = 16
 # Seconds beyond its time limit for which a view is still awaited: a function that waits outside Python may be late.
-_PATIENCE = 2.0
+PATIENCE = 2.0
 _BODY = 10 * 2**20
 _FORM = 10_000
 
@@ -121,7 +121,7 @@ class WebApplication:
 
     async def _in_a_thread(self, view: View, request: Request) -> Answer:
         limit = self._limits.setdefault(view.plan.name, anyio.CapacityLimiter(_AT_ONCE))
-        with anyio.move_on_after(view.timeout + _PATIENCE):
+        with anyio.move_on_after(view.timeout + PATIENCE):
             return await to_thread.run_sync(view.answer, request, limiter=limit, abandon_on_cancel=True)
         # By the type hints of older anyio this line is unreachable.
         return problem(504, f"{view.plan.ref} has not answered in time")  # type: ignore[unreachable, unused-ignore]

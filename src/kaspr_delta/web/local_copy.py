@@ -88,7 +88,7 @@ class LocalCopy:
         self.delta = delta
         self.plan = plan
         self._rows = row_texts(plan)
-        self._folder = Path(tempfile.mkdtemp(prefix="kaspr-delta-", dir=folder))
+        self.folder = Path(tempfile.mkdtemp(prefix="kaspr-delta-", dir=folder))
         self._numbers = itertools.count()
         self._state: State | None = None
 
@@ -99,7 +99,7 @@ class LocalCopy:
 
     def close(self) -> None:
         """Remove the files."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     # -- reading: a TableReader -----------------------------------------------------------------------------------
 
@@ -155,11 +155,11 @@ class LocalCopy:
                 followed = self._followed(state, head)
             except Exception:  # noqa: BLE001  delta-rs reads no feed in which a column changes its type
                 _log.info("the changes of %s cannot be read: it is copied anew", self.plan.name, exc_info=True)
-        return followed or self._copied(head)
+        return followed or self.copied_anew(head)
 
-    def _copied(self, head: Head) -> State:
+    def copied_anew(self, head: Head) -> State:
         """The whole table, in files of a bounded size. Rows stay in Arrow, so that other threads run meanwhile."""
-        before = list(self._folder.iterdir())
+        before = list(self.folder.iterdir())
         runs, part = list[SortedRun](), list[pa.Table]()
         for batch in self._batches(head.version):
             part.append(batch)
@@ -203,7 +203,7 @@ class LocalCopy:
         return best_of(rows, self._rows.rank)
 
     def _written(self, rows: pa.Table) -> SortedRun:
-        return SortedRun.write(self._folder / f"{next(self._numbers)}.arrow", rows)
+        return SortedRun.write(self.folder / f"{next(self._numbers)}.arrow", rows)
 
     def _batches(self, version: int | None = None, condition: str = "true") -> Iterator[pa.Table]:
         """The rows of the table at a version, with the columns of Row."""

@@ -110,7 +110,11 @@ class Metrics:
         for name, of, text in (
             ("rows_in", "rows_in", "Rows and records that were taken up"),
             ("rows_out", "rows_out", "Records that were emitted, and rows that were written"),
-            ("dead_letters", "failures", "What could not be processed, also where a retry removed the dead letter"),
+            (
+                "dead_letters",
+                "failures",
+                "Failed events and rows, also those whose dead letter a retry removed",
+            ),
         ):
             family = CounterMetricFamily(f"kaspr_resource_{name}", text, labels=(*_COMMON, "resource"))
             for one in status.resources:

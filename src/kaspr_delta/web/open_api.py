@@ -26,7 +26,7 @@ def document(plan: Plan, *, guarded: bool) -> dict[str, Any]:
     security = {"bearer": {"type": "http", "scheme": "bearer"}} if guarded else {}
     return {
         "openapi": "3.1.0",
-        "info": {"title": plan.application, "version": VERSION, "description": "Web views and what runs."},
+        "info": {"title": plan.application, "version": VERSION, "description": "Web views and the state of resources."},
         "paths": paths,
         "components": {"schemas": {"Problem": _PROBLEM}, "securitySchemes": security},
         **({"security": [{"bearer": []}]} if guarded else {}),
@@ -34,12 +34,12 @@ def document(plan: Plan, *, guarded: bool) -> dict[str, Any]:
 
 
 _SYSTEM = {
-    "/status/": ("What resources have done, and the counters of table and topic operations", "application/json"),
+    "/status/": ("The counters of resources, and of table and topic operations", "application/json"),
     "/metrics": ("Counters for Prometheus", TEXT),
 }
 _PROBLEM = {
     "type": "object",
-    "description": "What is wrong (RFC 9457)",
+    "description": "The problem (RFC 9457)",
     "required": ["title", "status", "detail"],
     "properties": {
         "type": {"type": "string"},
@@ -65,7 +65,7 @@ def _operation(view: WebViewPlan) -> dict[str, Any]:
     }
     # The status that a selector chooses is not known beforehand.
     if view.response.status.on_success is None:
-        success = {"description": "What the pipeline gave last", "content": {content_type: {"schema": _ANY}}}
+        success = {"description": "The last value of the pipeline", "content": {content_type: {"schema": _ANY}}}
         told["responses"][str(view.response.status_code)] = success
     if view.method in _BODIES:
         told["requestBody"] = {"content": {"application/json": {"schema": _ANY}}, "required": False}

@@ -12,15 +12,13 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
-from kaspr_delta.storage.layout import PAIR
-from kaspr_delta.storage.table_reads import Columns, History, TableReads, Texts
+from kaspr_delta.storage.layout import PAIR, RECORDS
+from kaspr_delta.storage.table_reads import Columns, History, TableReads, TextFilter
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
 # Columns that only a change feed has, and the column in which a result keeps the pair that it selects from.
 _NOT_SHOWN = ("_change_type", "_commit_", PAIR)
-# The kinds of rows of a log that are shown; the others are for its join alone.
-_RECORDS = ("value", "tombstone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class Past:
         if version is None or commit is None:
             return None
         shown = {name: kind for name, kind in self.columns.items() if name in {*self._shown(self.columns), "seq"}}
-        texts = {"kind": _RECORDS} if "kind" in self.columns and not self.is_typed else {}
+        texts = {"kind": RECORDS} if "kind" in self.columns and not self.is_typed else {}
         feed = self.tables.change_feed(self.table, version, shown, texts, self._keys_in(self.columns), self.most)
         return LastChange(commit, why_not=feed) if isinstance(feed, str) else LastChange(commit, self._paired(feed))
 
@@ -151,7 +149,7 @@ class Past:
         then = replace(then, count=found.count, rows=found.rows)
         return then if comparing is None else replace(then, **comparing.result())
 
-    def _changed(self, version: int, columns: Columns, texts: Texts) -> dict[str, Any]:
+    def _changed(self, version: int, columns: Columns, texts: TextFilter) -> dict[str, Any]:
         """The changes since a version, as fields of Then."""
         key = self._keys_in(columns)
         changed = self.tables.changed_since(self.table, version, columns, texts, key, self.most)

@@ -86,7 +86,7 @@ def serve(application: WebApplication, address: Address, listening: Callable[[in
     try:
         listener = socket.create_server((address.host, address.port), family=family, backlog=1_024)
     except OSError as error:
-        msg = f"nobody can listen at {address.host}:{address.port}: {error.strerror}"
+        msg = f"cannot listen at {address.host}:{address.port}: {error.strerror}"
         raise UsageError(msg) from error
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when it has ended
         signal.signal(number, lambda *_: None)

@@ -16,7 +16,7 @@ Place = str | Cell
 """A key's text; in a table with windows also the start of its window."""
 
 # Rows of a batch. A search compares the first rows of batches, then the rows within one.
-_BATCH = 8_192
+BATCH_ROWS = 8_192
 _SCHEMA = pa.schema([("key", pa.string()), ("start", pa.int64()), ("at", pa.int64()), ("value", pa.string())])
 
 
@@ -48,7 +48,7 @@ class SortedRun:
         """Sort rows, with the columns of Row, into a new file."""
         order = pc.sort_indices(rows, sort_keys=[("key", "ascending"), ("start", "ascending")])
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
-            writer.write_table(rows.take(order), max_chunksize=_BATCH)
+            writer.write_table(rows.take(order), max_chunksize=BATCH_ROWS)
         return cls(path)
 
     def find(self, key: str, start: int) -> list[Row]:

@@ -74,12 +74,12 @@ class View:
                     return self._failure(error)
         except AUTHORS_CODE_FAILED:  # the answer to the failure has failed too
             _log.exception("%s cannot answer", self.plan.ref)
-            return problem(500, f"{self.plan.ref} failed, and so did what it says then")
+            return problem(500, f"{self.plan.ref} failed, and its answer to the failure failed too")
         try:
             self.send(effects)
         except Exception:  # noqa: BLE001  after any error: the caller must not believe that it was sent
-            _log.exception("what %s sends cannot be written", self.plan.ref)
-            return problem(503, f"what {self.plan.ref} sends cannot be written now")
+            _log.exception("the records that %s sends cannot be written", self.plan.ref)
+            return problem(503, f"the records that {self.plan.ref} sends cannot be written now")
         return answer
 
     def _success(self, request: Request) -> tuple[Answer, list[Effect]]:

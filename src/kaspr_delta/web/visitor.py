@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from starlette.requests import Request as HttpRequest
 
 NEED_AN_IDENTITY = (
-    "Nothing can be changed from here: the server has neither a token (KASPR_DELTA_TOKEN) nor a proxy that tells who"
-    " asks (--behind-proxy). On the machine itself it can, at http://127.0.0.1."
+    "Nothing can be changed from here: the server has neither a token (KASPR_DELTA_TOKEN) nor a proxy that names"
+    " the user (--behind-proxy). On the machine itself it can, at http://127.0.0.1."
 )
-NEED_A_USER = "Nothing can be changed from here: the proxy does not tell who asks."
+NEED_A_USER = "Nothing can be changed from here: the proxy does not name the user."
 
 
 @dataclass(frozen=True, slots=True)

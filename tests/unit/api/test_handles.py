@@ -10,7 +10,7 @@ import pytest
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.topic import ChangelogHandle
 from kaspr_delta.application import Application
-from kaspr_delta.cli.table import _has_raw_keys, handle_of
+from kaspr_delta.cli.table import handle_of, has_raw_keys
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import Serializers
@@ -75,11 +75,11 @@ def test_the_command_line_reads_no_table_of_a_stream_either(app: Application) ->
 
 @pytest.mark.parametrize(("name", "raw"), [("profiles", True), ("counted", False), ("rows", True), ("nothing", False)])
 def test_which_keys_are_bytes(app: Application, name: str, *, raw: bool) -> None:
-    assert _has_raw_keys(app, name) == raw
+    assert has_raw_keys(app, name) == raw
 
 
 def test_nobody_else_writes_a_table_that_is_made_from_something(app: Application) -> None:
-    said = "table 'counted' is made from join/records: nobody else writes it"
+    said = "table 'counted' is made from join/records: write to its sources instead"
     with pytest.raises(UsageError, match=said):
         app.table("counted").put({"a": 1})
     with pytest.raises(UsageError, match=said):
@@ -104,7 +104,7 @@ def test_records_are_no_keys_of_rows_and_what_is_no_row_is_refused_before_anythi
 
 
 def test_nor_while_it_waits(app: Application) -> None:
-    with pytest.raises(UsageError, match="table 'waits' is made from what is not there yet"):
+    with pytest.raises(UsageError, match="table 'waits' is made from a resource that does not exist yet"):
         app.table("waits").put({"a": 1})
 
 

@@ -73,11 +73,12 @@ def test_where_nobody_can_be_asked_a_record_that_others_read_too_needs_a_choice(
     answer = kaspr(*retry)
     assert (answer.code, answer.out) == (2, "")
     assert (
-        f"{TOLD}: add --only-failed to hand each record to the resource that failed on it alone, or --yes" in answer.err
+        f"{TOLD}: add --only-failed to retry each record only for the resource that failed on it, or --yes"
+        in answer.err
     )
     assert two_readers.count("topic__raw_orders") == 1
     answer = kaspr(*retry, "--only-failed")
-    told = "topic raw-orders: 1 record put there again, each for the resource that failed on it alone\n"
+    told = "topic raw-orders: 1 record put there again, each only for the resource that failed on it\n"
     assert (answer.code, answer.out) == (0, told)
     assert headers_on(two_readers) == [[{"key": "kaspr-retry-for", "value": b"agent/ingest-orders"}]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta.errors import RebuildNeededError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.failures import Failures, _short, told_plainly
+from kaspr_delta.runtime.failures import Failures, short_text, told_plainly
 
 AWAITED = """An error occurred while calling o821.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
@@ -24,26 +24,27 @@ CSV file: file:///data/rows/wrong.csv
 
 
 def test_a_failure_is_told_without_the_stack() -> None:
-    assert _short(ValueError("no\n\tat a.b.C(D.java:1)")) == "ValueError: no"
+    assert short_text(ValueError("no\n\tat a.b.C(D.java:1)")) == "ValueError: no"
 
 
 def test_of_a_failure_in_another_thread_the_cause_is_told() -> None:
-    told = _short(RuntimeError(AWAITED))
+    told = short_text(RuntimeError(AWAITED))
     assert told.endswith("CSV header does not conform to the schema.\nCSV file: file:///data/rows/wrong.csv")
     assert "awaitResult" not in told
 
 
 def test_an_error_of_this_package_is_its_own_sentence() -> None:
-    assert _short(RebuildNeededError("join/j", "a table is gone")).startswith("join/j cannot go on: a table is gone.")
+    assert short_text(RebuildNeededError("join/j", "a table is gone")).startswith(
+        "join/j cannot go on: a table is gone."
+    )
 
 
 def _query(failure: Exception | None = None) -> Any:
     """What is asked of a query that failed: where its tables are, and what it knows of the error itself."""
     namespace = SimpleNamespace(disk=Path("/wh"))
     feed_ended = RebuildNeededError("join/j", "changes are gone")
-    return SimpleNamespace(
-        delta=SimpleNamespace(namespace=namespace), failure=failure, account_of=lambda _: failure or feed_ended
-    )
+    batch = SimpleNamespace(delta=SimpleNamespace(namespace=namespace), failure=failure)
+    return SimpleNamespace(batch=batch, recovery=SimpleNamespace(account_of=lambda _: failure or feed_ended))
 
 
 def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
@@ -62,11 +63,11 @@ def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
 def test_a_full_disk_that_stopped_no_resource_is_the_same_sentence() -> None:
     with (
         pytest.raises(SetupError, match="the disk of /wh is full: free space, then run again"),
-        told_plainly(_query().delta),
+        told_plainly(_query().batch.delta),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
 
 
 def test_an_error_that_is_none_of_the_disk_stays_what_it_is() -> None:
-    with pytest.raises(ZeroDivisionError), told_plainly(_query().delta):
+    with pytest.raises(ZeroDivisionError), told_plainly(_query().batch.delta):
         raise ZeroDivisionError

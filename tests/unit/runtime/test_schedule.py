@@ -49,7 +49,7 @@ class FakeQuery:
     """A task that takes its time."""
 
     def __init__(self, seconds: float = 0.0, error: Exception | None = None) -> None:
-        self.resource = self
+        self.resource = self.batch = self
         self.ref = ResourceRef("task", "t")
         self.seconds = seconds
         self.error = error

@@ -17,7 +17,7 @@ from kaspr_delta.storage.native.tables import newest_in
     ],
 )
 def test_a_table_that_spark_misses_is_named_with_what_to_do(text: str) -> None:
-    told = "the table orders is gone: somebody removed /wh/shop/orders while it was in use. Run again"
+    told = "the table orders is gone: /wh/shop/orders was removed while it was in use. Run again"
     assert str(what_is_gone(RuntimeError(text))).startswith(told)
 
 
@@ -26,9 +26,7 @@ def test_a_checkpoint_that_spark_misses_is_named() -> None:
     error = RuntimeError(
         f"[STREAM_FAILED] terminated with exception: File file:{folder} does not exist SQLSTATE: XXKST"
     )
-    assert str(what_is_gone(error)) == (
-        f"its checkpoint is gone: somebody removed {folder} while it was in use. Run again"
-    )
+    assert str(what_is_gone(error)) == (f"its checkpoint is gone: {folder} was removed while it was in use. Run again")
 
 
 def test_a_column_that_was_dropped_is_named() -> None:

@@ -75,7 +75,7 @@ def record_in(path: Path) -> Record:
 
 
 def beat(held: Lease) -> None:
-    held._if_mine(held._write)
+    held.renew()
 
 
 @contextlib.contextmanager

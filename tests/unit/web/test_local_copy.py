@@ -63,7 +63,7 @@ def test_what_is_inserted_changed_and_deleted_is_followed_without_a_new_copy(
 ) -> None:
     shop.put(table, {"a": 1, "b": 2, "c": 3})
     assert copy.refresh()
-    monkeypatch.setattr(LocalCopy, "_copied", None)
+    monkeypatch.setattr(LocalCopy, "copied_anew", None)
     merge(shop.delta, {"a": 10, "b": None, "d": 4})
     merge(shop.delta, {"d": 5, "b": 6})
     merge(shop.delta, {"b": None})
@@ -85,16 +85,16 @@ def test_what_was_read_before_it_was_copied_is_never_undone(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query tells of a commit that the copy, begun before it, does not have yet."""
-    copied = LocalCopy._copied
+    copied = LocalCopy.copied_anew
 
     def slowly(self: LocalCopy, head: Head) -> State:
         state = copied(self, head)
         shop.put(table, {"a": 2})
         assert content(self) == {"a": 2}
-        monkeypatch.setattr(LocalCopy, "_copied", copied)
+        monkeypatch.setattr(LocalCopy, "copied_anew", copied)
         return state
 
-    monkeypatch.setattr(LocalCopy, "_copied", slowly)
+    monkeypatch.setattr(LocalCopy, "copied_anew", slowly)
     shop.put(table, {"a": 1})
     assert copy.refresh()
     assert content(copy) == {"a": 2}
@@ -167,13 +167,13 @@ def test_changes_that_do_not_fit_memory_are_kept_in_files(
         found = {json.loads(str(key)): json.loads(value) for key, value in copy.fetch(wanted).items()}
         assert found == model
     assert content(copy) == model
-    assert len(list(copy._folder.iterdir())) < 50
+    assert len(list(copy.folder.iterdir())) < 50
 
 
 def test_rows_are_found_across_the_pieces_in_which_a_file_is_read(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kaspr_delta.web.sorted_run._BATCH", 3)
+    monkeypatch.setattr("kaspr_delta.web.sorted_run.BATCH_ROWS", 3)
     shop.put(table, {f"k{number:02}": number for number in range(20)})
     shop.put(table, {"k02": "again", "k03": "again"})
     copy.refresh()
@@ -181,11 +181,11 @@ def test_rows_are_found_across_the_pieces_in_which_a_file_is_read(
     assert copy.fetch(['"k02"']) == {'"k02"': '"again"'}
     for number in range(10):
         shop.put(table, {"many": number})
-    assert LocalCopy(shop.delta, table, copy._folder.parent).fetch(['"many"']) == {'"many"': "9"}
-    copy._state = None
-    copy.refresh()
-    assert copy.fetch(['"many"']) == {'"many"': "9"}
-    assert copy.fetch(['"a"', '"z"', '"k021"']) == {}
+    anew = LocalCopy(shop.delta, table, copy.folder.parent)
+    assert anew.fetch(['"many"']) == {'"many"': "9"}
+    anew.refresh()
+    assert anew.fetch(['"many"']) == {'"many"': "9"}
+    assert anew.fetch(['"a"', '"z"', '"k021"']) == {}
 
 
 def test_a_commit_that_only_a_deletion_vector_tells_of_is_not_believed_to_the_feed(tmp_path: Path, shop: Shop) -> None:

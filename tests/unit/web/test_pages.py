@@ -156,7 +156,7 @@ def test_who_reaches_the_server_under_another_name_may_change_nothing(failed: Sh
 def test_behind_a_proxy_only_who_is_named_may_retry_and_is_told_of(failed: Shop) -> None:
     with served(failed, behind_proxy=True) as shop:
         ann, bob = ({"x-forwarded-email": f"{name}@example.org"} for name in ("ann", "bob"))
-        assert "does not tell who asks" in shop.client.get("/ui/dead-letters").text
+        assert "does not name the user" in shop.client.get("/ui/dead-letters").text
         form = retry_form(shop, **ann)
         for headers in ({}, bob):
             assert shop.client.post("/ui/dead-letters/retry", data=form, headers=headers).status_code == 403

@@ -205,7 +205,7 @@ def test_what_others_change_is_followed_without_a_new_copy(
     put(tmp_path / "products", [{"id": 1, "name": "Widget"}, {"id": 2, "name": "Lamp"}], schema)
     copy = LocalCopy(shop.delta, products, tmp_path)
     copy.refresh()
-    monkeypatch.setattr(LocalCopy, "_copied", None)
+    monkeypatch.setattr(LocalCopy, "copied_anew", None)
     table = deltalake.DeltaTable(tmp_path / "products")
     table.update(predicate="id = 1", new_values={"name": "Better"})
     table.delete("id = 2")

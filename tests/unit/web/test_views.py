@@ -240,7 +240,7 @@ def test_a_function_that_never_ends_holds_up_its_own_request_only(serving: Servi
 
 
 def test_a_call_that_waits_outside_python_is_not_waited_for(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kaspr_delta.web.asgi._PATIENCE", 0.2)
+    monkeypatch.setattr("kaspr_delta.web.asgi.PATIENCE", 0.2)
     app = (
         "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {config: {eventTimeout: 200ms}}\n"
     )

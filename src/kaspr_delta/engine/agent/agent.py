@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,14 +17,12 @@ from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.agent.take import ready
-from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
-from kaspr_delta.engine.batch.query import checkpoints_of
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.resource import Decision, SourceTable
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.sequence import ends_of
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.effect import SCHEMA, to_arrow, to_rows
@@ -46,8 +44,8 @@ class Agent(Pipeline[AgentPlan]):
     __slots__ = ()
 
     @property
-    def turn(self) -> str:
-        """The group of agents that share tables: they take turns, so that each sees the writes of the others."""
+    def table_group(self) -> str:
+        """The group of agents that share tables: each sees the writes of the others."""
         return str(min(self.application.group_of(self.ref)))
 
     @property
@@ -61,11 +59,9 @@ class Agent(Pipeline[AgentPlan]):
     def _source(self) -> Source:
         return Source(self.delta, self.plan.input, self.application, str(self.ref))
 
-    def table_of(self, source: str) -> str:
-        return self._source.table(source)
-
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return self._source.names(spark)
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        source = self._source
+        return {name: SourceTable(source.table(name), by_offset=True) for name in source.names(spark)}
 
     def begin(
         self,
@@ -87,9 +83,6 @@ class Agent(Pipeline[AgentPlan]):
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         limit = self.delta.limits.ordered_batch if self.plan.ordered else None
         return self._source.stream(spark, start.positions, limit)
-
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return ends_of(versions)
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return AgentState.of(state).read
@@ -136,10 +129,10 @@ class Agent(Pipeline[AgentPlan]):
         return Decision(effects, sum(rows.values()), before.at(received.positions).plain, _received(rows))
 
     def _in_workers(self, run: RunAgent, large: LargeBatch, before: AgentState) -> Decision:
-        extents, records = large.extents, large.all()
-        positions, rows = positions_of(extents), rows_of(extents)
+        ranges, records = large.ranges, large.all()
+        positions, rows = positions_of(ranges), rows_of(ranges)
         topic = self._only_topic
-        direct = None if topic is None else DirectAppend(topic, run.sends(records, extents))
+        direct = None if topic is None else DirectAppend(topic, run.sends(records, ranges))
         effects = SparkRows(run.effects(records), limits=self.delta.limits)
         return Decision(effects, sum(rows.values()), before.at(positions).plain, _received(rows), direct)
 

@@ -14,7 +14,7 @@ from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
 from kaspr_delta.engine.agent.take import most_of, taken
-from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_of
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.clock import Clock
@@ -102,7 +102,7 @@ def opened(  # noqa: PLR0913, PLR0917  the parts of a batch
     clocks = clocks_of(application, plan, state)
     tables: dict[str, AnyState] = {}
     for table in map(application.known_table, plan.tables):
-        live = state_of(delta, table)
+        live = state_table(delta, table)
         version = live.newest(spark).version
         text = live.text
         clock = clocks.get(table.name)

@@ -73,8 +73,8 @@ def _bounds(batch: LargeBatch, most: int) -> list[int]:
     ``most`` is the number of bytes of a piece.
     """
     sizes: Counter[int] = Counter()
-    for extent in batch.extents:
-        sizes[extent.version] += extent.size
+    for one in batch.ranges:
+        sizes[one.version] += one.size
     bounds, held = [end_of(min(sizes) - 1)], 0
     for version in sorted(sizes):
         if held and held + sizes[version] > most:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from kaspr_delta.engine.agent.effect_resource import EffectResource
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.fold import EffectFold
 from kaspr_delta.engine.agent.table_state import AnyState
-from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.planned_resource import PlannedResource
-from kaspr_delta.engine.batch.resource import Folded
 from kaspr_delta.engine.batch.topics import known_topics
-from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.event import App, Decoder
 from kaspr_delta.engine.streams.output import Topics
@@ -24,17 +20,10 @@ if TYPE_CHECKING:
 PlanT = TypeVar("PlanT", AgentPlan, TaskPlan)
 
 
-class Pipeline(PlannedResource[PlanT]):
+class Pipeline(EffectResource[PlanT]):
     """A resource whose log holds effects. Changed code continues at the current position; earlier effects stay."""
 
     __slots__ = ()
-
-    @property
-    def definition(self) -> Mapping[str, str]:
-        return {}
-
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        return EffectFold(self.delta, self.application, self.ref).fold(spark, batch, rows)
 
     def executor(
         self,

@@ -50,13 +50,13 @@ class RunAgent:
         """The effects of rows of InputRecord, made by Spark's Python workers."""
         return from_workers(self._in_order(records).mapInArrow(self._effects, WORKERS_COLUMNS))
 
-    def sends(self, records: DataFrame, extents: Collection[OffsetRange]) -> DataFrame:
+    def sends(self, records: DataFrame, ranges: Collection[OffsetRange]) -> DataFrame:
         """The records that the rows become, for an agent that sends to one topic only.
 
-        Computing them fails if an event fails. ``extents`` describe all of the rows.
+        Computing them fails if an event fails. ``ranges`` describe all of the rows.
         """
         quick = is_by_column(self.executor)
-        numbering = Numbering.of(extents, len(self.executor.plan.outputs)) if quick else None
+        numbering = Numbering.of(ranges, len(self.executor.plan.outputs)) if quick else None
         if numbering is None:
             return records_from_workers(self._in_order(records).mapInArrow(self._sends, RECORD_COLUMNS))
         # Records that get their numbers by offset need no sorting.

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, FoldGroups
+from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FoldGroups
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.planned_resource import PlannedResource
-from kaspr_delta.engine.batch.query import side_by_side
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, PlannedResource, kinds_of
 from kaspr_delta.engine.batch.resource import Folded
-from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_of
+from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
-from kaspr_delta.engine.windows import PASSED, pass_window
+from kaspr_delta.engine.windows import PASSED, pass_windows
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.layout import AGGREGATED
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _CHANGE = [column.split()[0] for column in CHANGES.split(", ")]
 
@@ -35,7 +35,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
     @property
     def table(self) -> KeyedTable:
         """The table with all groups: a separate state table if windows are shown only when they close."""
-        return state_of(self.delta, self.application.known_table(self.plan.name))
+        return state_table(self.delta, self.application.known_table(self.plan.name))
 
     @property
     def grouping(self) -> Selector | None:
@@ -49,12 +49,8 @@ class Aggregation(PlannedResource[AggregationPlan]):
         """Whether a row is written if only its time changes: a total has the greatest time of all its records."""
         return self.plan.kind != "toTable"
 
-    def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
-        """Functions that fold rows of the log of these kinds into the resource's own state tables."""
-        return []
-
     def folded(self, given: Rows, changes: DataFrame, values: TableText, *, anew: bool = False) -> Rows:
-        """Fold changes into the rows that their groups held: rows of FOLDED.
+        """Fold changes into the rows that their groups held: rows of AGGREGATED.
 
         ``changes`` are rows of CHANGES that Spark makes of the ``given`` ones, with ``place``, a struct that orders the
         changes of a group. With ``anew`` the groups held nothing.
@@ -64,22 +60,19 @@ class Aggregation(PlannedResource[AggregationPlan]):
         # NULL places sort first: the row that a group held has no place.
         rows = rows.sortWithinPartitions("grp", "window_start", "place").select(*_CHANGE)
         fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
-        return given.made(rows).map(fold, FOLDED)
+        return given.made(rows).map(fold, AGGREGATED)
 
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        counts: dict[tuple[str, ...], int] = rows.count_by("kind")
-        folds: list[Callable[[], None]] = []
-        if ("write",) in counts:
-            folds.append(partial(self._fold_writes, rows))
-        folds.extend(self.state_folds(rows, {kind for (kind,) in counts}))
-        letters = counts.get(("failed",), 0)
-        folds.extend(self.letter_folds(batch, rows, letters))
-        side_by_side(folds)
-        if any((kind,) in counts for kind in PASSED):
-            passed = rows.df.where(F.col("kind").isin(*PASSED)).collect()
-            for row in sorted(passed, key=lambda row: str(row["kind"])):
-                pass_window(self.delta, spark, self.application.known_table(self.plan.name), row)
-        return Folded(counts.get(("write",), 0), letters)
+    counted = ("kind",)
+
+    def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
+        return Folded(counts.get(("write",), 0), counts.get(("failed",), 0))
+
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        return [partial(self._fold_writes, rows)] if "write" in kinds_of(found) else []
+
+    def afterwards(self, rows: Rows, found: Found) -> None:
+        if kinds_of(found).intersection(PASSED):
+            pass_windows(self.delta, rows, lambda _: self.application.known_table(self.plan.name))
 
     def held_rows(self, groups: DataFrame) -> DataFrame:
         """The rows of the table for these groups (see ``KeyedTable.live_rows``)."""

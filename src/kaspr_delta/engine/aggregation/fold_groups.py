@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.positional import call_with
@@ -21,7 +20,8 @@ from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import AGGREGATED
 
 # The changes of a group, in order: `held` is its row before the batch, followed by each `add` and `subtract`. `id` is
 # the key of the table row that a change comes from, `last` whether it is the last change of this row.
@@ -29,25 +29,7 @@ CHANGES = (
     "grp STRING, window_start TIMESTAMP, op STRING, value STRING, timestamp TIMESTAMP, stream STRING, source STRING,"
     " id STRING, last BOOLEAN"
 )
-FOLDED = (
-    "kind STRING, key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, stream STRING, grp STRING,"
-    f" live BOOLEAN, source STRING, problem {PROBLEM}"
-)
-_MOMENT = pa.timestamp("us", "UTC")
-_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("key", pa.string()),
-        ("value", pa.string()),
-        ("timestamp", _MOMENT),
-        ("window_start", _MOMENT),
-        ("stream", pa.string()),
-        ("grp", pa.string()),
-        ("live", pa.bool_()),
-        ("source", pa.string()),
-        ("problem", ARROW_PROBLEM),
-    ]
-)
+_SCHEMA = arrow_schema(AGGREGATED)
 _BATCH_ROWS = 10_000
 
 
@@ -66,7 +48,7 @@ class Change(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """A row of FOLDED."""
+    """A row of AGGREGATED."""
 
     kind: str
     key: str | None

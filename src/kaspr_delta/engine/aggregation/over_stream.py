@@ -6,7 +6,7 @@ as in Kafka Streams. With a ``groupBy`` function the records are first repartiti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,8 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.agent.ordered import passed_windows
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.resource import Decision, SourceTable
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
-from kaspr_delta.engine.rows.sequence import ends_of
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
@@ -52,10 +51,6 @@ class StreamAggregation(Aggregation):
     __slots__ = ()
 
     @property
-    def definition(self) -> Mapping[str, str]:
-        return {}  # changed code continues at the current position: earlier additions stay
-
-    @property
     def stream(self) -> StreamSide:
         """The records that the table is made from; with a ``groupBy`` function, repartitioned by their groups."""
         origin = self.plan.origin
@@ -65,17 +60,11 @@ class StreamAggregation(Aggregation):
         regrouped = replace(origin, repartitioned=origin.repartitioned or self.plan.group is not None)
         return StreamSide(self.delta, regrouped, self.application, str(self.ref))
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return (self.stream.plan.name,)
-
-    def table_of(self, source: str) -> str:
-        return self.stream.table
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {self.stream.plan.name: SourceTable(self.stream.table, by_offset=True)}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.stream.stream(spark, start.positions)
-
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return ends_of(versions)
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         read: Mapping[str, int] = state.get("read", {})
@@ -99,7 +88,7 @@ class StreamAggregation(Aggregation):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched.
         arrived = rows_within(batch, self.delta.limits.few, self.delta.limits)
-        if arrived.most == 0:
+        if arrived.max_rows == 0:
             return Decision(LocalRows.none(batch.sparkSession), 0, state)
         records = self.stream.read(arrived, self.grouping, self.table.text)
         read = {**state.get("read", {}), **reached(arrived)}

@@ -6,7 +6,7 @@ emitted rows. So it does not matter how often a row changed between two batches,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
-from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
+from kaspr_delta.engine.batch.resource import Decision, SourceTable
 from kaspr_delta.engine.joins.table_join import identity
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.expressions import text
@@ -98,20 +99,11 @@ class TableAggregation(Aggregation):
         names = [name for name, is_raw in raw.items() if is_raw]
         return {self.plan.contributions: names} if names else {}
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return ("table",)
-
-    def table_of(self, source: str) -> str:
-        return self.origin.plan.delta_name
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {"table": SourceTable(self.origin.plan.delta_name)}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self.origin.feed(spark, str(self.plan.origin), start.positions["table"])
-
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return versions
-
-    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
@@ -133,9 +125,10 @@ class TableAggregation(Aggregation):
         """False: a row is written only if its value changes. The time of its group is stored separately."""
         return False
 
-    def state_folds(self, rows: Rows, kinds: Collection[str]) -> Sequence[Callable[[], None]]:
-        folds = {"contribution": self._fold_contributions, "time": self._fold_times}
-        return [partial(fold, rows) for kind, fold in folds.items() if kind in kinds]
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        own = {"contribution": self._fold_contributions, "time": self._fold_times}
+        mine = [partial(fold, rows) for kind, fold in own.items() if kind in kinds_of(found)]
+        return [*super().folds(rows, found, batches, states=states), *mine]
 
     def held_rows(self, groups: DataFrame) -> DataFrame:
         times = self.delta.read(groups.sparkSession, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")
@@ -162,7 +155,7 @@ class TableAggregation(Aggregation):
         rows = union_of(parts)
         effects = grouped.made(rows)
         # A first batch without input rows would never be folded again: with effects it counts at least one.
-        return Decision(effects, touched.number or int(effects.most != 0))
+        return Decision(effects, touched.number or int(effects.max_rows != 0))
 
     def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
         """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""

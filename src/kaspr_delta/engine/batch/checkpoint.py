@@ -7,7 +7,10 @@ import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.tables import Tables
 from kaspr_delta.storage.transaction import Transaction
 
 # The number of a checkpoint's first batch.
@@ -85,3 +88,8 @@ class Start:
         fields = json.loads(text)
         known = (fields.get("definition", {}), fields.get("positions", {}), fields.get("format", 0))
         return cls(*known, fields.get("tables", {}))
+
+
+def checkpoints_of(delta: Tables, ref: ResourceRef) -> Path:
+    """The folder of a resource's checkpoints, including those that a rebuild replaced."""
+    return delta.namespace.checkpoints / f"{ref.kind}-{ref.name}"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from kaspr_delta.storage.layout import DEAD_LETTERS
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import DEAD_LETTERS, PROBLEM
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.tables import Tables
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
     from kaspr_delta.engine.batch.checkpoint import BatchId
 
-# The Arrow type of a log row's ``problem``, as in storage/layout.py.
-ARROW_PROBLEM = pa.struct([("reason", pa.string()), ("detail", pa.string()), ("value", pa.string())])
+# The type of a log row's ``problem`` in Arrow.
+ARROW_PROBLEM = arrow_schema(f"problem {PROBLEM}").field("problem").type
 
 
 def problem(reason: str | Column, detail: Column, value: Column) -> Column:

@@ -30,8 +30,8 @@ _NOTHING = BatchReport(0, 0, 0, 0, 0, 0.0)
 class DeferredState:
     """How far the state of one resource is folded, and the states of the batches that it lacks.
 
-    Progress records this from the first time that the state is behind. Until then the state is folded as far as
-    everything else.
+    Progress records this from the first time that the state lags. Until then the state is folded as far as everything
+    else.
     """
 
     delta: Tables
@@ -39,47 +39,47 @@ class DeferredState:
     # The states of batches that are folded except for their states, the oldest first.
     held: list[pa.Table] = field(default_factory=list, init=False)
     _folded: BatchId | None = field(default=None, init=False)
-    _told: BatchId | None = field(default=None, init=False)
+    _recorded: BatchId | None = field(default=None, init=False)
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Fold the state from the log, up to the last folded batch (see ``folded_batches``)."""
         self.held.clear()
         ref = str(self.resource.ref)
-        self._folded, self._told = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
+        self._folded, self._recorded = (_newest(folded.get(name, {})) for name in (ref, state_ref(ref)))
         self.fold(spark)
 
-    def stays(self, spark: SparkSession, first: BatchId) -> None:
-        """Record how far the state is, before the batches from ``first`` on are folded without their states."""
-        if self._told is None or self._told.checkpoint != first.checkpoint:
-            self._tell(spark, first.before)
+    def note_lag(self, spark: SparkSession, first: BatchId) -> None:
+        """Record how far the state is folded, before the batches from ``first`` on are folded without their states."""
+        if self._recorded is None or self._recorded.checkpoint != first.checkpoint:
+            self._record(spark, first.before)
 
-    def followed(self, spark: SparkSession, last: BatchId, *, states: bool) -> None:
+    def note_folded(self, spark: SparkSession, last: BatchId, *, states: bool) -> None:
         """Note that the batches up to ``last`` are folded, with their ``states`` or without."""
         self._folded = last
-        if states and self._told is not None:
-            self._tell(spark, last)
+        if states and self._recorded is not None:
+            self._record(spark, last)
 
     def fold(self, spark: SparkSession) -> None:
-        """Fold the state up to the last folded batch, if it is behind. May be repeated.
+        """Fold the state up to the last folded batch, if it lags. May be repeated.
 
         If ``held`` has states, they are all that is missing. After a start it is empty, and the log is read.
         """
-        upto, told = self._folded, self._told
-        if upto is None or told is None or told >= upto or not isinstance(self.resource, FoldsTogether):
+        upto, recorded = self._folded, self._recorded
+        if upto is None or recorded is None or recorded >= upto or not isinstance(self.resource, FoldsTogether):
             return
         began = time.monotonic()
-        after = told if told.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
+        after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
         if self.held:
             rows: Rows = LocalRows(spark, last_of_each_key(self.held), self.delta.limits)
         else:
             rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
         counts = json.dumps(dict(self.resource.fold_states(rows, several=not self.held)))
         self.held.clear()
-        self._tell(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
+        self._record(spark, upto, replace(_NOTHING, seconds=time.monotonic() - began, counts=counts))
 
-    def _tell(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
+    def _record(self, spark: SparkSession, upto: BatchId, report: BatchReport = _NOTHING) -> None:
         Progress(self.delta, state_ref(str(self.resource.ref))).record(spark, upto, report)
-        self._told = upto
+        self._recorded = upto
 
 
 def last_of_each_key(states: Sequence[pa.Table]) -> pa.Table:

@@ -14,7 +14,7 @@ from kaspr_delta.engine.batch.batch_timing import BatchTiming
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter, failed_natively
 from kaspr_delta.engine.batch.deferred_state import DeferredState, last_of_each_key
-from kaspr_delta.engine.batch.log import Memo
+from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.batch.resource import Folded, FoldsTogether, Resource
 from kaspr_delta.engine.batch.topic_commit import appended
@@ -33,8 +33,8 @@ class Committed:
 
     batch: BatchId
     rows: Rows
-    memo: Memo
-    steps: BatchTiming = field(default_factory=BatchTiming)
+    metadata: BatchMetadata
+    timing: BatchTiming = field(default_factory=BatchTiming)
     state: pa.Table | None = None
 
     @property
@@ -46,75 +46,75 @@ class Committed:
 
 @dataclass
 class Folding:
-    """The folds of one resource, and the tail of its log: batches that wait for the next fold.
+    """The folds of one resource, and the batches of its log that wait for the next fold.
 
     Waiting batches are in the log. After a crash, the next process folds them.
 
-    In a run without end (``lasting``) the states of batches stay ``behind`` when the batches are folded, because only
+    In a run without end (``lasting``) the states of batches are ``deferred`` when the batches are folded, because only
     the resource reads them. They are held, and folded when they are too large or the run ends.
     """
 
     delta: Tables
     resource: Resource
-    tail: list[Committed] = field(default_factory=list, init=False)
+    pending_batches: list[Committed] = field(default_factory=list, init=False)
     lasting: bool = field(default=False, init=False)
-    behind: DeferredState = field(init=False)
+    deferred: DeferredState = field(init=False)
     _took: float = field(default=0.0, init=False)
     _ended: float = field(default=0.0, init=False)
     _came: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
-        self.behind = DeferredState(self.delta, self.resource)
+        self.deferred = DeferredState(self.delta, self.resource)
 
     @property
     def states(self) -> list[pa.Table]:
         """The states of batches that are in no table yet, the oldest first."""
-        return [*self.behind.held, *(one.state for one in self.tail if one.state is not None)]
+        return [*self.deferred.held, *(one.state for one in self.pending_batches if one.state is not None)]
 
     @property
     def waits(self) -> bool:
         """Whether a batch or a state is not folded yet."""
-        return bool(self.tail or self.behind.held)
+        return bool(self.pending_batches or self.deferred.held)
 
     @property
     def due(self) -> bool:
         """Whether batches wait and have waited long enough, no further batch comes, or they are too large to hold."""
-        if not self.tail:
+        if not self.pending_batches:
             return False
         now, limits = time.monotonic(), self.delta.limits
         rested = now - self._ended >= min(self._took * limits.fold_rest, limits.longest_rest)
         quiet = now - self._came >= max(self._took * limits.fold_quiet, limits.least_quiet)
-        return rested or quiet or sum(one.held for one in self.tail) > limits.waiting_bytes
+        return rested or quiet or sum(one.held for one in self.pending_batches) > limits.waiting_bytes
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""
-        self.tail.clear()
-        self.behind.resume(spark, folded)
+        self.pending_batches.clear()
+        self.deferred.resume(spark, folded)
 
     def take(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
         if not may_wait or not isinstance(self.resource, FoldsTogether):
             return self.fold(spark, [committed])
-        committed.steps.begin()
-        state = self.resource.state_of(committed.rows)
-        committed.steps.done("fold")
-        self.tail.append(replace(committed, state=state))
+        committed.timing.begin()
+        state = self.resource.changed_state(committed.rows)
+        committed.timing.done("fold")
+        self.pending_batches.append(replace(committed, state=state))
         self._came = time.monotonic()
         return self.settle(spark) if state is None else self.fold_due(spark)
 
     def fold_due(self, spark: SparkSession) -> list[BatchReport]:
-        """Fold the waiting batches, if they are due. Their states may stay behind."""
-        return self._fold_tail() if self.due else []
+        """Fold the waiting batches, if they are due. Their states may be deferred."""
+        return self._fold_pending() if self.due else []
 
     def settle(self, spark: SparkSession) -> list[BatchReport]:
         """Fold all waiting batches and states."""
-        reports = self._fold_tail() if self.tail else []
-        self.behind.fold(spark)
+        reports = self._fold_pending() if self.pending_batches else []
+        self.deferred.fold(spark)
         return reports
 
-    def _fold_tail(self) -> list[BatchReport]:
-        batches = list(self.tail)
-        state = self._may_stay_behind()
+    def _fold_pending(self) -> list[BatchReport]:
+        batches = list(self.pending_batches)
+        state = self._deferrable()
         # The rows belong to their stream's session, which has its own settings.
         session = batches[-1].rows.spark
         plan_for(session, few=are_few(*(one.rows for one in batches)))
@@ -122,14 +122,14 @@ class Folding:
         reports = self.fold(session, batches, states=state is None)
         self._ended = time.monotonic()
         self._took = self._ended - began
-        self.tail.clear()
+        self.pending_batches.clear()
         if state is not None:
-            self.behind.held = [state]
+            self.deferred.held = [state]
         return reports
 
-    def _may_stay_behind(self) -> pa.Table | None:
+    def _deferrable(self) -> pa.Table | None:
         """The states that are in no table yet, the last of each key; None if they must be folded now."""
-        if not self.lasting or any(one.state is None for one in self.tail):
+        if not self.lasting or any(one.state is None for one in self.pending_batches):
             return None
         state = last_of_each_key(self.states)
         return state if state.nbytes <= self.delta.limits.deferred_bytes else None
@@ -137,44 +137,50 @@ class Folding:
     def fold(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool = True) -> list[BatchReport]:
         """Fold batches, given in the order of the log, together, and record that in progress. May be repeated.
 
-        Unless ``states``, their states stay behind.
+        Unless ``states``, their states are deferred.
         """
         if states:
-            self.behind.fold(spark)
+            self.deferred.fold(spark)
         else:
-            self.behind.stays(spark, batches[0].batch)
+            self.deferred.note_lag(spark, batches[0].batch)
         last = batches[-1]
-        last.steps.begin()
+        last.timing.begin()
         folded = self._folded(spark, batches, states=states)
-        last.steps.done("fold")
-        conflicts = self.delta.statistics.conflicts.take()
-        failures = failed_natively(self.delta.statistics.take_native_failures())
+        last.timing.done("fold")
+        conflicts = self.delta.statistics.conflicts.drain()
+        failures = failed_natively(self.delta.statistics.drain_native_failures())
         reports = []
         for one, done in zip(batches, folded, strict=True):
             report = BatchReport(
-                rows_in=one.memo.rows_in,
+                rows_in=one.metadata.rows_in,
                 rows_out=done.rows_out,
                 dead_letters=done.dead_letters,
                 stale=done.stale,
                 conflicts=conflicts if one is last else 0,
-                seconds=one.steps.seconds,
+                seconds=one.timing.seconds,
                 counts=json.dumps(
-                    {**one.memo.counts, **done.counts, **one.steps.milliseconds, **(failures if one is last else {})}
+                    {
+                        **one.metadata.counts,
+                        **done.counts,
+                        **one.timing.milliseconds,
+                        **(failures if one is last else {}),
+                    }
                 ),
             )
             Progress(self.delta, str(self.resource.ref)).record(spark, one.batch, report)
             reports.append(report)
-        self.behind.followed(spark, last.batch, states=states)
+        self.deferred.note_folded(spark, last.batch, states=states)
         return reports
 
     def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool) -> Sequence[Folded]:
-        if isinstance(self.resource, FoldsTogether) and (len(batches) > 1 or not states):
-            return self.resource.fold_together([(one.batch, one.rows) for one in batches], states=states)
+        if isinstance(self.resource, FoldsTogether):
+            return self.resource.fold([(one.batch, one.rows) for one in batches], states=states)
         return [self._folded_alone(spark, one) for one in batches]
 
     def _folded_alone(self, spark: SparkSession, one: Committed) -> Folded:
-        announced = one.memo.direct
+        announced = one.metadata.direct
         if announced is None:
-            return self.resource.fold(spark, one.batch, one.rows)
+            (folded,) = self.resource.fold([(one.batch, one.rows)])
+            return folded
         records = appended(self.delta, spark, announced, one.batch) or 0
         return Folded(records, 0, counts={counter("topic_messages_sent", announced.topic): records})

@@ -30,7 +30,7 @@ _NEWEST_START = (
 
 
 @dataclass(frozen=True, slots=True)
-class Memo:
+class BatchMetadata:
     """The facts about a batch that the log keeps beside its effects.
 
     ``stream`` is the last batch of the streaming query that is in the log, -1 before the first. ``rows_in`` and
@@ -49,16 +49,16 @@ class Memo:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Memo:
+    def from_json(cls, text: str) -> BatchMetadata:
         """Read the JSON text of the log. Fields of later formats are ignored."""
         fields = json.loads(text)
-        memo = cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
-        return memo if memo.direct is None else replace(memo, direct=CommitIntent(*memo.direct))
+        metadata = cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
+        return metadata if metadata.direct is None else replace(metadata, direct=CommitIntent(*metadata.direct))
 
 
 @dataclass(frozen=True, slots=True)
-class LogTail:
-    """The end of a log, as a run that starts needs it: the newest stream's start, the last memo, the unfolded batches.
+class LogEnd:
+    """The end of a log: the start of the newest stream, the metadata of the last batch, and the unfolded batches.
 
     ``last`` is the batch with the last number in use, even if it is an announced batch that was not committed.
     ``begun`` is the batch that holds ``start``; a new log has no start. ``newest`` is the newest checkpoint that the
@@ -66,10 +66,10 @@ class LogTail:
     """
 
     last: BatchId = field(default=BatchId(""))
-    memo: Memo = Memo()
+    metadata: BatchMetadata = BatchMetadata()
     start: Start | None = None
     begun: BatchId = field(default=BatchId(""))
-    unfolded: tuple[tuple[BatchId, Memo], ...] = ()
+    unfolded: tuple[tuple[BatchId, BatchMetadata], ...] = ()
     newest: str = ""
 
 
@@ -77,33 +77,34 @@ class LogTail:
 class Log:
     """An append-only Delta table with the decisions of the batches of one resource.
 
-    Every batch has rows for its effects, and one row with its memo. If a stream begins with the batch, that row holds
-    the start too: in the first batch of a checkpoint, and in batches without effects.
+    Every batch has rows for its effects, and one row with its metadata (column ``memo``). If a stream begins with the
+    batch, that row holds the start too: in the first batch of a checkpoint, and in batches without effects.
     """
 
     delta: Tables
     table: str
 
-    def begin(self, effects: Rows, batch: BatchId, memo: Memo, start: Start) -> Rows:
+    def begin(self, effects: Rows, batch: BatchId, metadata: BatchMetadata, start: Start) -> Rows:
         """Commit a batch with the start of a stream, and return its rows as the log has them."""
-        return self._commit(effects, batch, {"memo": memo.to_json(), "start": start.to_json()})
+        return self._commit(effects, batch, {"memo": metadata.to_json(), "start": start.to_json()})
 
-    def append(self, effects: Rows, batch: BatchId, memo: Memo) -> Rows:
+    def append(self, effects: Rows, batch: BatchId, metadata: BatchMetadata) -> Rows:
         """Commit a batch, and return its rows as the log has them. A second append of a batch is skipped by Delta."""
-        return self._commit(effects, batch, {"memo": memo.to_json()})
+        return self._commit(effects, batch, {"memo": metadata.to_json()})
 
     def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
         spark = effects.spark
-        memo = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
+        metadata = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
         if not isinstance(effects, LocalRows):  # many rows: read back, not computed a second time
-            rows = effects.df.unionByName(frame_of(spark, memo), allowMissingColumns=True)
+            rows = effects.df.unionByName(frame_of(spark, metadata), allowMissingColumns=True)
             self.delta.append(spark, _marked(rows, batch), self.table, batch.transaction("log"))
             return self.batch(spark, batch)
         mine = _marked_here(effects.table, batch)
-        told = _marked_here(memo, batch)
-        everything = told if not effects.most else pa.concat_tables([_optional(mine), told], promote_options="default")
+        everything = _marked_here(metadata, batch)
+        if effects.max_rows:
+            everything = pa.concat_tables([_optional(mine), everything], promote_options="default")
         self.delta.append(spark, everything, self.table, batch.transaction("log"))
-        if not effects.most:  # nothing was computed, so its columns may differ from the log's
+        if not effects.max_rows:  # nothing was computed, so its columns may differ from the log's
             return replace(effects, table=mine, make_df=lambda: self.batch(spark, batch).df)
         return replace(effects, table=mine)
 
@@ -121,33 +122,33 @@ class Log:
         )
         return SparkRows(scan.df, scan=scan, limits=self.delta.limits)
 
-    def tail(self, spark: SparkSession, folded: Mapping[str, int]) -> LogTail:
+    def end(self, spark: SparkSession, folded: Mapping[str, int]) -> LogEnd:
         """Return the end of the log. ``folded`` is the last folded batch by checkpoint.
 
-        An announced batch that was not committed is neither unfolded nor the source of the memo.
+        An announced batch that was not committed is neither unfolded nor the source of the metadata.
         """
         late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
         recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"
-        memos_of = f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
-        rows = self.delta.query(spark, self.table, memos_of)
+        with_metadata = f"SELECT checkpoint, batch, memo, start FROM t WHERE memo IS NOT NULL AND ({recent})"  # noqa: S608
+        rows = self.delta.query(spark, self.table, with_metadata)
         found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
-            return LogTail(newest=max(folded, default=""))
-        memos = {batch: Memo.from_json(row["memo"]) for batch, row in found.items()}
+            return LogEnd(newest=max(folded, default=""))
+        metadata_of = {batch: BatchMetadata.from_json(row["memo"]) for batch, row in found.items()}
         starts = {batch for batch, row in found.items() if row["start"] is not None}
         unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
         # A start without rows has nothing to fold.
-        unfolded = [batch for batch in unfolded if batch not in starts or memos[batch].rows_in]
-        never = {batch for batch in unfolded if self._never_came(spark, batch, memos[batch])}
+        unfolded = [batch for batch in unfolded if batch not in starts or metadata_of[batch].rows_in]
+        never = {batch for batch in unfolded if self._never_came(spark, batch, metadata_of[batch])}
         begun = max(starts)
         mine = [batch for batch in found if batch.checkpoint == begun.checkpoint]
-        memo = memos[max(batch for batch in mine if batch not in never)]
+        metadata = metadata_of[max(batch for batch in mine if batch not in never)]
         start = Start.from_json(found[begun]["start"])
-        left = tuple((batch, memos[batch]) for batch in unfolded if batch not in never)
-        return LogTail(max(mine), memo, start, begun, left, max([begun.checkpoint, *folded]))
+        left = tuple((batch, metadata_of[batch]) for batch in unfolded if batch not in never)
+        return LogEnd(max(mine), metadata, start, begun, left, max([begun.checkpoint, *folded]))
 
-    def _never_came(self, spark: SparkSession, batch: BatchId, memo: Memo) -> bool:
-        return memo.direct is not None and appended(self.delta, spark, memo.direct, batch) is None
+    def _never_came(self, spark: SparkSession, batch: BatchId, metadata: BatchMetadata) -> bool:
+        return metadata.direct is not None and appended(self.delta, spark, metadata.direct, batch) is None
 
 
 def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:
@@ -155,7 +156,7 @@ def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:
 
 
 def _optional(rows: pa.Table) -> pa.Table:
-    """The rows with all columns nullable: they are null in the row of the memo."""
+    """The rows with all columns nullable: they are null in the row with the metadata."""
     return rows.cast(pa.schema([field.with_nullable(nullable=True) for field in rows.schema]))
 
 

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId
+from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.resource import Decision, Folded, LoggedBatch
+from kaspr_delta.engine.batch.side_by_side import side_by_side
+from kaspr_delta.engine.rows.local_rows import read_back, union_all
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.storage.tables import Tables
+from kaspr_delta.storage.tables import Merged, Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+Fold: TypeAlias = Callable[[], Merged | None]
+"""Brings a table or a topic up to a batch; may return the cost."""
+
+Found: TypeAlias = Collection[tuple[Any, ...]]
+"""The values that rows of the log have in the columns by which they are counted."""
 
 
 class LoggedPlan(Protocol):
@@ -53,12 +64,50 @@ class PlannedResource(Generic[PlanT]):
         return self.plan.log
 
     @property
-    def turn(self) -> str:
+    def table_group(self) -> str:
         return str(self.ref)
 
     @property
     def timed(self) -> bool:
         return False
+
+    counted: ClassVar[tuple[str, ...]]
+    """The columns by which rows of the log are counted; the first one is ``kind``."""
+
+    def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
+        """The numbers of a batch, from its counted rows."""
+        raise NotImplementedError
+
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        """The folds of rows of successive batches, without the dead letters. They may run at the same time."""
+        raise NotImplementedError
+
+    def afterwards(self, rows: Rows, found: Found) -> None:
+        """The part of a fold that waits for all others."""
+
+    def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
+        """Fold the rows of all batches at once. The cost is reported with the last batch."""
+        counts = [rows.count_by(*self.counted) for _, rows in batches]
+        folded = [self.numbers(one) for one in counts]
+        found = frozenset(chain.from_iterable(counts))
+        parts = [rows for _, rows in batches]
+        together = len(batches) > 1 or not states
+        if together and sum(sum(one.values()) for one in counts) <= self.delta.limits.logged.rows:
+            parts = [read_back(rows) for rows in parts]
+        rows = union_all(parts)
+        folds = [*self.folds(rows, found, [batch for batch, _ in batches], states=states)] if found else []
+        for (batch, its_rows), done in zip(batches, folded, strict=True):
+            folds.extend(self.letter_folds(batch, its_rows, done.dead_letters))
+        merged = [done for done in side_by_side(folds) if done is not None]
+        self.afterwards(rows, found)
+        return [*folded[:-1], replace(folded[-1], counts={**folded[-1].counts, **cost_of(merged)})]
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {}  # no state: changed code continues at the current position
+
+    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
+        return {}
 
     @property
     def event_timeout(self) -> float:
@@ -78,7 +127,7 @@ class PlannedResource(Generic[PlanT]):
         """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
         raise NotImplementedError
 
-    def letter_folds(self, batch: BatchId, rows: Rows, failed: int) -> Sequence[Callable[[], None]]:
+    def letter_folds(self, batch: BatchId, rows: Rows, failed: int) -> Sequence[Fold]:
         """The folds of the dead letters of a batch; ``failed`` is the number of its rows that failed."""
         if self.renews_letters(batch):
             letters = self.letters(rows.df)
@@ -100,3 +149,15 @@ class PlannedResource(Generic[PlanT]):
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         return None
+
+
+def cost_of(merged: Sequence[Merged]) -> dict[str, int]:
+    """The cost of merges as counters."""
+    if not merged:
+        return {}
+    return {work(one.name): sum(getattr(done, one.name) for done in merged) for one in fields(Merged)}
+
+
+def kinds_of(found: Found) -> frozenset[str]:
+    """The kinds of rows of the log."""
+    return frozenset(kind for kind, *_ in found)

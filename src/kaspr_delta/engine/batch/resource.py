@@ -4,16 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.plan.definition.resources import ResourceRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+LoggedBatch: TypeAlias = tuple[BatchId, Rows]
+"""A batch of the log, with its rows as the log has them."""
+
+
+class SourceTable(NamedTuple):
+    """The table behind a source of a stream; None for a place elsewhere, in which only the stream can find news.
+
+    A position of the source is a version of the table or, ``by_offset``, an offset of a record (``rows.sequence``).
+    """
+
+    table: str | None
+    by_offset: bool = False
+
+    def upto(self, version: int) -> int:
+        """The position at which the table is read up to and with a version."""
+        return end_of(version) if self.by_offset else version
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +76,8 @@ class Resource(Protocol):
         ...
 
     @property
-    def turn(self) -> str:
-        """Resources with the same turn exclude each other batch by batch."""
+    def table_group(self) -> str:
+        """Resources that share tables: those of one group exclude each other batch by batch."""
         ...
 
     @property
@@ -82,7 +100,7 @@ class Resource(Protocol):
         """The columns of its tables that may hold bytes as base64 text, by table (see ``base64_state``)."""
         ...
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
         ...
 
@@ -106,8 +124,11 @@ class Resource(Protocol):
         """Steps 1 to 4 for work that the clock has made due, if any. ``ending``: this run waits for nothing more."""
         ...
 
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
-        """Step 6: fold one batch of the log into the resource's tables. May be repeated."""
+    def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
+        """Step 6: fold successive batches of the log into the resource's tables. May be repeated.
+
+        Only a resource that ``FoldsTogether`` is given several. Unless ``states``, their states are deferred.
+        """
         ...
 
 
@@ -123,10 +144,6 @@ class StreamedResource(Resource, Protocol):
         """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
         ...
 
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        """By source, the position at which its table is read up to and with a version."""
-        ...
-
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         """By source, the position after which a stream may continue, according to the last batch's state.
 
@@ -134,31 +151,23 @@ class StreamedResource(Resource, Protocol):
         """
         ...
 
-    def table_of(self, source: str) -> str | None:
-        """The Delta table behind a source; None for a place elsewhere, in which only the stream can find news."""
-        ...
-
 
 @runtime_checkable
 class FoldsTogether(StreamedResource, Protocol):
     """A resource that can decide while earlier batches are unfolded, so that several are folded at once."""
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
-        """Steps 1 to 4, as above. ``tail`` has the states of batches that are in no table yet, the oldest first."""
+    def decide(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table] = ()) -> Decision:
+        """Steps 1 to 4, as above. ``unmerged`` has the states of batches that are in no table yet, the oldest first."""
         ...
 
-    def state_of(self, rows: Rows) -> pa.Table | None:
+    def changed_state(self, rows: Rows) -> pa.Table | None:
         """The state, by ``key``, that later batches need of a batch until it is folded; None: too much to hold."""
-        ...
-
-    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
-        """As ``fold``, for successive batches of the log. Unless ``states``, their states stay behind."""
         ...
 
     def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
         """Fold the states of batches, and return counters of the cost.
 
-        The rows are either as ``state_of`` returns them, each key once, or those of the log, of ``several`` successive
-        batches.
+        The rows are either as ``changed_state`` returns them, each key once, or those of the log, of ``several``
+        successive batches.
         """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -10,11 +10,10 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.planned_resource import PlannedResource
-from kaspr_delta.engine.batch.resource import Decision, Folded
+from kaspr_delta.engine.batch.resource import Decision, Folded, LoggedBatch, SourceTable
 from kaspr_delta.engine.binding.place import place_of
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.sequence import ends_of
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.resources import TopicInput, TopicPlan
@@ -36,21 +35,14 @@ class Export(PlannedResource[TopicPlan]):
     __slots__ = ()
 
     @property
-    def definition(self) -> Mapping[str, str]:
-        return {}
-
-    @property
     def _source(self) -> Source:
         place = self.plan.bound.place
         start = place.starting_offsets if isinstance(place, KafkaPlan) else "earliest"
         read = TopicInput((self.plan.name,), None, self.plan.serializers, start)
         return Source(self.delta, read, self.application, str(self.ref))
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return (self.plan.name,)
-
-    def table_of(self, source: str) -> str:
-        return self._source.table(source)
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {self.plan.name: SourceTable(self._source.table(self.plan.name), by_offset=True)}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
@@ -61,9 +53,6 @@ class Export(PlannedResource[TopicPlan]):
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._source.stream(spark, start.positions, _BATCH)
-
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return ends_of(versions)
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         return {self.plan.name: state["done"]}
@@ -77,10 +66,13 @@ class Export(PlannedResource[TopicPlan]):
         due = pa.table({"after": [after], "upto": [last], "records": [found["records"]]})
         return Decision(LocalRows(batch.sparkSession, due, self.delta.limits), found["records"], {"done": last})
 
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+    def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
+        return [self._write(batch, rows) for batch, rows in batches]
+
+    def _write(self, batch: BatchId, rows: Rows) -> Folded:
         name, written = self.plan.name, 0
         for due in rows.df.select("after", "upto", "records").collect():
-            records = self._source.between(spark, {name: due["after"]}, {name: due["upto"]})
+            records = self._source.between(rows.spark, {name: due["after"]}, {name: due["upto"]})
             ordered = records.repartition("partition").sortWithinPartitions("offset")
             place_of(self.delta, self.plan).write(ordered, f"{batch.checkpoint}-{batch.number:010d}")
             written += due["records"]

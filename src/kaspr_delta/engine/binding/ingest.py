@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kaspr_delta.engine.agent.fold import EffectFold
-from kaspr_delta.engine.batch.checkpoint import BatchId, Start
-from kaspr_delta.engine.batch.planned_resource import PlannedResource
-from kaspr_delta.engine.batch.resource import Decision, Folded
+from kaspr_delta.engine.agent.effect_resource import EffectResource
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.resource import Decision, Folded, SourceTable
 from kaspr_delta.engine.binding.place import Place, place_of
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
-from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.plan.definition.resources import TopicPlan
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 _COLUMNS = ["kind", "target", "key", "value", "headers", "timestamp", "partition", "problem", "source", "source_offset"]
 
 
-class Ingest(PlannedResource[TopicPlan]):
+class Ingest(EffectResource[TopicPlan]):
     """Reads a place until all records that it had at the start of a run are on the topic, or for ever.
 
     The position is in the checkpoint of Spark's stream, which delivers the same records again after a kill.
@@ -34,18 +32,11 @@ class Ingest(PlannedResource[TopicPlan]):
     __slots__ = ()
 
     @property
-    def definition(self) -> Mapping[str, str]:
-        return {}
-
-    @property
     def _place(self) -> Place:
         return place_of(self.delta, self.plan)
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return (self.plan.bound.place.label,)
-
-    def table_of(self, source: str) -> None:
-        return None
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {self.plan.bound.place.label: SourceTable(None)}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
@@ -54,12 +45,6 @@ class Ingest(PlannedResource[TopicPlan]):
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         return self._place.stream(spark)
-
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return versions
-
-    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {}
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
@@ -73,6 +58,6 @@ class Ingest(PlannedResource[TopicPlan]):
         numbered = ordered.select(_COLUMNS).append_column("seq", pa.array(range(len(ordered)), pa.int64()))
         return Decision(LocalRows(batch.sparkSession, numbered, limits), len(ordered))
 
-    def fold(self, spark: SparkSession, batch: BatchId, rows: Rows) -> Folded:
+    def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         # Others sent these records: they do not count as sent by the application.
-        return replace(EffectFold(self.delta, self.application, self.ref).fold(spark, batch, rows), counts={})
+        return replace(super().numbers(counts), counts={})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.looked_up import near
+from kaspr_delta.engine.rows.looked_up import collected_with
 from kaspr_delta.engine.rows.rows import Rows
 
 if TYPE_CHECKING:
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 
 def side_rows(
-    table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, each_once: bool = False
+    table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool = False
 ) -> Rows:
     """Live rows at a version: columns key, value, timestamp, duplicate_count, hash, readable, text.
 
     ``keys`` restricts them to those in its column ``key``; the rows are on the driver if the keys are and they fit
-    there (see ``near``). ``readable``: the value is valid for the table's serializer, which SQL need not have used.
-    ``text`` is the value for people to read. ``each_once``: no key has several rows.
+    there (see ``collected_with``). ``readable``: the value is valid for the table's serializer; SQL may have written
+    another one.
+    ``text`` is the value for people to read. ``unique_keys``: no key has several rows.
     """
-    rows = table.live_rows(spark, version, keys, each_once=each_once).derive("hash", table.hash, "value")
+    rows = table.live_rows(spark, version, keys, unique_keys=unique_keys).derive("hash", table.hash, "value")
     rows = rows.derive("readable", table.readable, "value").derive("text", table.text_form, "value")
-    return rows if keys is None else near(keys, rows, table.delta)
+    return rows if keys is None else collected_with(keys, rows, table.delta)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import narwhals as nw
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
-from kaspr_delta.engine.batch.query import side_by_side
-from kaspr_delta.engine.joins.join import RECORDS, Join
+from kaspr_delta.engine.batch.resource import SourceTable
+from kaspr_delta.engine.batch.side_by_side import side_by_side
+from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.select import SELECTED, SelectRow, picked_column, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
 from kaspr_delta.engine.rows.expressions import exists
@@ -23,7 +24,7 @@ from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPla
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.selects import SelectPlan
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.layout import PAIR, WRITTEN_AT
+from kaspr_delta.storage.layout import PAIR, RECORDS, WRITTEN_AT
 from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
 
 if TYPE_CHECKING:
@@ -66,17 +67,8 @@ class TableJoin(Join[TableJoinPlanT]):
         sides = {side: table for side, table in self.sides.items() if side in start.positions}
         return union_of([table.feed(spark, side, start.positions[side]) for side, table in sides.items()])
 
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return versions
-
-    def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        return {}
-
-    def table_of(self, source: str) -> str:
-        return self.sides[source].plan.delta_name
-
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return tuple(self.sides)
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {side: SourceTable(table.plan.delta_name) for side, table in self.sides.items()}
 
     def touched(self, batch: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
@@ -106,7 +98,7 @@ class TableJoin(Join[TableJoinPlanT]):
 
     def with_selected(self, effects: Rows) -> Rows:
         """Rows of the log with the result of the select function, if there is one."""
-        if self.select is None or self.select.function is None or effects.most == 0:
+        if self.select is None or self.select.function is None or effects.max_rows == 0:
             return effects
         row = Type("STRUCT", fields=self.select.declared)
         how = SelectRow(self.select.function, row, (self.left.plan, self.right.plan), self.event_timeout)

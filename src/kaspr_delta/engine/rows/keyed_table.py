@@ -159,7 +159,7 @@ class KeyedTable:
         return rows.select(F.lit(side).alias("side"), self.key, F.lit(commit.at).alias("changed_at"))
 
     def live_rows(
-        self, spark: SparkSession, version: int | None = None, keys: Keys = None, *, each_once: bool = False
+        self, spark: SparkSession, version: int | None = None, keys: Keys = None, *, unique_keys: bool = False
     ) -> Rows:
         """Rows at a version (the newest, when None), one per key: columns key, value, timestamp, duplicate_count.
 
@@ -167,12 +167,12 @@ class KeyedTable:
         those in its column ``key`` (and ``window_start``), or to known texts. Delta has no unique keys: of several rows
         of one key the newest by timestamp counts, then the greatest value, the same choice every time;
         ``duplicate_count`` tells how many there were. A NULL value is no row. Values are as the table has them: text,
-        or STRUCTs where rows have a type. ``each_once``: it is known that no key has several rows.
+        or STRUCTs where rows have a type. ``unique_keys``: it is known that no key has several rows.
         """
         rows = self._stored(spark, version, keys).filter(exists("key") & exists("value"))
         if self.has_json_text:
             rows = rows.filter(nw.col("value") != "null")
-        if each_once:
+        if unique_keys:
             return rows.with_columns(duplicate_count=nw.lit(1))
         order = ("timestamp", "value" if self._is_ordered else "rank")
         live = rows.newest(self.row_key, order, "duplicate_count")
@@ -295,7 +295,7 @@ class KeyedTable:
         self.delta.merge(rows.spark, rows.frame, self.plan.delta_name, upsert)
 
 
-def state_of(delta: Tables, plan: TablePlan) -> KeyedTable:
+def state_table(delta: Tables, plan: TablePlan) -> KeyedTable:
     """The table that functions read and write: another one if windows show only when they close."""
     return KeyedTable(delta, replace(plan, delta_name=plan.state))
 

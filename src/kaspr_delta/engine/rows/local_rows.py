@@ -55,7 +55,7 @@ class LocalRows:
         return frame_of(self.spark, self.table) if self.make_df is None else self.make_df()
 
     @property
-    def most(self) -> int:
+    def max_rows(self) -> int:
         return int(self.table.num_rows)
 
     def filter(self, condition: nw.Expr) -> Rows:
@@ -134,7 +134,7 @@ class LocalRows:
         return df.coalesce(1)
 
     def count(self) -> int:
-        return self.most
+        return self.max_rows
 
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
         if not self.table.num_rows:
@@ -149,7 +149,7 @@ class LocalRows:
 
     def in_spark(self) -> SparkRows:
         """The same rows as a plan."""
-        return SparkRows(self.df, self.most, limits=self.limits)
+        return SparkRows(self.df, self.max_rows, limits=self.limits)
 
     def _evaluated(self, verb: Callable[[nw.DataFrame[Any]], nw.DataFrame[Any]]) -> pa.Table:
         if self.table.num_rows:
@@ -178,7 +178,7 @@ def rows_within(df: DataFrame, most: Size, limits: Limits) -> Rows:
 def are_few(*several: Rows) -> bool:
     """Whether the rows are on the driver, and few."""
     local = [rows for rows in several if isinstance(rows, LocalRows)]
-    return len(local) == len(several) and sum(rows.most for rows in local) <= several[0].limits.few.rows
+    return len(local) == len(several) and sum(rows.max_rows for rows in local) <= several[0].limits.few.rows
 
 
 def read_back(rows: Rows) -> Rows:
@@ -194,7 +194,7 @@ def read_back(rows: Rows) -> Rows:
 
 def union_all(several: Sequence[Rows]) -> Rows:
     """The rows of all, at least one; a missing column is NULL."""
-    return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.most != 0] or several[:1])
+    return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.max_rows != 0] or several[:1])
 
 
 def _places_in_order(rows: pa.Table, order: Sequence[str]) -> pa.Array:

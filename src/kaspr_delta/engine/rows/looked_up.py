@@ -44,7 +44,7 @@ def stored_rows(
         rows = looked_up(delta, spark, table, {"key": keys.texts("key")})
     for name, (of, function) in derived.items():
         rows = rows.derive(name, function, of)
-    return near(keys, rows, delta)
+    return collected_with(keys, rows, delta)
 
 
 def among(rows: DataFrame, keys: Keys, place: Sequence[str], delta: Tables) -> DataFrame:
@@ -57,13 +57,13 @@ def among(rows: DataFrame, keys: Keys, place: Sequence[str], delta: Tables) -> D
     return SparkRows(rows, limits=delta.limits).of_keys(texts, place).df
 
 
-def near(keys: Rows, found: Rows, delta: Tables) -> Rows:
+def collected_with(keys: Rows, found: Rows, delta: Tables) -> Rows:
     """Rows that were found for keys, on the driver if the keys are and the rows fit there; one Spark action at most.
 
     Rows that Spark finds fit up to ``Limits.small_batch``. Of few keys the files that it reads are counted.
     """
     if not isinstance(keys, LocalRows) or isinstance(found, LocalRows):
         return found
-    if keys.most <= delta.limits.few.rows:
+    if keys.max_rows <= delta.limits.few.rows:
         delta.statistics.files_looked_up.add(files_read(found.df))
     return within(found, delta.limits.small_batch)

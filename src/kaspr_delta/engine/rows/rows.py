@@ -76,7 +76,7 @@ class Rows(Protocol):
         ...
 
     @property
-    def most(self) -> int | None:
+    def max_rows(self) -> int | None:
         """An upper bound of their number, if one is known."""
         ...
 

@@ -6,7 +6,6 @@ on a topic and never repeat, as Kafka's do. They have gaps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,11 +47,6 @@ def seq_of(offset: int) -> int:
 def end_of(version: int) -> int:
     """The greatest offset that a record of that version, or of an earlier one, can have."""
     return ((version + 1) << SEQ_BITS) - 1
-
-
-def ends_of(versions: Mapping[str, int]) -> dict[str, int]:
-    """The same for several sources."""
-    return {source: end_of(version) for source, version in versions.items()}
 
 
 def offset() -> Column:

@@ -23,7 +23,7 @@ class SparkRows:
     """Implements Rows. ``scan`` reads them, if they are read back from a table."""
 
     df: DataFrame
-    most: int | None = None
+    max_rows: int | None = None
     scan: Scan | None = None
     limits: Limits = Limits()
 
@@ -85,14 +85,14 @@ class SparkRows:
         """The other side of a join. A broadcast avoids a shuffle, which sends all rows of a hot key to one task."""
         from pyspark.sql import functions as F
 
-        fits = other.most is not None and other.most <= self.limits.broadcast_rows
+        fits = other.max_rows is not None and other.max_rows <= self.limits.broadcast_rows
         return F.broadcast(other.df) if fits else other.df
 
     def union(self, other: Rows) -> Rows:
-        if other.most == 0:
+        if other.max_rows == 0:
             return self
-        most = None if self.most is None or other.most is None else self.most + other.most
-        return replace(self, df=self.df.unionByName(other.df, allowMissingColumns=True), most=most, scan=None)
+        max_rows = None if self.max_rows is None or other.max_rows is None else self.max_rows + other.max_rows
+        return replace(self, df=self.df.unionByName(other.df, allowMissingColumns=True), max_rows=max_rows, scan=None)
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         from pyspark.sql import functions as F

@@ -10,31 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.storage.layout import HEADERS, PROBLEM
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import EFFECT, HEADERS, PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-
-SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("target", pa.string()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", _HEADERS),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("partition", pa.int32()),
-        ("seq", pa.int64()),
-        ("problem", ARROW_PROBLEM),
-        ("window_start", pa.timestamp("us", "UTC")),
-        ("stream", pa.string()),
-    ]
-)
+SCHEMA = arrow_schema(EFFECT)
 
 # The columns of sends to one topic on their way out of Python workers (see ``records_for_spark``).
 RECORD_COLUMNS = "key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, seq BIGINT, about STRING"

@@ -33,7 +33,7 @@ class OffsetRange(NamedTuple):
     size: int
 
 
-def extents_of(records: DataFrame) -> list[OffsetRange]:
+def offset_ranges_of(records: DataFrame) -> list[OffsetRange]:
     """The ranges of rows of InputRecord; one Spark action."""
     commits = records.groupBy("source", F.shiftright("offset", SEQ_BITS))
     return [OffsetRange(*row) for row in commits.agg(F.max("offset"), F.count("*"), F.sum(size())).collect()]
@@ -44,19 +44,19 @@ def size() -> Column:
     return F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
 
 
-def by_source(extents: Iterable[OffsetRange]) -> dict[str, list[OffsetRange]]:
+def by_source(ranges: Iterable[OffsetRange]) -> dict[str, list[OffsetRange]]:
     """The ranges of each source, in the order of its commits."""
-    return {source: list(found) for source, found in groupby(sorted(extents), key=attrgetter("source"))}
+    return {source: list(found) for source, found in groupby(sorted(ranges), key=attrgetter("source"))}
 
 
-def positions_of(extents: Iterable[OffsetRange]) -> dict[str, int]:
+def positions_of(ranges: Iterable[OffsetRange]) -> dict[str, int]:
     """The last offset of each source."""
-    return {source: found[-1].last_offset for source, found in by_source(extents).items()}
+    return {source: found[-1].last_offset for source, found in by_source(ranges).items()}
 
 
-def rows_of(extents: Iterable[OffsetRange]) -> dict[str, int]:
+def rows_of(ranges: Iterable[OffsetRange]) -> dict[str, int]:
     """The number of records of each source."""
-    return {source: sum(extent.rows for extent in found) for source, found in by_source(extents).items()}
+    return {source: sum(one.rows for one in found) for source, found in by_source(ranges).items()}
 
 
 class Feed(Protocol):
@@ -73,32 +73,32 @@ class LargeBatch:
 
     records: DataFrame
     feed: Feed
-    extents: Sequence[OffsetRange]
+    ranges: Sequence[OffsetRange]
     whole: bool
 
     @classmethod
     def of(cls, records: DataFrame, feed: Feed) -> LargeBatch:
         """Make a batch of rows of InputRecord, which the feed has too. One Spark action, and at most two a source."""
-        extents = extents_of(records)
-        return cls(records, feed, extents, _are_whole(extents, feed, records.sparkSession))
+        ranges = offset_ranges_of(records)
+        return cls(records, feed, ranges, _are_whole(ranges, feed, records.sparkSession))
 
     def all(self) -> DataFrame:
         """All its records."""
-        versions = [extent.version for extent in self.extents]
+        versions = [one.version for one in self.ranges]
         return self.between(end_of(min(versions) - 1), end_of(max(versions)))
 
     def between(self, after: int, upto: int) -> DataFrame:
         """The records after an offset, up to and with another."""
         if not self.whole:
             return self.records.where(F.col("offset").between(after + 1, upto))
-        found = by_source(self.extents)
+        found = by_source(self.ranges)
         first = {source: max(after, end_of(those[0].version - 1)) for source, those in found.items()}
         last = {source: min(upto, those[-1].last_offset) for source, those in found.items()}
         some = {source: last[source] for source in found if first[source] < last[source]}
         return self.feed.between(self.records.sparkSession, {source: first[source] for source in some}, some)
 
 
-def _are_whole(extents: Sequence[OffsetRange], feed: Feed, spark: SparkSession) -> bool:
+def _are_whole(ranges: Sequence[OffsetRange], feed: Feed, spark: SparkSession) -> bool:
     """Whether a batch has all records of its commits. A stream may split the files of a large commit into batches.
 
     So only the first and the last commit of each source can be incomplete.
@@ -108,7 +108,7 @@ def _are_whole(extents: Sequence[OffsetRange], feed: Feed, spark: SparkSession) 
         commit = feed.between(spark, {one.source: end_of(one.version - 1)}, {one.source: end_of(one.version)})
         return commit.count() == one.rows
 
-    return all(is_whole(one) for found in by_source(extents).values() for one in {found[0], found[-1]})
+    return all(is_whole(one) for found in by_source(ranges).values() for one in {found[0], found[-1]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +124,19 @@ class Numbering:
     each: int
 
     @classmethod
-    def of(cls, extents: Collection[OffsetRange], each: int) -> Numbering | None:
+    def of(cls, ranges: Collection[OffsetRange], each: int) -> Numbering | None:
         """``each`` numbers for a record; None unless there is one source, or if one commit cannot hold so many."""
-        sources = by_source(extents)
+        sources = by_source(ranges)
         if len(sources) != 1:
             return None
         firsts, after = [], 0
         (in_order,) = sources.values()
-        for extent in in_order:
+        for one in in_order:
             firsts.append(after)
-            after += seq_of(extent.last_offset) + 1
+            after += seq_of(one.last_offset) + 1
         if after * each > SEQ_MASK:
             return None
-        return cls(tuple(extent.version for extent in in_order), tuple(firsts), each)
+        return cls(tuple(one.version for one in in_order), tuple(firsts), each)
 
     def numbers(self, offsets: pa.Array) -> pa.Array:
         """The first number of each record, given the offsets."""

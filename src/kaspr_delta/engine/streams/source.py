@@ -21,7 +21,7 @@ from kaspr_delta.plan.definition.resources import ChannelInput, Serializers, Top
 from kaspr_delta.plan.names import channel_table, topic_table
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.layout import RETRY_FOR, kind_for
+from kaspr_delta.storage.layout import RECORDS, RETRY_FOR, kind_for
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def channel_records(
     ``types`` are the types of its columns left and right, None for text. Records that a retry sent to one reader are
     returned only for that ``reader``.
     """
-    kinds = ("value", "tombstone") if channel.tombstones else ("value",)
+    kinds = RECORDS if channel.tombstones else RECORDS[:1]
     mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))
     records = as_text(feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*mine)), types)
     pair = F.to_json(F.struct("left", "right"), {"ignoreNullFields": "false"})

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import end_of
@@ -25,6 +24,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Tables
 
@@ -37,20 +37,7 @@ RECORD = (
     "source STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key STRING, value STRING, look_up STRING,"
     f" problem {PROBLEM}, unreadable BOOLEAN, arrived TIMESTAMP"
 )
-SCHEMA = pa.schema(
-    [
-        ("source", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.string()),
-        ("value", pa.string()),
-        ("look_up", pa.string()),
-        ("problem", ARROW_PROBLEM),
-        ("unreadable", pa.bool_()),
-        ("arrived", pa.timestamp("us", "UTC")),
-    ]
-)
+SCHEMA = arrow_schema(RECORD)
 
 
 class _Read(NamedTuple):

@@ -81,7 +81,7 @@ def _rows(table: Declared[TableSpec], ref: ResourceRef, name: str, references: R
     if origin is not None and origin.spec.window:
         window = origin.source.locate("spec", "window")
         message = f"table '{name}' has windows (at {window}): its rows have no key of their own to make a table from"
-        hint = f"make '{table.name}' from what '{name}' is made from"
+        hint = f"make '{table.name}' from the source of '{name}'"
         references.report.error(location, message, hint)
     return name
 

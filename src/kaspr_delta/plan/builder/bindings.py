@@ -44,7 +44,7 @@ def bound_topics(
         _check_use(application, app, name, direction, named, report)
         if direction == "input" and senders:
             message = f"'{name}' is read from elsewhere, and is sent to at {senders[0].location}"
-            hint = "give what comes in and what goes out topics of their own"
+            hint = "use one topic for the input and another one for the output"
             report.error(app.source.locate(*at, "direction"), message, hint)
         if binding.files is not None and direction == "output" and binding.direction is None:
             _check_output(app, at, binding.files, senders[0], report)

@@ -98,8 +98,8 @@ def _of_join(join: Declared[JoinSpec]) -> Iterator[Claim]:
 def _of_bindings(app: Declared[AppSpec]) -> Iterator[Claim]:
     for topic in app.spec.topics:
         at = app.source.locate("spec", "topics", topic)
-        yield Claim(ingest_table(topic), f"the log of what reads topic '{topic}'", at)
-        yield Claim(export_table(topic), f"the log of what writes topic '{topic}'", at)
+        yield Claim(ingest_table(topic), f"the log of the ingest of topic '{topic}'", at)
+        yield Claim(export_table(topic), f"the log of the export of topic '{topic}'", at)
 
 
 def _name_of(resource: Declared[ResourceSpec]) -> Location:

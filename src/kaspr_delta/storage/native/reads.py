@@ -12,7 +12,7 @@ from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import UNCOMPARED
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.sql_text import literal, quoted
-from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, Texts
+from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, TextFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class NativeReads:
         return {column.name: column.type for column in (self.delta.types(table, version) if here else None) or ()}
 
     def rows(  # noqa: PLR0913, PLR0917  as TableReads has it
-        self, table: str, version: int | None, columns: Columns, texts: Texts, order: Sequence[str], most: int
+        self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
     ) -> RowsFound | str:
         if version is not None and not self.delta.is_whole(table, version):
             return "its files are gone: VACUUM has removed them"
@@ -76,7 +76,7 @@ class NativeReads:
         return RowsFound(counted["many"], tuple(_seen(columns, row) for row in self._rows(table, found, version)))
 
     def changed_since(  # noqa: PLR0913, PLR0917
-        self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
     ) -> RowsChanged:
         wanted = _condition(texts)
         values = [name for name in columns if name not in {*key, *UNCOMPARED}]
@@ -104,7 +104,7 @@ class NativeReads:
         table: str,
         version: int,
         columns: Columns,
-        texts: Texts,
+        texts: TextFilter,
         key: Sequence[str],  # noqa: ARG002
         most: int,  # noqa: ARG002
     ) -> list[dict[str, Any]] | str:
@@ -118,7 +118,7 @@ class NativeReads:
         return [row for batch in self.delta.query(table, sql, version) for row in batch.to_pylist()]
 
 
-def _condition(texts: Texts) -> str:
+def _condition(texts: TextFilter) -> str:
     tests = (f"{quoted(name)} IN ({', '.join(map(literal, among))})" for name, among in texts.items())
     return " AND ".join(tests) or "true"
 

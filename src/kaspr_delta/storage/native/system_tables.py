@@ -34,4 +34,4 @@ class NativeSystemTables:
         return None if head is None else head.version
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return self.delta.namespace.turn(table)
+        return self.delta.namespace.table_group_lock(table)

@@ -35,7 +35,7 @@ class SparkSystemTables:
         return self.tables.newest(self.spark, table).version
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return self.tables.namespace.turn(table)
+        return self.tables.namespace.table_group_lock(table)
 
     def _frame(self, table: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
         return self.spark.createDataFrame(list(rows), SYSTEM[table].columns).coalesce(1)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -21,6 +18,7 @@ from kaspr_delta.storage.spark.creation import creation, listed
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
+from kaspr_delta.storage.spark.retries import asked_again, retried
 from kaspr_delta.storage.spark.scan import SparkScan
 from kaspr_delta.storage.spark.sql_text import with_values
 from kaspr_delta.storage.spark.system_tables import SparkSystemTables
@@ -36,20 +34,6 @@ Result = TypeVar("Result")
 
 FIRST_ROWS = Transaction("first", 0)
 """The transaction that fills a new table of a sole writer."""
-
-# Writers of one table of a catalog, which has no lock of ours, each need some commits of the others to fail: three that
-# merge again and again ran out of six attempts. Pauses grow to _LONGEST_PAUSE seconds, and differ between writers.
-_CONFLICT_ATTEMPTS = 12
-_LONGEST_PAUSE = 8.0
-_LOST_ANSWERS = 2
-# Delta's error classes for "another commit came first"; the statement may run again on the new version.
-_CONFLICTS = (
-    "DELTA_CONCURRENT_",
-    "DELTA_METADATA_CHANGED",
-    "DELTA_PROTOCOL_CHANGED",
-    "ConcurrentAppendException",
-    "ConcurrentDelete",
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +57,7 @@ class SparkTables:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {self.namespace.schema}")
             return
         # One listing: a statement for each table and view takes ten times as long.
-        found = _asked_again(lambda: spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect())
+        found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect())
         self._listed.update(row["tableName"] for row in found if not row["isTemporary"])
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
@@ -309,18 +293,7 @@ class SparkTables:
         return {row["key"]: row["value"] for row in rows}
 
     def _retried(self, statement: Callable[[], Result]) -> Result:
-        """Run a statement again, after growing pauses, while other commits come first."""
-        from pyspark.errors import PySparkException
-
-        for attempt in range(1, _CONFLICT_ATTEMPTS):
-            try:
-                return statement()
-            except PySparkException as error:
-                if not any(sign in str(error) for sign in _CONFLICTS):
-                    raise
-                self.statistics.conflicts.add(1)
-                time.sleep(min(0.1 * 2**attempt, _LONGEST_PAUSE) * random.uniform(0.75, 1.25))  # noqa: S311  no secret
-        return statement()
+        return retried(statement, self.statistics.conflicts)
 
 
 def _in_spark(spark: SparkSession, rows: Frame) -> DataFrame:
@@ -338,11 +311,3 @@ def _few_texts(rows: Frame, column: str, limits: Limits) -> list[str]:
 def _in_utc(value: Any) -> Any:
     """PySpark returns local times without a zone."""
     return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
-
-
-def _asked_again(question: Callable[[], Result]) -> Result:
-    """The answer of a catalog. A long answer breaks off now and then, and the client raises errors of any kind."""
-    for _ in range(_LOST_ANSWERS):
-        with contextlib.suppress(Exception):
-            return question()
-    return question()

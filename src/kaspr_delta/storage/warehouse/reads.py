@@ -13,7 +13,7 @@ from kaspr_delta.spec.ddl import Type, columns_of, quoted
 from kaspr_delta.storage.commit_info import CommitInfo, rows_counted
 from kaspr_delta.storage.layout import SYSTEM, UNCOMPARED
 from kaspr_delta.storage.spark.sql_text import literal
-from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, Texts
+from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, TextFilter
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
 from kaspr_delta.storage.warehouse.sql_warehouse import RefusedError, SqlWarehouse
 
@@ -102,7 +102,7 @@ class WarehouseReads:
         return {column.name: column.type for column in found}
 
     def rows(  # noqa: PLR0913, PLR0917  as TableReads has it
-        self, table: str, version: int | None, columns: Columns, texts: Texts, order: Sequence[str], most: int
+        self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
     ) -> RowsFound | str:
         rows = f"{self._named(table, version)} WHERE {_condition(texts)}"
         ordered = f"ORDER BY {', '.join(map(quoted, order))} " if order else ""
@@ -118,7 +118,7 @@ class WarehouseReads:
         return RowsFound(_counted(found), tuple(row_of(columns, text or "") for _, text in found))
 
     def changed_since(  # noqa: PLR0913, PLR0917
-        self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
     ) -> RowsChanged:
         values = [name for name in columns if name not in {*key, *UNCOMPARED}]
         compared = json_of(struct_of(values)) if values else "''"
@@ -143,7 +143,7 @@ class WarehouseReads:
         return RowsChanged(_counted(found), tuple((before or None, after or None) for before, after in pairs))
 
     def change_feed(  # noqa: PLR0913, PLR0917
-        self, table: str, version: int, columns: Columns, texts: Texts, key: Sequence[str], most: int
+        self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
     ) -> list[dict[str, Any]] | str:
         feed = f"table_changes({literal(self._named(table))}, {version}, {version})"
         try:
@@ -170,7 +170,7 @@ class WarehouseReads:
         return int(count or 0)
 
 
-def _condition(texts: Texts) -> str:
+def _condition(texts: TextFilter) -> str:
     tests = (f"{quoted(name)} IN ({', '.join(map(literal, among))})" for name, among in texts.items())
     return " AND ".join(tests) or "true"
 

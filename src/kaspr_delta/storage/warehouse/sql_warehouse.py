@@ -174,7 +174,7 @@ class WarehouseSystemTables:
         return self.warehouse.version(table)
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
-        return self.warehouse.namespace.turn(table)
+        return self.warehouse.namespace.table_group_lock(table)
 
 
 def binary(data: bytes | None) -> str:

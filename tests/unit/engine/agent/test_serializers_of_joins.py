@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.agent.table_state import TableState
-from kaspr_delta.engine.joins.foreign_key.extract import Extract
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.streams.event import TopicDecoder
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.plan.definition.resources import SerializerName, Serializers
@@ -39,5 +39,5 @@ def test_s0_11_a_join_finds_what_was_written_with_the_tables_own_key_serializer(
     orders = TableText(Serializers(table, "json"))
     selector = Selector(code(extractor), TableText(products.serializers), "extractor", "foreign key")
     left = {"key": orders.key("O1"), "left": '{"product_id":"P100"}', "left_hash": "h"}
-    (extracted,) = Extract(selector, orders)([pa.RecordBatch.from_pylist([left])])
+    (extracted,) = ExtractForeignKeys(selector, orders)([pa.RecordBatch.from_pylist([left])])
     assert (extracted["fk"][0].as_py() in state.written) is joins

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FOLDED, Change, Folded, FoldGroups
+from kaspr_delta.engine.aggregation.fold_groups import CHANGES, Change, Folded, FoldGroups
 from kaspr_delta.engine.streams.event import EPOCH
 from kaspr_delta.plan.definition.aggregations import AggregationKind, AggregationPlan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicInput
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.storage.layout import AGGREGATION, PROBLEM
+from kaspr_delta.storage.layout import AGGREGATED, AGGREGATION, PROBLEM
 from tests.unit.engine.agent.agents import HERE, JSON, code
 
 MOMENT = pa.timestamp("us", "UTC")
@@ -112,8 +112,8 @@ def names(columns: str) -> list[str]:
 
 def test_what_comes_out_is_what_spark_is_told_and_the_log_has_a_column_for_it() -> None:
     (made,) = groups("count")([batch([add()])])
-    assert made.schema.names == names(FOLDED) == list(Folded._fields)
-    assert set(names(FOLDED)) <= set(names(AGGREGATION.columns))
+    assert made.schema.names == names(AGGREGATED) == list(Folded._fields)
+    assert set(names(AGGREGATED)) <= set(names(AGGREGATION.columns))
     assert names(CHANGES) == list(Change._fields)
 
 

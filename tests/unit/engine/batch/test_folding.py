@@ -12,9 +12,9 @@ import pytest
 from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.folding import Committed, Folding
-from kaspr_delta.engine.batch.log import Log, Memo
+from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import Progress
-from kaspr_delta.engine.batch.resource import Folded, FoldsTogether
+from kaspr_delta.engine.batch.resource import Folded, FoldsTogether, LoggedBatch
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -43,19 +43,19 @@ class Join:
     """Folds take ``seconds``; ``held`` says whether what a batch changed can be known until then."""
 
     ref = ResourceRef("join", "j")
-    decide = source = table_of = upto = reached = begin = due = sources = base64_columns = unused
+    decide = source = reached = begin = due = sources = base64_columns = unused
     fills_gaps = catch_up = unused
-    log_table = turn = timed = definition = ""
+    log_table = table_group = timed = definition = ""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self.clock = clock
         self.seconds = seconds
         self.held = True
         self.folds: list[list[int]] = []
-        self.behind: list[int] = []
+        self.deferred: list[int] = []
         self.states: list[tuple[int, int]] = []
 
-    def state_of(self, rows: Rows) -> pa.Table | None:
+    def changed_state(self, rows: Rows) -> pa.Table | None:
         return rows.table if self.held and isinstance(rows, LocalRows) else None
 
     def fold_states(self, rows: Any, *, several: bool) -> Mapping[str, int]:
@@ -63,21 +63,18 @@ class Join:
         self.states.append((min(batches), max(batches)))
         return {}
 
-    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
+    def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         if not states:
-            self.behind += [batch.number for batch, _ in batches]
+            self.deferred += [batch.number for batch, _ in batches]
         self.folds.append([batch.number for batch, _ in batches])
         self.clock.now += self.seconds
         return [Folded(rows.count(), 0) for _, rows in batches]
-
-    def fold(self, _: object, batch: BatchId, rows: Rows) -> Folded:
-        return self.fold_together([(batch, rows)])[0]
 
 
 class AlwaysAtOnce(Join):
     """One that decides by its tables only."""
 
-    state_of = None  # type: ignore[assignment]
+    changed_state = None  # type: ignore[assignment]
 
 
 @pytest.fixture
@@ -109,7 +106,7 @@ def keys(batch: int, rows: int) -> pa.Table:
 
 
 def batch(number: int, rows: int = 1) -> Committed:
-    return Committed(BatchId("c", number), LocalRows(NO_SPARK, keys(number, rows)), Memo(rows_in=rows))
+    return Committed(BatchId("c", number), LocalRows(NO_SPARK, keys(number, rows)), BatchMetadata(rows_in=rows))
 
 
 def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
@@ -138,7 +135,7 @@ def test_folds_take_at_most_a_thirtieth_of_the_time(clock: Clock, reported: list
     assert len(join.folds) * 2 <= elapsed / 30 + 2
     assert max(map(len, join.folds)) <= 61  # so that what waits is no older than a minute
     assert reported == sorted(reported)
-    assert len(reported) + len(taken.tail) == 200
+    assert len(reported) + len(taken.pending_batches) == 200
 
 
 def test_what_waits_is_folded_when_no_other_batch_comes(clock: Clock, reported: list[int], tmp_path: Path) -> None:
@@ -236,10 +233,10 @@ def test_what_a_failed_fold_left_still_waits(
     taken = folding_of(join, tmp_path)
     take(taken, 0)
     take(taken, 1)
-    monkeypatch.setattr(join, "fold_together", _fails)
+    monkeypatch.setattr(join, "fold", _fails)
     with pytest.raises(OSError, match="disk is full"):
         taken.settle(NO_SPARK)
-    monkeypatch.delattr(join, "fold_together")
+    monkeypatch.delattr(join, "fold")
     assert [report.rows_in for report in taken.settle(NO_SPARK)] == [1]
     assert reported == [0, 1]
 
@@ -289,11 +286,11 @@ def lasting(clock: Clock, tmp_path: Path, *rows: int, limits: Limits | None = No
     return join, taken
 
 
-def test_in_a_run_without_end_states_stay_behind_and_are_known(
+def test_in_a_run_without_end_states_are_deferred_and_known(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
     join, taken = lasting(clock, tmp_path, 1, 2, 3)
-    assert join.behind == [0, 1, 2]
+    assert join.deferred == [0, 1, 2]
     assert [table.num_rows for table in taken.states] == [6]
     assert (progressed.resource, progressed.states) == (2, -1)
     assert taken.waits
@@ -304,22 +301,22 @@ def test_in_a_run_without_end_states_stay_behind_and_are_known(
     assert not taken.waits
 
 
-def test_states_that_are_behind_come_before_those_of_a_batch_that_cannot_wait(
+def test_deferred_states_come_before_those_of_a_batch_that_cannot_wait(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
     join, taken = lasting(clock, tmp_path, 1, 1)
     join.held = False
     take(taken, 2)
-    assert (join.folds, join.behind, join.states) == ([[0], [1], [2]], [0, 1], [(0, 1)])
+    assert (join.folds, join.deferred, join.states) == ([[0], [1], [2]], [0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
     assert taken.states == []
 
 
-def test_states_that_are_too_much_to_be_held_do_not_stay_behind(
+def test_states_that_are_too_much_to_be_held_are_not_deferred(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
     join, _ = lasting(clock, tmp_path, 8, 8, 8, limits=Limits(deferred_bytes=2 * keys(0, 10).nbytes))
-    assert (join.behind, join.states) == ([0, 1], [(0, 1)])
+    assert (join.deferred, join.states) == ([0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
 
 
@@ -331,20 +328,18 @@ def test_of_a_key_that_changes_again_and_again_one_state_is_held(clock: Clock, t
     for number in range(9):
         again = replace(batch(number), rows=LocalRows(NO_SPARK, keys(0, 8)))
         taken.take(NO_SPARK, again, may_wait=True)
-    assert (join.behind, join.states) == (list(range(9)), [])
+    assert (join.deferred, join.states) == (list(range(9)), [])
     assert [table.num_rows for table in taken.states] == [8]
 
 
-def test_who_starts_brings_states_up_that_were_left_behind(
-    clock: Clock, progressed: Progressed, tmp_path: Path
-) -> None:
+def test_a_start_folds_states_that_were_deferred(clock: Clock, progressed: Progressed, tmp_path: Path) -> None:
     join, _ = lasting(clock, tmp_path, 1, 1, 1)
     again = folding_of(join, tmp_path)
     again.resume(NO_SPARK, progressed.done)
     assert join.states == [(0, 2)]
     assert (progressed.resource, progressed.states) == (2, 2)
     take(again, 3)  # in a run that ends
-    assert join.behind == [0, 1, 2]
+    assert join.deferred == [0, 1, 2]
     assert (progressed.resource, progressed.states) == (3, 3)
     folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
     assert join.states == [(0, 2)]

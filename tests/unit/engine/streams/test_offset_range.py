@@ -22,7 +22,7 @@ offsets = st.sets(
 )
 
 
-def extents(source: str, found: set[int]) -> list[OffsetRange]:
+def ranges(source: str, found: set[int]) -> list[OffsetRange]:
     versions = {offset >> SEQ_BITS for offset in found}
     of = {version: [offset for offset in found if offset >> SEQ_BITS == version] for version in versions}
     return [OffsetRange(source, version, max(mine), len(mine), 0) for version, mine in of.items()]
@@ -30,7 +30,7 @@ def extents(source: str, found: set[int]) -> list[OffsetRange]:
 
 @given(offsets, st.integers(1, 3))
 def test_numbers_are_in_order_and_apart(found: set[int], each: int) -> None:
-    numbering = Numbering.of(extents("in", found), each)
+    numbering = Numbering.of(ranges("in", found), each)
     assert numbering is not None
     numbers = numbering.numbers(pa.array(sorted(found), pa.int64())).to_pylist()
     assert numbers[0] >= 0
@@ -47,6 +47,6 @@ def test_not_all_can_be_numbered() -> None:
 
 def test_what_a_batch_consists_of() -> None:
     one, other = {5, (1 << SEQ_BITS) + 3, (1 << SEQ_BITS) + 9}, {(4 << SEQ_BITS) + 7}
-    found = [*extents("a", one), *extents("b", other)]
+    found = [*ranges("a", one), *ranges("b", other)]
     assert positions_of(found) == {"a": max(one), "b": max(other)}
     assert rows_of(found) == {"a": 3, "b": 1}

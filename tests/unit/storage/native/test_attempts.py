@@ -100,8 +100,8 @@ def test_a_failure_is_logged_and_counted_by_table_and_cause(
     assert "\n" not in failure.cause
     assert "delta-rs failed at scan of table t, so Spark does it" in caplog.text
     assert "no_such_column" in caplog.text
-    assert attempts.statistics.take_native_failures() == {failure: 2}
-    assert attempts.statistics.take_native_failures() == {}
+    assert attempts.statistics.drain_native_failures() == {failure: 2}
+    assert attempts.statistics.drain_native_failures() == {}
 
 
 def test_what_may_not_be_repeated_is_raised(attempts: Attempts) -> None:
@@ -110,4 +110,4 @@ def test_what_may_not_be_repeated_is_raised(attempts: Attempts) -> None:
     with pytest.raises(ValueError, match="no columns other"):
         attempts.attempt("append", "t", lambda opened: append_to(opened, strange), repeatable=False)
     cause = "ValueError: the table has no columns other"
-    assert attempts.statistics.take_native_failures() == {NativeFailure("append", "t", cause): 1}
+    assert attempts.statistics.drain_native_failures() == {NativeFailure("append", "t", cause): 1}

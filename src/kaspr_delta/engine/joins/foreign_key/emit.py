@@ -33,7 +33,6 @@ def emit(results: Rows) -> Rows:
             nw.col("result").alias("emitted"),
             exists("left").alias("live"),
             "stale",
-            "instruction",
             "problem",
             exists("problem").alias("failed"),
         )

@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.streams.selector import Problem, Selector, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_values import from_columns, written
 from kaspr_delta.spec.ddl import Type
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import PROBLEM
 
 _OF_LEFT = ("left", "left_hash")
-_EXTRACTED = pa.schema([("readable", pa.bool_()), ("fk", pa.string()), ("problem", ARROW_PROBLEM)])
+_EXTRACTED = arrow_schema(f"readable BOOLEAN, fk STRING, problem {PROBLEM}")
 
 
 class Extracted(NamedTuple):
@@ -30,7 +31,7 @@ class Extracted(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class ExtractForeignKeys:
     """Adds ``fk`` and ``problem`` to rows with columns key, left, left_hash. ``row_type`` is None for text.
 
     Rows that are ``unchanged`` (a column that need not be there) are passed over. A value that the table's serializer
@@ -48,7 +49,7 @@ class Extract:
                 # One right row may trigger very many left rows: those that are unchanged do not go through Python.
                 asked = pc.and_(asked, pc.invert(batch.column("unchanged")))
             keys, rows = (batch.column(name).filter(asked).to_pylist() for name in ("key", "left"))
-            found = self._together(keys, rows)
+            found = self.together(keys, rows)
             if found is None:
                 found = self._one_by_one(keys, rows)
             found = found.take(_places_among(asked))
@@ -62,7 +63,7 @@ class Extract:
             added = {"fk": found["fk"], "problem": found["problem"]}
             yield pa.RecordBatch.from_arrays([*kept, *added.values()], [*names, *added])
 
-    def _together(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch | None:
+    def together(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch | None:
         """The same as ``_one_by_one`` for all rows at once, which is faster; None if any of them fails."""
         fks = self.extractor.keys_of(map(self._value, rows), map(self.left.event_key, keys))
         if fks is None:
@@ -70,16 +71,16 @@ class Extract:
         found = [
             pa.repeat(pa.scalar(value=True), len(rows)),
             pa.array(fks, pa.string()),
-            pa.nulls(len(rows), ARROW_PROBLEM),
+            pa.nulls(len(rows), _EXTRACTED.field("problem").type),
         ]
         return pa.RecordBatch.from_arrays(found, schema=_EXTRACTED)
 
     def _one_by_one(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch:
-        found = list(zip(*map(self._extracted, keys, rows), strict=True)) or [()] * len(_EXTRACTED)
+        found = list(zip(*map(self.extracted, keys, rows), strict=True)) or [()] * len(_EXTRACTED)
         arrays = [pa.array(column, one.type) for column, one in zip(found, _EXTRACTED, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_EXTRACTED)
 
-    def _extracted(self, key: str, left: Any) -> Extracted:
+    def extracted(self, key: str, left: Any) -> Extracted:
         try:
             value, left_key = self._value(left), self.left.event_key(key)
         except SerializationError as error:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyColumns:
-    """Adds the same columns as ``Extract``, in Spark. ``types``: the types of the parts of the key."""
+    """Adds the same columns as ``ExtractForeignKeys``, in Spark. ``types``: the types of the parts of the key."""
 
     picked: Picked
     types: Sequence[Type]

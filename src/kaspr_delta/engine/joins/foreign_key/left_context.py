@@ -37,13 +37,13 @@ def left_context(subscriptions: Subscriptions, touched: Touched, left: KeyedTabl
 
 
 def left_rows(
-    left: KeyedTable, spark: SparkSession, pinned: Commit, keys: Rows | None, *, each_once: bool = False
+    left: KeyedTable, spark: SparkSession, pinned: Commit, keys: Rows | None, *, unique_keys: bool = False
 ) -> Rows:
     """Left rows at a version: columns key, left, left_hash, left_timestamp, duplicate_count and left_text.
 
     ``left_text`` is NULL unless a key has several rows (see ``side_rows``).
     """
-    return side_rows(left, spark, pinned.version, keys, each_once=each_once).select(
+    return side_rows(left, spark, pinned.version, keys, unique_keys=unique_keys).select(
         "key",
         nw.col("value").alias("left"),
         nw.col("hash").alias("left_hash"),

@@ -1,4 +1,4 @@
-"""Send, on the left side: the foreign key of each affected row, and the instruction that goes with it.
+"""Send, on the left side: the foreign key of each affected row.
 
 The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
 """
@@ -9,25 +9,22 @@ from collections.abc import Mapping
 
 import narwhals as nw
 
-from kaspr_delta.engine.joins.foreign_key.extract import Extract
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.instruction import instruction
 from kaspr_delta.engine.rows.expressions import same, text, with_problem
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.selector import DUPLICATES
-from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.layout import PROBLEM
 
 
 def send(
     context: Rows,
-    join_type: JoinType,
-    extract: Extract,
+    extract: ExtractForeignKeys,
     columns: ForeignKeyColumns | None = None,
     *,
     constants: Mapping[str, nw.Expr] | None = None,
 ) -> Rows:
-    """Return left keys (columns as in ``left_context``) with their foreign key, problem, staleness and instruction.
+    """Return left keys (columns as in ``left_context``) with their foreign key, problem and staleness.
 
     A left row that was only triggered by its right row, and has not changed since it subscribed (same hash), keeps its
     foreign key: the extractor is not called. A triggered left row that has changed is ``stale``. If the extractor
@@ -45,11 +42,10 @@ def send(
         problem=nw.when(~nw.col("unchanged")).then(nw.col("problem")),
         stale=nw.col("triggered_by_right") & ~nw.col("unchanged"),
     )
-    rows = with_problem(
+    return with_problem(
         rows,
         nw.col("duplicate_count") > 1,
         reason=text("duplicate key"),
         detail=nw.concat_str(nw.col("duplicate_count").cast(nw.String), text(DUPLICATES)),
         value=nw.col("left_text"),
     )
-    return rows.with_columns(instruction=instruction(join_type, nw.col("old_fk"), nw.col("fk")))

@@ -12,23 +12,24 @@ import pyarrow as pa
 from kaspr_delta.engine.batch.deferred_state import last_of_each_key
 from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.looked_up import looked_up, near
+from kaspr_delta.engine.rows.looked_up import collected_with, looked_up
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
+from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.storage.layout import SUBSCRIPTIONS
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.tables import Tables, Texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-COLUMNS = ("key", "fk", "left_hash", "emitted")
-_SCHEMA = ", ".join(f"{name} STRING" for name in COLUMNS)
+COLUMNS = tuple(column.name for column in columns_of(SUBSCRIPTIONS.columns))
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """Subscriptions by left key: columns key, fk, left_hash, emitted.
+    """Subscriptions by left key: columns key, fk, left_hash, emitted (COLUMNS).
 
     ``unmerged``: changes of batches that are not merged into the table yet, the oldest first, with a column live too.
     ``emit_again``: no stored emission may match, so that all results are emitted: a new channel has no records.
@@ -57,8 +58,8 @@ class Subscriptions:
         wanted = {"key": left_keys.texts("key"), "fk": right_keys.texts("key")}
         texts: Texts = {name: keys for name, keys in wanted.items() if keys}
         if not texts:
-            return LocalRows.none(self.spark, _SCHEMA)
-        found = near(left_keys, looked_up(self.delta, self.spark, self.table, texts), self.delta)
+            return LocalRows.none(self.spark, SUBSCRIPTIONS.columns)
+        found = collected_with(left_keys, looked_up(self.delta, self.spark, self.table, texts), self.delta)
         if isinstance(found, LocalRows):
             return self._newest(found)
         plan_for(self.spark, few=False)

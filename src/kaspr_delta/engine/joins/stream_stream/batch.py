@@ -8,35 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import Joined, StreamRecord, Times, WindowJoin
 from kaspr_delta.plan.definition.joins import JoinType
+from kaspr_delta.storage.arrow_types import arrow_schema
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
-# Times are milliseconds here, and microseconds in Delta.
-_MOMENT = pa.timestamp("ms", "UTC")
-# Rows of the log, except rows with a problem.
-_LOGGED = pa.schema(
-    [
-        ("key", pa.string()),
-        ("kind", pa.string()),
-        ("left", pa.string()),
-        ("right", pa.string()),
-        ("timestamp", _MOMENT),
-        ("seq", pa.int64()),
-        ("partition", pa.int32()),
-        ("id", pa.string()),
-        ("side", pa.string()),
-        ("until", _MOMENT),
-        ("pending", pa.bool_()),
-        ("arrived", pa.int64()),
-        ("live", pa.bool_()),
-        ("failed", pa.bool_()),
-    ]
+# Rows of the log, except rows with a problem. Times are milliseconds here, and microseconds in Delta.
+LOGGED = arrow_schema(
+    "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, partition INT, id STRING,"
+    " side STRING, until TIMESTAMP, pending BOOLEAN, arrived BIGINT, live BOOLEAN, failed BOOLEAN"
 )
-LOGGED = pa.schema([of.with_type(pa.timestamp("us", "UTC")) if of.type == _MOMENT else of for of in _LOGGED])
+_LOGGED = pa.schema([of.with_type(pa.timestamp("ms", "UTC")) if pt.is_timestamp(of.type) else of for of in LOGGED])
 
 
 class Arrived(NamedTuple):

@@ -5,7 +5,7 @@ The counterpart of KIP-213's subscriptions is an index of the table's foreign ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import Renewed
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.joins.touched import NOT_CANONICAL, NULL_KEY
@@ -114,7 +116,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         logged = rows.made(effects.coalesce(1) if few else effects)
         count = rows.count() if few else stored.count()
         # A first batch whose number of rows in is 0 is not folded after a crash.
-        return Decision(logged, count or int(logged.most != 0), began.plain), positions
+        return Decision(logged, count or int(logged.max_rows != 0), began.plain), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
@@ -129,10 +131,10 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         index = self.delta.read(spark, self.plan.index)
         changed = self._changed(spark, before, version)
         parts = []
-        if changed.most != 0:
+        if changed.max_rows != 0:
             newest = F.max_by(F.struct("value", "fk", "problem"), "order").alias("newest")
             parts.append(self._indexed(changed.df.groupBy("key").agg(newest).select("key", "newest.*"), index))
-        if records.most != 0:
+        if records.max_rows != 0:
             after = replace(after, fresh=False)
             parts.append(self._joined(records, self._rows_met(records, changed, index, before, version)))
         rows_in = arrived.count()
@@ -146,8 +148,8 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         logged: Rows = SparkRows(rows, limits=limits)
         return Decision(within(logged, limits.few) if few else logged, rows_in, after.plain)
 
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
-        return [partial(self._fold_index, rows)] if "state" in kinds else []
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        return [partial(self._fold_index, rows)] if "state" in kinds_of(found) else []
 
     def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:
         """The versions of rows that changed since the previous batch, with the keys they refer to."""

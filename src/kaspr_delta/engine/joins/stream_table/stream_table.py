@@ -6,7 +6,7 @@ arrived before it, even if the record's own timestamp is older (see ``table_vers
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.dead_letters import problem
+from kaspr_delta.engine.batch.resource import SourceTable
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import are_few
 from kaspr_delta.engine.rows.rows import Rows, union_of
-from kaspr_delta.engine.rows.sequence import end_of, version_of
+from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.engine.streams.source import INPUT
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
 from kaspr_delta.engine.streams.table_versions import newest_rows, rows_by_their_time, versions
@@ -75,11 +76,9 @@ class StreamTable(Join[StreamTablePlanT]):
         """Whether changes of the table alone start a batch."""
         return True
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return ("stream", "table") if self.follows_table else ("stream",)
-
-    def table_of(self, source: str) -> str:
-        return self.left.table if source == "stream" else self.right.plan.delta_name
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        table = {"table": SourceTable(self.right.plan.delta_name)} if self.follows_table else {}
+        return {"stream": SourceTable(self.left.table, by_offset=True), **table}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of the stream, and a row without a source for each change of the table."""
@@ -90,9 +89,6 @@ class StreamTable(Join[StreamTablePlanT]):
             feed = self.delta.stream_after(spark, self.right.plan.delta_name, start.positions["table"])
             parts.append(feed.select(*(F.lit(None).cast(kind).alias(name) for name, kind in INPUT.items())))
         return union_of(parts)
-
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return {one: end_of(version) if one == "stream" else version for one, version in versions.items()}
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         before = StreamTableState.of(state)

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.query import side_by_side
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.joins.foreign_key.emit import in_order
-from kaspr_delta.engine.joins.join import RECORDS, Fold
 from kaspr_delta.engine.joins.side_rows import side_rows
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.looked_up import stored_rows
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.streams.selector import DUPLICATES
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
-from kaspr_delta.storage.layout import PAIR
+from kaspr_delta.storage.layout import PAIR, RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kaspr_delta.engine.rows.keyed_table import KeyedTable
-
-_DUPLICATES = " {} rows have this key; the newest one is used: delete the others"
 
 
 class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
@@ -97,8 +97,8 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         rows = stored_rows(self.delta, spark, self.plan.result, keys, hashes)
         return rows.select("key", _pair("").alias("emitted"))
 
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
-        return [partial(self.fold_result, rows)] if kinds.intersection(RECORDS) else []
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        return [partial(self.fold_result, rows)] if kinds_of(found).intersection(RECORDS) else []
 
 
 def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side: str) -> Rows:
@@ -114,7 +114,7 @@ def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side
         reason=first_of((~readable, text("value cannot be read")), otherwise=text("duplicate key")),
         detail=first_of(
             (~readable, text(f"the {side} row is not JSON text: repair or delete it")),
-            otherwise=nw.concat_str(number, text(_DUPLICATES.format(side))),
+            otherwise=nw.concat_str(number, text(f" {side}{DUPLICATES}")),
         ),
         value=nw.col("text"),
         name=f"{side}_problem",

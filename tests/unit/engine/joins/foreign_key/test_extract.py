@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaspr_delta.engine.joins.foreign_key.extract import Extract
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import Serializers
@@ -35,9 +35,9 @@ SCHEMA = pa.schema(
 )
 
 
-def extract(name: str, timeout: float = 300.0) -> Extract:
+def extract(name: str, timeout: float = 300.0) -> ExtractForeignKeys:
     selector = Selector(Snippet(EXTRACTORS[name], name), JSON, "extractor", "foreign key", timeout)
-    return Extract(selector, JSON)
+    return ExtractForeignKeys(selector, JSON)
 
 
 @st.composite
@@ -60,7 +60,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 @given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
 def test_together_is_as_one_by_one(batch: pa.RecordBatch, name: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Extract, "_together", lambda *_: None)
+        patched.setattr(ExtractForeignKeys, "together", lambda *_: None)
         (expected,) = extract(name)([batch])
     (found,) = extract(name)([batch])
     assert found.schema == expected.schema
@@ -78,13 +78,13 @@ def usual(count: int) -> pa.RecordBatch:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of rows that were extracted one by one."""
     found: list[str] = []
-    one_by_one = Extract._extracted
+    one_by_one = ExtractForeignKeys.extracted
 
-    def noted(self: Extract, key: str, *others: Any) -> Any:
+    def noted(self: ExtractForeignKeys, key: str, *others: Any) -> Any:
         found.append(key)
         return one_by_one(self, key, *others)
 
-    monkeypatch.setattr(Extract, "_extracted", noted)
+    monkeypatch.setattr(ExtractForeignKeys, "extracted", noted)
     return found
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, cast
 
-import narwhals as nw
 import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.joins.foreign_key.emit import emit
-from kaspr_delta.engine.joins.foreign_key.extract import Extract
-from kaspr_delta.engine.joins.foreign_key.instruction import Instruction, instruction
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.response import respond
 from kaspr_delta.engine.joins.foreign_key.right_change import triggered_by_right
 from kaspr_delta.engine.joins.foreign_key.send import send
@@ -54,34 +52,8 @@ def context(**columns: Any) -> LocalRows:
 
 
 def sent(found: Rows, extractor: Snippet = PRODUCT) -> dict[str, Any]:
-    (row,) = listed(send(found, "inner", Extract(Selector(extractor, JSON, "extractor", "foreign key"), JSON)))
+    (row,) = listed(send(found, ExtractForeignKeys(Selector(extractor, JSON, "extractor", "foreign key"), JSON)))
     return row
-
-
-ONLY = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
-NULL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
-DELETE = Instruction.DELETE_KEY_AND_PROPAGATE
-
-
-@pytest.mark.parametrize(
-    ("join_type", "old", "new", "expected"),
-    [
-        ("inner", None, "a", ONLY),
-        ("left", None, "a", NULL),
-        ("inner", "a", "a", ONLY),
-        ("inner", "a", "b", NULL),
-        ("left", "a", "b", NULL),
-        ("inner", "a", None, DELETE),
-        ("left", "a", None, DELETE),
-        ("inner", None, None, None),
-    ],
-)
-def test_instructions_are_those_of_kip_213(
-    join_type: JoinType, old: str | None, new: str | None, expected: Instruction | None
-) -> None:
-    keys = rows(arrow_schema("old STRING, new STRING"), {"old": old, "new": new})
-    (row,) = listed(keys.select(instruction(join_type, nw.col("old"), nw.col("new")).alias("instruction")))
-    assert row["instruction"] == (None if expected is None else expected.value)
 
 
 def test_a_triggered_row_that_is_unchanged_keeps_its_foreign_key_unasked() -> None:
@@ -93,7 +65,7 @@ def test_a_triggered_row_that_is_unchanged_keeps_its_foreign_key_unasked() -> No
 def test_a_triggered_row_with_another_hash_is_sent_again() -> None:
     left = '{"product":"b"}'
     row = sent(context(triggered_by_right=True, old_fk='"a"', old_hash="old", left=left, left_hash="new"))
-    assert (row["fk"], row["instruction"]) == ('"b"', NULL.value)
+    assert (row["fk"], row["stale"]) == ('"b"', True)
 
 
 def test_a_key_that_cannot_be_written_is_a_problem_and_no_key() -> None:
@@ -114,7 +86,7 @@ def test_only_exact_keys_are_triggered_and_touched_rows_are_left_out() -> None:
 ANSWERED = pa.schema(
     [
         *CONTEXT,
-        *arrow_schema("stale BOOLEAN, fk STRING, instruction STRING, right STRING, right_hash STRING"),
+        *arrow_schema("stale BOOLEAN, fk STRING, right STRING, right_hash STRING"),
         ("right_timestamp", pa.timestamp("us", "UTC")),
         ("problem", ARROW_PROBLEM),
     ]

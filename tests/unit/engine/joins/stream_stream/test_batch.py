@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from kaspr_delta.engine.batch.log import Memo
+from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.joins.stream_stream.batch import LOGGED, Arrived, StreamStreamBatch, merged
 from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.join import StreamStreamState
+from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStreamState
 from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
 from kaspr_delta.engine.streams.event import EPOCH
 from kaspr_delta.plan.definition.joins import JoinType
@@ -183,8 +183,8 @@ class TestState:
     def test_it_comes_back_from_the_log_as_it_was_given(self) -> None:
         joins = Joins("outer")
         joins.run(arrived("left", 1), arrived("right", 2, partition=1))
-        memo = Memo(state={"times": joins.state.times, "cleaned": joins.state.cleaned})
-        again = StreamStreamState.of(Memo.from_json(memo.to_json()).state)
+        metadata = BatchMetadata(state={"times": joins.state.times, "cleaned": joins.state.cleaned})
+        again = StreamStreamState.of(BatchMetadata.from_json(metadata.to_json()).state)
         assert (again.times, again.cleaned) == (joins.state.times, joins.state.cleaned)
         assert {partition: Times(*of).stream for partition, of in again.times.items()} == {"0": 1, "1": 2}
 

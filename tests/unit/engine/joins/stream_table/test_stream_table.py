@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from kaspr_delta.engine.batch.log import Memo
+from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTableState
 
 
 def test_a_state_comes_back_from_the_log_as_it_was_given() -> None:
     for state in (StreamTableState(), StreamTableState({"views": 7}, 3, fresh=True, until=1_700_000_000_000)):
-        memo = Memo(state=state.plain)
-        assert Memo.from_json(memo.to_json()).state == memo.state  # otherwise every batch would be a change
-        assert StreamTableState.of(Memo.from_json(memo.to_json()).state) == state
+        metadata = BatchMetadata(state=state.plain)
+        assert (
+            BatchMetadata.from_json(metadata.to_json()).state == metadata.state
+        )  # otherwise every batch would be a change
+        assert StreamTableState.of(BatchMetadata.from_json(metadata.to_json()).state) == state
 
 
 def test_of_a_state_to_come_what_is_known_is_read() -> None:

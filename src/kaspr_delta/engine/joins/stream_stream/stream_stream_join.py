@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
+from kaspr_delta.engine.batch.resource import Decision, SourceTable
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, Arrived, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
-from kaspr_delta.engine.rows.sequence import ends_of
 from kaspr_delta.engine.streams.event import microseconds
 from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
 from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
@@ -73,11 +73,8 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         window = f"{self.plan.before}, {self.plan.after}, {self.plan.grace} ms"
         return {"type": self.plan.type, "window": window, **{side: of.plan.name for side, of in self.sides.items()}}
 
-    def sources(self, spark: SparkSession) -> Collection[str]:
-        return SIDES
-
-    def table_of(self, source: str) -> str:
-        return self.sides["left" if source == "left" else "right"].table
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {side: SourceTable(of.table, by_offset=True) for side, of in self.sides.items()}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """Records of the sides in one query, so that one checkpoint covers both.
@@ -90,9 +87,6 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
             of.stream(spark, {of.plan.name: start.positions[side]}).withColumn("side", F.lit(side))
             for side, of in sides.items()
         )
-
-    def upto(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        return ends_of(versions)
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         read = StreamStreamState.of(state).read
@@ -134,7 +128,8 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         }
         return Decision(LocalRows(spark, logged, self.delta.limits), rows.num_rows, _as_json(after))
 
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        kinds = kinds_of(found)
         return [partial(self._fold_buffer, rows, expire="expire" in kinds)] if kinds - {"value"} else []
 
     def _read(self, rows: pa.Table) -> tuple[dict[str, dict[str, int]], list[Arrived], list[pa.Table]]:

@@ -1,4 +1,4 @@
-"""Turns of resources that share tables: one after another if their batches run in other processes.
+"""Resources that share tables (a table group): one after another if their batches run in other processes.
 
 In one process, and in processes that share a lock, they exclude each other batch by batch. The processes of Spark
 Connect may share no lock: the client, which runs timed work, and the server's processes, which run batches.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class TableGroups:
     """Decides which queries run at the same time, in a session on a namespace."""
 
     spark: SparkSession
@@ -31,7 +31,7 @@ class Turns:
     @property
     def by_batch(self) -> bool:
         """Whether resources that share tables may run at the same time, because their batches exclude each other."""
-        return self.namespace.turns_bind_other_processes or runs_here(self.spark)
+        return self.namespace.locks_bind_other_processes or runs_here(self.spark)
 
     def apart(self, refs: Sequence[ResourceRef]) -> list[list[ResourceRef]]:
         """The resources in lists that run one after another. Unless ``by_batch``, no two of a list share tables."""
@@ -40,9 +40,9 @@ class Turns:
         lists: list[list[ResourceRef]] = []
         met: dict[str, int] = {}
         for ref in refs:
-            turn = self.queries[ref].resource.turn
-            place = met.get(turn, 0)
-            met[turn] = place + 1
+            group = self.queries[ref].resource.table_group
+            place = met.get(group, 0)
+            met[group] = place + 1
             if place == len(lists):
                 lists.append([])
             lists[place].append(ref)
@@ -52,6 +52,6 @@ class Turns:
     def held(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
         """Keep timed work of this process apart from batches of these resources in other processes."""
         with contextlib.ExitStack() as held:
-            for turn in () if self.by_batch else sorted({self.queries[ref].resource.turn for ref in refs}):
-                held.enter_context(self.namespace.turn(turn))
+            for group in () if self.by_batch else sorted({self.queries[ref].resource.table_group for ref in refs}):
+                held.enter_context(self.namespace.table_group_lock(group))
             yield

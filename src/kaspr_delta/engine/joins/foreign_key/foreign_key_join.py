@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import work
-from kaspr_delta.engine.batch.query import side_by_side
-from kaspr_delta.engine.batch.resource import Decision, Folded
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, cost_of, kinds_of
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.joins.foreign_key.emit import emit, in_order
-from kaspr_delta.engine.joins.foreign_key.extract import Extract
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
 from kaspr_delta.engine.joins.foreign_key.left_context import left_context, left_rows
@@ -23,7 +24,6 @@ from kaspr_delta.engine.joins.foreign_key.receive import receive, with_right_row
 from kaspr_delta.engine.joins.foreign_key.response import respond
 from kaspr_delta.engine.joins.foreign_key.send import send
 from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
-from kaspr_delta.engine.joins.join import RECORDS, Fold, cost_of
 from kaspr_delta.engine.joins.side_rows import side_rows
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
@@ -35,6 +35,8 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.typed_joins import foreign_key_types
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import RECORDS, SUBSCRIPTIONS
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Merged, Upsert
 
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_NO_STATE = pa.table({name: pa.array([], pa.string()) for name in COLUMNS} | {"live": pa.array([], pa.bool_())})
+_NO_STATE = arrow_schema(f"{SUBSCRIPTIONS.columns}, live BOOLEAN").empty_table()
 
 
 class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
@@ -92,16 +94,16 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, emit_again=log_is_new)
         return self._recompute(touched, subscriptions, pinned), positions
 
-    def decide(self, batch: DataFrame, state: Mapping[str, Any], tail: Sequence[pa.Table] = ()) -> Decision:
+    def decide(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table] = ()) -> Decision:
         spark = batch.sparkSession
         # Step 1: touched. Step 2: pinned.
         touched = self.touched(batch)
-        subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, tail)
+        subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, unmerged)
         return self._recompute(touched, subscriptions, self.pinned(spark))
 
-    def state_of(self, rows: Rows) -> pa.Table | None:
+    def changed_state(self, rows: Rows) -> pa.Table | None:
         """The subscriptions that a batch changed (see ``Subscriptions.unmerged``); None if there are too many."""
-        if rows.most == 0:
+        if rows.max_rows == 0:
             return _NO_STATE
         if isinstance(rows, LocalRows):
             states = rows.table.filter(pc.is_valid(rows.table["live"]))
@@ -122,12 +124,12 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             return Decision(touched.refused, 0)
         # Step 3: recompute. The hop of a right change is in `left_context`: it finds the left keys to recompute.
         context = left_context(subscriptions, touched, self.left, pinned.left)
-        sent = send(context, self.plan.type, self._extract, self._columns)
+        sent = send(context, self._extract, self._columns)
         answered = receive(sent, self.right, pinned.right.version)
         results = respond(answered, self.plan.type, self._selected_as)
         # Step 4: difference.
         effects = in_order(emit(results).union(touched.refused))
-        read = self.delta.statistics.files_looked_up.take()
+        read = self.delta.statistics.files_looked_up.drain()
         counts = self._files(read, pinned) if isinstance(effects, LocalRows) else {}
         return Decision(self.with_selected(effects), touched.number, counts=counts)
 
@@ -155,10 +157,10 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         )
         if left is None or right is None:
             return None
-        rows = left_rows(self.left, spark, pinned.left, None, each_once=True)
+        rows = left_rows(self.left, spark, pinned.left, None, unique_keys=True)
         rows = rows.select("key", "left", "left_hash", "left_timestamp")
-        sent = send(rows, self.plan.type, self._extract, self._columns, constants=never_seen(pinned.left))
-        found = side_rows(self.right, spark, pinned.right.version, None, each_once=True)
+        sent = send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
+        found = side_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
         found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None, limits=self.delta.limits)
         emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self._selected_as))
         # No row came before another one: any order will do, even that of the files.
@@ -166,10 +168,10 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return Decision(self.with_selected(SparkRows(numbered, limits=self.delta.limits)), left.rows + right.rows)
 
     @property
-    def _extract(self) -> Extract:
+    def _extract(self) -> ExtractForeignKeys:
         """The extractor, as a function over left rows."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
-        return Extract(extractor, self.left.text, self.left.plan.row_type)
+        return ExtractForeignKeys(extractor, self.left.text, self.left.plan.row_type)
 
     @property
     def _columns(self) -> ForeignKeyColumns | None:
@@ -184,23 +186,18 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """The fingerprint of the select; empty without one."""
         return self.selection.get("select", "")
 
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Fold]:
-        return self._folds(rows, kinds, several=False, states=True)
-
-    def fold_together(self, batches: Sequence[tuple[BatchId, Rows]], *, states: bool = True) -> Sequence[Folded]:
-        return self.folded(batches, partial(self._folds, several=len(batches) > 1, states=states), here=True)
-
-    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
-        return cost_of([self._fold_subscriptions(rows, several=several)])
-
-    def _folds(self, rows: Rows, kinds: frozenset[str], *, several: bool, states: bool) -> Sequence[Fold]:
-        folds: list[Fold] = [partial(self._fold_subscriptions, rows, several=several)] if states else []
-        if kinds.intersection(RECORDS):
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        several = len(batches) > 1
+        folds: list[Fold] = [partial(self.fold_subscriptions, rows, several=several)] if states else []
+        if kinds_of(found).intersection(RECORDS):
             folds.append(partial(self.fold_result, rows, several=several))
         return folds
 
-    def _fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
-        upsert = Upsert(compare=("fk", "left_hash", "emitted"), keep="live", sole_writer=True)
+    def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
+        return cost_of([self.fold_subscriptions(rows, several=several)])
+
+    def fold_subscriptions(self, rows: Rows, *, several: bool) -> Merged:
+        upsert = Upsert(compare=COLUMNS[1:], keep="live", sole_writer=True)
         states = newest_by_key(rows.filter(exists("live")), several=several).select(*upsert.columns, upsert.keep)
         copied_from = stored_in_log(rows, "live", several=several)
         return self.delta.merge(rows.spark, states.frame, self.plan.subscriptions, upsert, copied_from)

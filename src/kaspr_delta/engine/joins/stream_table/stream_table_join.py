@@ -7,7 +7,7 @@ row may wait for it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.planned_resource import Fold, Found
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState, readable, unreadable
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, rows_within, within
@@ -76,7 +78,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         if self.plan.pending is not None and before.until is not None:
             parts.append(self._no_longer_waiting(spark, version))
         # Step 3: recompute. Step 4: every record is a change.
-        if records.most != 0:
+        if records.max_rows != 0:
             after = replace(after, fresh=False)
             few = isinstance(records, LocalRows)
             keys = records.select(nw.col("look_up").alias("key")) if few else None
@@ -91,9 +93,9 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         waiting = [self._no_longer_waiting(spark, self.right.newest(spark).version)]
         decision = self._decision(spark, waiting, 0, before, few=True)
         # The rows in are the records that no longer wait.
-        return replace(decision, rows_in=1 if decision.effects.most is None else decision.effects.most)
+        return replace(decision, rows_in=1 if decision.effects.max_rows is None else decision.effects.max_rows)
 
-    def state_folds(self, rows: Rows, kinds: frozenset[str]) -> Sequence[Callable[[], None]]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
         return [] if self.plan.pending is None else [partial(self._fold_waiting, rows)]
 
     @property

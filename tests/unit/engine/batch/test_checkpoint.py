@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
-from kaspr_delta.engine.batch.log import Log, Memo
+from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.source_errors import why_the_feed_ends
 
 
@@ -36,8 +36,8 @@ def test_what_ends_a_feed_is_told_in_a_sentence_and_anything_else_is_left_as_it_
 
 def test_the_newest_checkpoint_is_known_also_where_nothing_is_folded_yet() -> None:
     name = "c00000007-f0000000"
-    rows = [{"checkpoint": name, "batch": -1, "memo": Memo().to_json(), "start": Start({}, {}).to_json()}]
+    rows = [{"checkpoint": name, "batch": -1, "memo": BatchMetadata().to_json(), "start": Start({}, {}).to_json()}]
     tables: Any = SimpleNamespace(query=lambda *_: rows)
     no_spark: Any = None
-    tail = Log(tables, "log").tail(no_spark, {})
-    assert new_checkpoint(tail.newest).startswith("c00000008-")
+    end = Log(tables, "log").end(no_spark, {})
+    assert new_checkpoint(end.newest).startswith("c00000008-")

@@ -1,0 +1,49 @@
+"""Native operations switched off, so that Spark does them: the difference is what each of them saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kaspr_delta.storage.native import attempts, look_up
+from kaspr_delta.storage.native.supports import SUPPORT, Operation, supports
+from kaspr_delta.storage.native.tables import NativeTables
+from kaspr_delta.storage.spark.tables import SparkTables
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# Methods of Tables that read the log of a table, by the name of what they tell together.
+_METHODS = {
+    "newest version": ("newest",),
+    "description": ("exists", "columns", "table_id"),
+    "number of files": ("file_count", "change_file_count"),
+    "query": ("query",),
+    "system tables": ("system",),
+}
+
+
+def _leave_out(operations: Collection[str]) -> None:
+    def others(operation: Operation, opened: DeltaTable) -> bool:
+        return operation not in operations and supports(operation, opened)
+
+    attempts.__dict__["supports"] = others
+
+
+def _use_spark(methods: Collection[str]) -> None:
+    for name in methods:
+        setattr(NativeTables, name, getattr(SparkTables, name))
+
+
+def _never(owner: Any, name: str) -> None:
+    setattr(owner, name, lambda *_, **__: False)
+
+
+OPERATIONS: dict[str, Callable[[], None]] = {
+    **{name: partial(_leave_out, {name}) for name in SUPPORT},
+    **{name: partial(_use_spark, methods) for name, methods in _METHODS.items()},
+    "copy": partial(_never, NativeTables, "_copied"),
+    "look up by Arrow": partial(_never, look_up, "has_plain_files"),
+}
+"""By name, a function that lets Spark do the operation for the rest of the process."""

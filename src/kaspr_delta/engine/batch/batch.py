@@ -1,0 +1,185 @@
+"""The batch that every resource runs.
+
+*The feed names the keys, pinned snapshots give the values, one append commits, everything else is a fold.*
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kaspr_delta.engine.batch.batch_timing import BatchTiming
+from kaspr_delta.engine.batch.folding import Committed, Folding
+from kaspr_delta.engine.batch.log import BatchMetadata, Log, LogEnd
+from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
+from kaspr_delta.engine.batch.resource import Decision, FoldsTogether, Resource, StreamedResource
+from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few
+from kaspr_delta.engine.rows.planning import plan_for
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass
+class Batch:
+    """Runs the batches of a resource, and knows the end of its log.
+
+    Spark Connect ships a copy to a process of its server, which runs the batches of the stream; ticks stay in the
+    process that made it. From then on both read the other's commits from the log.
+    """
+
+    delta: Tables
+    resource: Resource
+    # The resources that share tables with this one: their committed batches are folded before this one reads.
+    companions: tuple[Batch, ...] = ()
+    # Called with the report of every folded batch, if the batch runs in this process.
+    listener: Callable[[BatchReport], None] | None = None
+    log: Log = field(init=False)
+    folding: Folding = field(init=False)
+    # Where the log ends; without a start until the resource has recovered.
+    end: LogEnd = field(default=LogEnd(), init=False)
+    # The error that stopped the stream, if its batches run in this process.
+    failure: Exception | None = field(default=None, init=False)
+    # Whether another process has a copy.
+    shipped: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.log = Log(self.delta, self.resource.log_table)
+        self.folding = Folding(self.delta, self.resource)
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.shipped = True
+        return {**self.__dict__, "listener": None}  # the server has no listener
+
+    @property
+    def streamed(self) -> StreamedResource:
+        """The resource, which reads a stream."""
+        if not isinstance(self.resource, StreamedResource):
+            msg = f"{self.resource.ref} reads no stream"
+            raise TypeError(msg)
+        return self.resource
+
+    def run(self, rows: DataFrame, number: int) -> None:
+        """Run one batch of the stream, and keep the error that stops it: Spark's own has only its text."""
+        try:
+            self.process(rows, number)
+        except Exception as error:
+            self.failure = error
+            raise
+        except BaseException as error:  # a panic of delta-rs: callers would not take it for a failure
+            self.failure = RuntimeError(f"{type(error).__name__}: {error}")
+            raise self.failure from error
+
+    def process(self, rows: DataFrame, number: int) -> None:
+        """Run one batch of the stream. After a crash between two of its writes, the next start completes it.
+
+        1. touched: the changes name the keys. 2. pinned: the newest versions of the tables give the values.
+        3. recompute: each touched key anew. 4. difference: what the resource has not emitted yet.
+        5. commit: one append to the log. 6. fold: the log into the resource's tables, now or later.
+        """
+        timing, spark = BatchTiming(), rows.sparkSession
+        with self._locked(spark):
+            if self.resource.timed:  # otherwise only the stream commits while it runs
+                self.learn(spark)
+            # A replay that finds its batch in the log computes nothing: `resume` has folded it.
+            if number <= self.end.metadata.stream:
+                return
+            decision = self._decide(rows)  # steps 1 to 4
+            plan_for(spark, few=are_few(decision.effects))
+            self._commit(spark, decision, number, timing)  # steps 5 and 6
+
+    def tick(self, spark: SparkSession, *, ending: bool) -> int:
+        """Run a batch, outside the stream, for work that the clock has made due; return the number of its rows."""
+        timing = BatchTiming()
+        with self._locked(spark):
+            self.learn(spark)
+            decision = self.resource.due(spark, self.end.metadata.state, ending=ending)
+            if decision is None:
+                return 0
+            self._commit(spark, decision, self.end.metadata.stream, timing)
+            return decision.rows_in
+
+    def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
+        """Fold the committed batches that wait; with ``if_due`` only if they have waited long enough."""
+        folding = self.folding
+        wanted, fold = (folding.due, folding.fold_due) if if_due else (folding.waits, folding.settle)
+        if wanted:
+            with self.delta.namespace.table_group_lock(self.resource.table_group):
+                self.report(fold(spark))
+
+    def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogEnd:
+        """Fold the committed batches that are not ``folded`` yet (see ``folded_batches``); return the end of the log.
+
+        The caller has the lock of the table group.
+        """
+        self.folding.resume(spark, folded)
+        end = self.log.end(spark, folded.get(str(self.resource.ref), {}))
+        # Together: a fold of them may have died half-way, and an older batch must not undo a newer one.
+        unfolded = [Committed(batch, self.log.batch(spark, batch), metadata) for batch, metadata in end.unfolded]
+        if unfolded:
+            self.report(self.folding.fold(spark, unfolded))
+        return end
+
+    def learn(self, spark: SparkSession) -> None:
+        """Read from the log how to continue, if another process commits to it too. The caller has the lock."""
+        if self.shipped:
+            end = self.resume(spark, folded_batches(self.delta, spark))
+            self.end = replace(self.end, last=end.last, metadata=end.metadata)
+
+    def report(self, reports: Iterable[BatchReport]) -> None:
+        """Hand reports to the listener."""
+        for report in reports:
+            if self.listener is not None:
+                self.listener(report)
+
+    @contextmanager
+    def _locked(self, spark: SparkSession) -> Iterator[None]:
+        with self.delta.namespace.table_group_lock(self.resource.table_group):
+            if self.companions:
+                folded = folded_batches(self.delta, spark)
+                for companion in self.companions:
+                    companion.resume(spark, folded)
+            yield
+
+    def _decide(self, rows: DataFrame) -> Decision:
+        resource, state = self.streamed, self.end.metadata.state
+        if isinstance(resource, FoldsTogether):
+            return resource.decide(rows, state, self.folding.states)
+        return resource.decide(rows, state)
+
+    def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:
+        if decision.effects.max_rows == 0 and decision.state == self.end.metadata.state:
+            return
+        metadata = BatchMetadata(stream, decision.rows_in, decision.counts, decision.state)
+        timing.done("decide")
+        # Step 5: commit.
+        if decision.direct is not None and self._append_directly(spark, decision.direct, metadata, timing):
+            return
+        this = self.end.last.next
+        committed = Committed(this, self.log.append(decision.effects, this, metadata), metadata, timing)
+        timing.done("commit")
+        # Step 6: fold, now or later. If two processes decide, each must find everything in the tables.
+        self.report(self.folding.take(spark, committed, may_wait=not self.shipped))
+        self.end = replace(self.end, last=this, metadata=metadata)
+
+    def _append_directly(
+        self, spark: SparkSession, direct: DirectAppend, metadata: BatchMetadata, timing: BatchTiming
+    ) -> bool:
+        """Commit a batch by the append to its topic. Returns False if that failed, most likely because of an event."""
+        announced = direct.announcement(self.delta, spark)
+        metadata, this = replace(metadata, direct=announced), self.end.last.next
+        self.end = replace(self.end, last=this)
+        self.log.append(LocalRows.none(spark), this, metadata)
+        try:
+            direct.commit(self.delta, this)
+        except Exception:  # noqa: BLE001  committed through the log, it becomes a dead letter or fails again
+            if appended(self.delta, spark, announced, this) is None:
+                return False
+        timing.done("commit")
+        self.report(self.folding.fold(spark, [Committed(this, LocalRows.none(spark), metadata, timing)]))
+        self.end = replace(self.end, metadata=metadata)
+        return True

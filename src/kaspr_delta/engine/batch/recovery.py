@@ -1,0 +1,180 @@
+"""How a resource begins, goes on after a kill or a gap, and makes its state anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kaspr_delta.engine.batch.base64_state import put_on_one_line
+from kaspr_delta.engine.batch.batch import Batch
+from kaspr_delta.engine.batch.batch_timing import BatchTiming
+from kaspr_delta.engine.batch.checkpoint import BROKEN_BASE64, STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.folding import Committed
+from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
+from kaspr_delta.engine.batch.progress import folded_batches
+from kaspr_delta.engine.batch.resource import Decision, Resource, StreamedResource
+from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
+from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """The beginnings of a resource's batches. None of them may run while its stream does."""
+
+    batch: Batch
+
+    def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
+        """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
+
+        A resource without a checkpoint begins its first. Raises RebuildNeededError when the state is that of another
+        definition, and SetupError when it has another format.
+        """
+        batch = self.batch
+        with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+            # Companions may fold for this resource, in another process too: so progress is read under the lock.
+            end = batch.resume(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
+            if end.start is not None:
+                _check(batch.resource, end.start)
+            if self._mended(spark, end):
+                self._begin(spark, end)
+            else:
+                self._go_on(spark, end)
+
+    def sources_changed(self, spark: SparkSession) -> bool:
+        """Whether the resource now reads other sources than its checkpoint does."""
+        start = self.batch.end.start
+        return start is not None and set(self.batch.resource.sources(spark)) != set(start.positions)
+
+    def follow_sources(self, spark: SparkSession) -> None:
+        """Begin a new checkpoint if the resource now reads other sources."""
+        if self.sources_changed(spark):
+            with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
+                self._go_on(spark, self._resumed(spark))
+
+    def rebuild(self, spark: SparkSession) -> None:
+        """Make the state anew from the current tables. Differences are emitted, in one commit."""
+        with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
+            end = self._resumed(spark)
+            self._mended(spark, end)
+            self._begin(spark, end, again=True)
+
+    def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
+        """Continue without the change feed if changes are gone from it; return whether that worked.
+
+        Records are read from the rows of their topic. Resources without such rows make their state anew, if the
+        application says so.
+        """
+        batch = self.batch
+        if not is_gap(batch.failure or error):
+            return False
+        if batch.resource.fills_gaps:
+            batch.failure = None
+            self.rebuild(spark)
+            return True
+        with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+            end, timing = self._resumed(spark), BatchTiming()
+            caught_up = batch.resource.catch_up(spark, end.metadata.state)
+            if caught_up is None:
+                return False
+            batch.failure = None
+            self._commit_first(spark, end, *caught_up, timing)
+            return True
+
+    def account_of(self, error: Exception) -> Exception:
+        """The error that stopped the stream, with a clearer reason if one is known."""
+        error = self.batch.failure or error
+        reason = why_the_feed_ends(error)
+        return error if reason is None else cannot_go_on(self.batch.resource, reason)
+
+    def _resumed(self, spark: SparkSession) -> LogEnd:
+        return self.batch.resume(spark, folded_batches(self.batch.delta, spark))
+
+    def _go_on(self, spark: SparkSession, end: LogEnd) -> None:
+        """Continue the newest checkpoint if it reads the sources of the resource; otherwise begin a new one."""
+        if end.start is None or set(self.batch.resource.sources(spark)) != set(end.start.positions):
+            self._begin(spark, end)
+        else:
+            # Earlier versions continued streams everywhere. Over tables of a catalog, their streams count as died.
+            start = end.start if end.start.tables else replace(end.start, tables=table_ids(self.batch, spark))
+            self.batch.end = replace(end, start=start, unfolded=())
+
+    def _begin(self, spark: SparkSession, end: LogEnd, *, again: bool = False) -> None:
+        """Begin a new checkpoint: the same steps as in a batch, over all rows.
+
+        A state that is made ``again`` is folded even without differences: dead letters may have to go.
+        """
+        timing = BatchTiming()
+        decision, positions = self.batch.resource.begin(spark, end.metadata.state, log_is_new=end.start is None)
+        self._commit_first(spark, end, decision, positions, timing, again=again)
+
+    def _commit_first(  # noqa: PLR0913  a batch, and how it comes about
+        self,
+        spark: SparkSession,
+        end: LogEnd,
+        decision: Decision,
+        positions: Mapping[str, int],
+        timing: BatchTiming,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Commit and fold the first batch of a new checkpoint, which continues at ``positions``."""
+        batch, first = self.batch, BatchId(new_checkpoint(end.newest))
+        start = Start(batch.resource.definition, positions, tables=table_ids(batch, spark))
+        timing.done("decide")
+        metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state)
+        logged = batch.log.begin(decision.effects, first, metadata, start)
+        timing.done("commit")
+        if again or decision.effects.max_rows != 0:
+            batch.report(batch.folding.fold(spark, [Committed(first, logged, metadata, timing)]))
+        batch.end = LogEnd(first, metadata, start, first, newest=first.checkpoint)
+
+    def _mended(self, spark: SparkSession, end: LogEnd) -> bool:
+        """Repair a state in whose format keys might not match; return whether any keys could have been affected.
+
+        The state then has to be begun anew, as in a rebuild: only differences are emitted.
+        """
+        if end.start is None or end.start.format != BROKEN_BASE64:
+            return False
+        return put_on_one_line(self.batch.delta, spark, self.batch.resource.base64_columns)
+
+
+def table_ids(batch: Batch, spark: SparkSession) -> Mapping[str, str]:
+    """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
+    resource = batch.resource
+    if batch.delta.namespace.streams_go_on or not isinstance(resource, StreamedResource):
+        return {}
+    sources = resource.sources(spark)
+    if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read
+        return {}
+    return {name: str(batch.delta.table_id(spark, str(source.table))) for name, source in sources.items()}
+
+
+def cannot_go_on(resource: Resource, reason: str) -> KasprError:
+    """The error with this reason and the remedy: a rebuild, or deletion and a new beginning."""
+    ref = resource.ref
+    if resource.definition:
+        return RebuildNeededError(str(ref), reason)
+    return SetupError(
+        f"{ref} cannot go on: {reason}. Delete it (kaspr-delta delete {ref.kind} {ref.name} --purge) and apply it"
+        " again: it begins where its `start` says"
+    )
+
+
+def _check(resource: Resource, start: Start) -> None:
+    """Raise RebuildNeededError if the state was made by another definition, SetupError if it has another format."""
+    ref = resource.ref
+    if start.format not in {STATE_FORMAT, BROKEN_BASE64}:
+        msg = (
+            f"the state of {ref} has format {start.format}, and this version of kaspr-delta keeps format"
+            f" {STATE_FORMAT}: use the version that wrote it, or a new warehouse"
+        )
+        raise SetupError(msg)
+    now = resource.definition
+    changed = [name for name in {**start.definition, **now} if start.definition.get(name) != now.get(name)]
+    if changed:
+        verb = "has" if len(changed) == 1 else "have"
+        raise RebuildNeededError(str(ref), f"its {' and '.join(changed)} {verb} changed since its state was made")

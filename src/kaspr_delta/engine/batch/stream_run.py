@@ -1,0 +1,154 @@
+"""One run of a resource's stream: where it starts, and whether there is anything to read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kaspr_delta.engine.batch.batch import Batch
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start, checkpoints_of
+from kaspr_delta.engine.batch.log import BatchMetadata
+from kaspr_delta.engine.batch.progress import folded_batches
+from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
+from kaspr_delta.engine.batch.resource import SourceTable
+from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass
+class StreamRun:
+    """The streams of a resource, one after another."""
+
+    batch: Batch
+    recovery: Recovery
+    # The versions of the tables when the stream that runs now began, by source.
+    _running: Mapping[str, int] = field(default_factory=dict, init=False)
+    # The stream of this run that ended last, by the batch with which it began, and those versions.
+    _ended: tuple[BatchId, Mapping[str, int]] | None = field(default=None, init=False)
+
+    def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
+        """Start the stream: until everything present is processed, or, with an interval, until it is stopped.
+
+        None if there is nothing to do: no topic matches a pattern, or all commits to its sources have been processed.
+        The second is checked without an interval, and always if the start has table ids.
+        """
+        batch = self.batch
+        if batch.failure is not None:  # it may have committed a batch without folding it
+            batch.failure = None
+            self.recovery.recover(spark, folded_batches(batch.delta, spark))
+        batch.settle(spark)  # waiting batches belong to the session of the stream before
+        batch.folding.lasting = every is not None
+        if batch.shipped:
+            with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+                batch.learn(spark)
+        self._running = {
+            name: 0 if source.table is None else batch.delta.newest(spark, source.table).version
+            for name, source in self._sources(spark).items()
+        }
+        if not self._running or (every is None and self._has_read_all(spark)):
+            return None
+        unread = self._unread(spark)
+        if not unread.positions:  # a run that died had read all news
+            return None
+        stream = batch.streamed.source(spark, unread)
+        remove_unfinished(self._checkpoint)
+        writer = stream.writeStream.foreachBatch(batch.run)
+        writer = writer.option("checkpointLocation", str(self._checkpoint)).queryName(str(batch.resource.ref))
+        if every is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{every} milliseconds").start()
+
+    def ended(self, spark: SparkSession) -> None:
+        """End a stream that has processed everything that was present at its start."""
+        batch = self.batch
+        batch.settle(spark)
+        if self._start.tables:
+            with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+                batch.learn(spark)
+                self._continue(spark, self._newest(spark))
+        self._ended = batch.end.begun, self._running
+
+    @property
+    def _start(self) -> Start:
+        if self.batch.end.start is None:
+            msg = f"{self.batch.resource.ref} was not recovered"
+            raise RuntimeError(msg)
+        return self.batch.end.start
+
+    def _sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        """The sources of the checkpoint."""
+        sources = self.batch.resource.sources(spark)
+        return {name: source for name, source in sources.items() if name in self._start.positions}
+
+    @property
+    def _checkpoint(self) -> Path:
+        return checkpoints_of(self.batch.delta, self.batch.resource.ref) / self.batch.end.begun.name
+
+    def _has_read_all(self, spark: SparkSession) -> bool:
+        """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.
+
+        Only Spark's checkpoint, or the start with which the last stream ended, knows what earlier ones read: a batch
+        that changes nothing leaves no trace in the log, and a large commit comes in several batches.
+        """
+        start, delta = self._start, self.batch.delta
+        if self._ended is not None and self._ended[0] == self.batch.end.begun:
+            return self._running == self._ended[1]
+        if start.tables:
+            return not self._news(spark) and start.tables == table_ids(self.batch, spark)
+        sources = sorted(self._sources(spark).items())
+        tables = [(source.table, self._running[name]) for name, source in sources if source.table is not None]
+        if len(tables) < len(sources):  # of a place elsewhere the checkpoint has no version
+            return False
+        positions = positions_in(self._checkpoint)
+        return len(positions) == len(tables) and all(
+            position is not None
+            and position.has_read(version, delta.change_file_count(table, version))
+            and position.table_id == delta.table_id(spark, table)
+            for (table, version), position in zip(tables, positions, strict=True)
+        )
+
+    def _newest(self, spark: SparkSession) -> dict[str, int]:
+        """The positions at which the tables are read as far as they were when the stream began."""
+        return {name: source.upto(self._running[name]) for name, source in self._sources(spark).items()}
+
+    def _news(self, spark: SparkSession) -> dict[str, int]:
+        """The sources whose tables have new commits, with their positions."""
+        newest = self._newest(spark)
+        return {name: position for name, position in self._start.positions.items() if position < newest[name]}
+
+    def _unread(self, spark: SparkSession) -> Start:
+        """The start of the next stream: with all sources, or, if it has a checkpoint of its own, those with news.
+
+        In the second case a stream whose run died is not continued: the log says how far its batches came.
+        """
+        start, batch = self._start, self.batch
+        if not start.tables:
+            return start
+        if table_ids(batch, spark) != start.tables:
+            raise cannot_go_on(batch.resource, TABLE_REPLACED)
+        if self._checkpoint.exists():
+            reached = batch.streamed.reached(batch.end.metadata.state)
+            there = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
+            with batch.delta.namespace.table_group_lock(batch.resource.table_group):
+                self._continue(spark, there)
+        return replace(self._start, positions=self._news(spark))
+
+    def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
+        """Begin a new stream at the positions that the one before has reached."""
+        before, end = self._checkpoint, self.batch.end
+        start, this, metadata = (
+            replace(self._start, positions=positions),
+            end.last.next,
+            BatchMetadata(state=end.metadata.state),
+        )
+        self.batch.log.begin(LocalRows.none(spark), this, metadata, start)
+        self.batch.end = replace(end, last=this, metadata=metadata, start=start, begun=this)
+        shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage

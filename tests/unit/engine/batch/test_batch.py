@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kaspr_delta.engine.batch.batch import Batch
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
+from kaspr_delta.engine.batch.progress import BatchReport
+from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.namespace import LocalNamespace, Warehouse
+from kaspr_delta.storage.opening import open_tables
+
+
+def test_a_batch_travels_to_another_process_without_whoever_listens(tmp_path: Path) -> None:
+    told: list[object] = []
+    lock = threading.Lock()  # which no process can send to another
+
+    def listen(report: BatchReport) -> None:
+        with lock:
+            told.append(report)
+
+    resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
+    batch = Batch(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource, listener=listen)
+    arrived: Batch = pickle.loads(pickle.dumps(batch))  # noqa: S301  made here
+    assert arrived.listener is None
+    assert arrived.resource.ref == batch.resource.ref
+    assert batch.listener is not None
+
+
+class Panic(BaseException):
+    """What nobody who handles exceptions handles."""
+
+
+def test_a_panic_in_a_batch_is_a_failure_of_its_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def panic(*_: object) -> None:
+        raise Panic("Already shut down")
+
+    monkeypatch.setattr(Batch, "process", panic)
+    resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
+    batch = Batch(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource)
+    rows: Any = None
+    with pytest.raises(RuntimeError, match="Panic: Already shut down") as raised:
+        batch.run(rows, 0)
+    assert batch.failure is raised.value
+
+
+COMMITTED = LogEnd(BatchId("c1", 7), BatchMetadata(stream=3, state={"at": "seven"}))
+
+
+@dataclass
+class Clockwork:
+    """A resource that notes which state it is asked about, and decides nothing."""
+
+    asked: list[Mapping[str, Any]] = field(default_factory=list)
+    ref = ResourceRef("agent", "a")
+    log_table = "log__a"
+    table_group = "agent/a"
+    timed = True
+
+    def due(self, spark: object, state: Mapping[str, Any], *, ending: bool) -> Decision | None:  # noqa: ARG002
+        self.asked.append(state)
+        return None
+
+
+@pytest.fixture
+def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
+    """A batch whose log has had seven batches since it was recovered."""
+    monkeypatch.setattr("kaspr_delta.engine.batch.batch.folded_batches", lambda delta, spark: {})  # noqa: ARG005
+    monkeypatch.setattr(Batch, "resume", lambda batch, spark, folded: COMMITTED)  # noqa: ARG005
+    return Batch(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]  # no stream
+
+
+def asked(batch: Batch) -> list[Mapping[str, Any]]:
+    assert isinstance(batch.resource, Clockwork)
+    return batch.resource.asked
+
+
+def test_a_batch_that_stays_in_its_process_knows_what_it_committed(batch: Batch) -> None:
+    batch.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
+    assert asked(batch) == [{}]
+
+
+def test_once_shipped_both_copies_go_on_from_what_the_log_says(batch: Batch) -> None:
+    shipped: Batch = pickle.loads(pickle.dumps(batch))  # noqa: S301  our own
+    for copy in (batch, shipped):
+        copy.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
+        assert asked(copy) == [{"at": "seven"}]
