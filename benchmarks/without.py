@@ -20,7 +20,6 @@ _METHODS = {
     "description": ("exists", "columns", "table_id"),
     "number of files": ("file_count", "change_file_count"),
     "query": ("query",),
-    "system tables": ("system",),
 }
 
 

@@ -41,6 +41,7 @@ from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace, Warehouse
 from kaspr_delta.storage.opening import open_tables
+from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Application:
         session = spark or spark_session(place.log_file)
         delta = open_tables(place.namespace(schema), limits)
         create_system_tables(session, delta)
-        documents = Registry(delta.system(session)).documents()
+        documents = Registry(SessionSystemTables(session, delta)).documents()
         return cls._with_tables(session, delta, _plan_of(loaded(documents), app if place.is_unity else schema))
 
     @classmethod
@@ -133,7 +134,7 @@ class Application:
             plan = _plan_of(loaded(after), alone.application)
             return after
 
-        Registry(delta.system(session)).change(update)
+        Registry(SessionSystemTables(session, delta)).change(update)
         return cls._with_tables(session, delta, plan)
 
     @classmethod
@@ -318,7 +319,7 @@ class Application:
 
     @property
     def _registry(self) -> Registry:
-        return Registry(self.delta.system(self.spark))
+        return Registry(SessionSystemTables(self.spark, self.delta))
 
     def _reload(self) -> None:
         """Read the plan of the manifests that are applied now."""

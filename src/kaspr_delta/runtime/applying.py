@@ -18,6 +18,7 @@ from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.opening import folder_tables, open_tables
+from kaspr_delta.storage.system_tables import SessionSystemTables
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def registry_of(place: Warehouse, schema: str) -> Registry:
 
     session, delta = spark_session(place.log_file), open_tables(namespace)
     create_system_tables(session, delta)
-    return Registry(delta.system(session))
+    return Registry(SessionSystemTables(session, delta))
 
 
 def applied_plan(place: Warehouse, app: str | None) -> Plan | None:

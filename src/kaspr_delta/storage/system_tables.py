@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SYSTEM
+from kaspr_delta.storage.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class SystemTables(Protocol):
@@ -41,3 +46,29 @@ def arrow_rows(table: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     schema = arrow_schema(SYSTEM[table].columns)
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     return pa.table([pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSystemTables:
+    """Implements SystemTables with a session. The tables must exist."""
+
+    spark: SparkSession
+    tables: Tables
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return self.tables.query(self.spark, table, "SELECT * FROM t")
+
+    def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.tables.replace(self.spark, self._frame(table, rows), table)
+
+    def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.tables.append(self.spark, self._frame(table, rows), table)
+
+    def version(self, table: str) -> int | None:
+        return self.tables.newest(self.spark, table).version
+
+    def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
+        return self.tables.namespace.table_group_lock(table)
+
+    def _frame(self, table: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+        return self.spark.createDataFrame(list(rows), SYSTEM[table].columns).coalesce(1)

@@ -19,7 +19,6 @@ from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.statistics import Statistics
-from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -133,10 +132,6 @@ class Tables(Protocol):
     @property
     def limits(self) -> Limits:
         """The sizes from which on the engine works in another way."""
-        ...
-
-    def system(self, spark: SparkSession) -> SystemTables:
-        """The tables whose names start with ``_kaspr``."""
         ...
 
     # -- create --------------------------------------------------------------------------------------------------------

@@ -87,12 +87,11 @@ class PlannedResource(Generic[PlanT]):
 
     def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         """Fold the rows of all batches at once. The cost is reported with the last batch."""
-        counts = [rows.count_by(*self.counted) for _, rows in batches]
-        folded = [self.numbers(one) for one in counts]
-        found = frozenset(chain.from_iterable(counts))
         parts = [rows for _, rows in batches]
-        together = len(batches) > 1 or not states
-        if together and sum(sum(one.values()) for one in counts) <= self.delta.limits.logged.rows:
+        counts = [rows.count_by(*self.counted) for rows in parts]
+        folded, found = [self.numbers(one) for one in counts], frozenset(chain.from_iterable(counts))
+        waited = len(batches) > 1 or not states
+        if waited and sum(sum(one.values()) for one in counts) <= self.delta.limits.logged.rows:
             parts = [read_back(rows) for rows in parts]
         rows = union_all(parts)
         folds = [*self.folds(rows, found, [batch for batch, _ in batches], states=states)] if found else []

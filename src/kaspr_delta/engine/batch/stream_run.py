@@ -144,11 +144,8 @@ class StreamRun:
     def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
         """Begin a new stream at the positions that the one before has reached."""
         before, end = self._checkpoint, self.batch.end
-        start, this, metadata = (
-            replace(self._start, positions=positions),
-            end.last.next,
-            BatchMetadata(state=end.metadata.state),
-        )
+        start, this = replace(self._start, positions=positions), end.last.next
+        metadata = BatchMetadata(state=end.metadata.state)
         self.batch.log.begin(LocalRows.none(spark), this, metadata, start)
         self.batch.end = replace(end, last=this, metadata=metadata, start=start, begun=this)
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage

@@ -16,7 +16,7 @@ import pyarrow.types as pt
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Field
 
-Operation = Literal["scan", "look up", "append", "merge", "count"]
+Operation = Literal["scan", "look up", "append", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,6 @@ _APPENDED_READ = _READ - {"columnMapping"}
 
 SUPPORT: Mapping[Operation, Support] = {
     "scan": Support(_READ, any_type=True),
-    "count": Support(_READ, any_type=True),
     "look up": Support(_READ),
     "append": Support(_APPENDED_READ, _MERGED | _APPENDED_READ, any_type=True),
     "merge": Support(frozenset(), _MERGED),

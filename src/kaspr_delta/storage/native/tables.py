@@ -23,10 +23,8 @@ from kaspr_delta.storage.native.log_files import change_files_of, commit_of, fil
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.scan import NativeScan
-from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.spark.tables import FIRST_ROWS, SparkTables
-from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Upsert
 from kaspr_delta.storage.transaction import Transaction
 
@@ -47,9 +45,6 @@ class NativeTables(SparkTables):
     @property
     def _delta(self) -> DeltaRs:
         return DeltaRs(self.namespace)
-
-    def system(self, spark: SparkSession) -> SystemTables:  # noqa: ARG002
-        return NativeSystemTables(self._delta)
 
     # -- create --------------------------------------------------------------------------------------------------------
 
@@ -92,10 +87,6 @@ class NativeTables(SparkTables):
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         return self._delta.table_id(table) if self._delta.has_folder(table) else super().table_id(spark, table)
 
-    def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
-        counted = self._attempts.attempt("count", table, lambda _: self._delta.count(table, version), version)
-        return super().count(spark, table, version) if counted is None else counted
-
     def file_count(self, table: str, version: int | None = None) -> int | None:
         folder = self.namespace.folder(table)
         if folder is None:
@@ -103,7 +94,7 @@ class NativeTables(SparkTables):
         counted = files_of(folder, newest_in(folder).version if version is None else version)
         if counted is not None:
             return counted
-        return self._attempts.attempt("count", table, lambda opened: len(opened.file_uris()), version)
+        return self._attempts.attempt("scan", table, lambda opened: len(opened.file_uris()), version)
 
     def change_file_count(self, table: str, version: int) -> int | None:
         folder = self.namespace.folder(table)

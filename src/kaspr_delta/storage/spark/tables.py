@@ -21,9 +21,7 @@ from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.retries import asked_again, retried
 from kaspr_delta.storage.spark.scan import SparkScan
 from kaspr_delta.storage.spark.sql_text import with_values
-from kaspr_delta.storage.spark.system_tables import SparkSystemTables
 from kaspr_delta.storage.statistics import Statistics
-from kaspr_delta.storage.system_tables import SystemTables
 from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Upsert, Value
 from kaspr_delta.storage.transaction import Transaction
 
@@ -46,9 +44,6 @@ class SparkTables:
     # Tables to which rows were written, as far as is known, and names that the catalog listed.
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
     _listed: set[str] = field(default_factory=set, compare=False, repr=False)
-
-    def system(self, spark: SparkSession) -> SystemTables:
-        return SparkSystemTables(spark, self)
 
     # -- create --------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
-from kaspr_delta.engine.batch.source_errors import why_the_feed_ends
 
 
 def test_a_start_comes_back_as_it_was_written() -> None:
@@ -26,12 +25,6 @@ def test_the_first_batch_of_a_checkpoint_comes_before_those_of_its_stream() -> N
     assert first.transaction("log").version == 0  # Delta knows no negative ones
     assert BatchId(first.checkpoint, 0).transaction("log").version == 1
     assert first.transaction("log").app_id != first.transaction("dead-letters").app_id
-
-
-def test_what_ends_a_feed_is_told_in_a_sentence_and_anything_else_is_left_as_it_is() -> None:
-    replaced = Exception("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] The streaming query was reading from ...")
-    assert why_the_feed_ends(replaced) == "a table it reads was replaced by another one of the same name"
-    assert why_the_feed_ends(Exception("No space left on device")) is None
 
 
 def test_the_newest_checkpoint_is_known_also_where_nothing_is_folded_yet() -> None:

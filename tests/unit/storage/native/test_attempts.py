@@ -17,7 +17,7 @@ from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, selected_tab
 from kaspr_delta.storage.native.supports import Operation
 from kaspr_delta.storage.statistics import NativeFailure, Statistics
 
-OPERATIONS: tuple[Operation, ...] = ("scan", "look up", "append", "merge", "count")
+OPERATIONS: tuple[Operation, ...] = ("scan", "look up", "append", "merge")
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def with_protocol(attempts: Attempts, table: str, protocol: dict[str, object]) -
     ("columns", "operations"),
     [
         ("key STRING, at TIMESTAMP, n BIGINT, there BOOLEAN, data BINARY", {*OPERATIONS}),
-        ("key STRING, row STRUCT<a: STRING>", {"scan", "append", "count"}),
-        ("key STRING, price DOUBLE", {"scan", "append", "count"}),
+        ("key STRING, row STRUCT<a: STRING>", {"scan", "append"}),
+        ("key STRING, price DOUBLE", {"scan", "append"}),
     ],
 )
 def test_types_decide(attempts: Attempts, columns: str, operations: set[str]) -> None:
@@ -54,9 +54,9 @@ def test_types_decide(attempts: Attempts, columns: str, operations: set[str]) ->
     ("reader", "writer", "operations"),
     [
         ([], ["appendOnly", "changeDataFeed", "checkConstraints", "invariants"], {*OPERATIONS}),
-        (["deletionVectors"], ["deletionVectors"], {"scan", "look up", "append", "count"}),
-        (["columnMapping"], ["columnMapping"], {"scan", "look up", "count"}),
-        ([], ["rowTracking", "domainMetadata"], {"scan", "look up", "count"}),
+        (["deletionVectors"], ["deletionVectors"], {"scan", "look up", "append"}),
+        (["columnMapping"], ["columnMapping"], {"scan", "look up"}),
+        ([], ["rowTracking", "domainMetadata"], {"scan", "look up"}),
         (["typeWidening"], ["typeWidening"], set()),
         (["featureToCome"], ["featureToCome"], set()),
     ],
@@ -70,7 +70,7 @@ def test_features_decide(attempts: Attempts, reader: list[str], writer: list[str
 
 @pytest.mark.parametrize(
     ("reader", "writer", "operations"),
-    [(1, 2, {*OPERATIONS}), (2, 5, {"scan", "look up", "count"}), (1, 6, {"scan", "look up", "count"})],
+    [(1, 2, {*OPERATIONS}), (2, 5, {"scan", "look up"}), (1, 6, {"scan", "look up"})],
 )
 def test_versions_stand_for_features(attempts: Attempts, reader: int, writer: int, operations: set[str]) -> None:
     attempts.delta.ensure("t", Layout("key STRING"))
