@@ -130,12 +130,17 @@ def test_a_table_that_was_deleted_and_made_again_is_refused(app: Application) ->
 
 
 @pytest.mark.slow
-def test_a_feed_that_was_off_is_refused_until_it_is_on(app: Application) -> None:
+def test_changes_while_the_feed_was_off_are_read_from_data_files_or_refused(app: Application) -> None:
+    """Delta refuses a feed only where a batch begins at a version without one."""
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.enableChangeDataFeed = false)")
-    app.table("orders").put({"c": {"product_id": "P1"}})
+    app.table("orders").put({"a": {"product_id": "P2"}, "c": {"product_id": "P1"}})
+    app.table("orders").delete("b")
+    app.run(only=BOTH)
+    assert_joined(app)
+    app.table("orders").put({"d": {"product_id": "P1"}})
     refused(app, "delta.enableChangeDataFeed = true")
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
-    app.table("orders").put({"d": {"product_id": "P1"}})
+    app.table("orders").put({"e": {"product_id": "P1"}})
     refused(app, "delta.enableChangeDataFeed = true")
     rebuilt(app)
 
