@@ -104,26 +104,26 @@ class Application:
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
-        place = Warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE))
+        location = Warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE))
         if profile is not None:
-            spark = _session_of(profile, place, spark)
+            spark = _session_of(profile, location, spark)
         if path is not None:
-            return cls._apply(Path(path), place, app, spark, limits)
-        schema = place.applied_schema(app)
-        session = spark or spark_session(place.log_file)
-        delta = open_tables(place.namespace(schema), limits)
+            return cls._apply(Path(path), location, app, spark, limits)
+        schema = location.applied_schema(app)
+        session = spark or spark_session(location.log_file)
+        delta = open_tables(location.namespace(schema), limits)
         create_system_tables(session, delta)
         documents = Registry(SessionSystemTables(session, delta)).documents()
-        return cls._with_tables(session, delta, _plan_of(loaded(documents), app if place.is_unity else schema))
+        return cls._with_tables(session, delta, _plan_of(loaded(documents), app if location.is_unity else schema))
 
     @classmethod
     def _apply(
-        cls, path: Path, place: Warehouse, app: str | None, spark: SparkSession | None, limits: Limits | None
+        cls, path: Path, location: Warehouse, app: str | None, spark: SparkSession | None, limits: Limits | None
     ) -> Application:
         manifests = load_path(path)
         alone = _plan_of(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
-        session = spark or spark_session(place.log_file)
-        delta = open_tables(place.namespace(alone.schema), limits)
+        session = spark or spark_session(location.log_file)
+        delta = open_tables(location.namespace(alone.schema), limits)
         create_system_tables(session, delta)
         new = documents_of(manifests, alone.application)
         plan = alone
@@ -381,15 +381,13 @@ class Application:
         return TopicPlan(name, table, self.plan.default_partitions, plain)
 
 
-def _session_of(profile: str, place: Warehouse, spark: SparkSession | None) -> SparkSession:
+def _session_of(profile: str, location: Warehouse, spark: SparkSession | None) -> SparkSession:
     """The session of a profile. Raises UsageError if it could not reach the warehouse, and SetupError."""
     if spark is not None:
         msg = "either a session or a profile: both were given"
         raise UsageError(msg)
-    if not place.is_unity:
-        msg = (
-            f"Databricks cannot reach {place.text} on this machine: with a profile, name unity://CATALOG.SCHEMA/VOLUME"
-        )
+    if not location.is_unity:
+        msg = f"Databricks cannot reach {location.text} on this machine: with a profile, name unity://CATALOG.SCHEMA/VOLUME"
         raise UsageError(msg)
     return databricks_session(profile)
 

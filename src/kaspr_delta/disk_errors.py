@@ -67,28 +67,28 @@ def _full(error: BaseException, warehouse: Path | None) -> str:
     path = _path_of(error)
     if not isinstance(error, OSError) or path is None:
         # The path in a text may be one that was read, on another disk. Spark also writes to the temporary folder.
-        places = [warehouse or Path.cwd(), Path(tempfile.gettempdir()), *([path] if path else [])]
-        path = min(places, key=free_bytes)
+        candidates = [warehouse or Path.cwd(), Path(tempfile.gettempdir()), *([path] if path else [])]
+        path = min(candidates, key=free_bytes)
     disk = _whole(path, warehouse)
     return f"the disk of {disk} is full: free space, then run again; nothing that was committed is lost"
 
 
 def _sentence(number: int, path: Path | None, warehouse: Path | None) -> str:
-    place = path or warehouse or Path.cwd()
+    path = path or warehouse or Path.cwd()
     if number in _DENIED:
-        return f"{place} cannot be used: permission is denied. Change its permissions, or choose another folder"
-    place = _whole(place, warehouse)
+        return f"{path} cannot be used: permission is denied. Change its permissions, or choose another folder"
+    path = _whole(path, warehouse)
     if number == errno.EROFS:
-        return f"{place} cannot be written: its disk is read-only. Make it writable, or choose another folder"
-    file = next((one for one in (place, *place.parents) if one.is_file()), place)
-    return f"{place} cannot be used: {file} is a file where a folder is needed. Choose another folder"
+        return f"{path} cannot be written: its disk is read-only. Make it writable, or choose another folder"
+    file = next((one for one in (path, *path.parents) if one.is_file()), path)
+    return f"{path} cannot be used: {file} is a file where a folder is needed. Choose another folder"
 
 
-def _whole(place: Path, warehouse: Path | None) -> Path:
+def _whole(path: Path, warehouse: Path | None) -> Path:
     """The warehouse for a path inside it; any other path unchanged."""
-    return warehouse if warehouse is not None and place.is_relative_to(warehouse) else place
+    return warehouse if warehouse is not None and path.is_relative_to(warehouse) else path
 
 
-def free_bytes(place: Path) -> int:
+def free_bytes(path: Path) -> int:
     """The free bytes of a path's disk. A path that does not exist yet counts as on the disk of its parent."""
-    return shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
+    return shutil.disk_usage(next(one for one in (path, *path.parents) if one.exists())).free

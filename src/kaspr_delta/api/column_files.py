@@ -53,16 +53,16 @@ def load_columns(spark: SparkSession, table: KeyedTable, typed: TypedPlan, sourc
 
 
 def _rows(spark: SparkSession, table: KeyedTable, source: str, file_format: LoadFormat) -> DataFrame:
-    place = str(Path(source).absolute()) if Path(source).exists() else source
+    path = str(Path(source).absolute()) if Path(source).exists() else source
     if file_format == "delta":
-        return table.delta.read_elsewhere(spark, place)
+        return table.delta.read_elsewhere(spark, path)
     if not Path(source).exists() and "://" not in source:
         msg = f"{source} cannot be read: there is no such file"
         raise UsageError(msg)
     if file_format == "csv":
         _check_utf8(Path(source))
-        return spark.read.option("header", "true").csv(place)
-    return spark.read.parquet(place)
+        return spark.read.option("header", "true").csv(path)
+    return spark.read.parquet(path)
 
 
 def _check_utf8(file: Path) -> None:

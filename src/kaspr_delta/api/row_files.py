@@ -42,7 +42,7 @@ def format_of(source: str, given: str | None) -> LoadFormat:
 
 
 def pairs_of_file(source: str, file_format: LoadFormat, key: Sequence[str] = ()) -> Pairs:
-    """The rows of a file as pairs of key and value. Raises UsageError, with the place, for any other row.
+    """The rows of a file as pairs of key and value. Raises UsageError, with the location, for any other row.
 
     Without ``key``, a row has a key and a value. With ``key``, one column or several, a row's key is the value of that
     column (or the list of values), and its value is an object of all columns. A CSV column becomes numbers or truth
@@ -156,11 +156,11 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
     from kaspr_delta.engine.rows.base64_text import base64_of
 
     for field in schema.fields:
-        place, called = f"{above}`{field.name.replace('`', '``')}`", f"{name}{field.name}"
-        column = F.col(place)
+        column_path, called = f"{above}`{field.name.replace('`', '``')}`", f"{name}{field.name}"
+        column = F.col(column_path)
         match field.dataType:
             case T.StructType() as inner if flat:
-                yield from _columns(inner, flat=flat, above=f"{place}.", name=f"{called}.")
+                yield from _columns(inner, flat=flat, above=f"{column_path}.", name=f"{called}.")
                 continue
             case kind if not flat:
                 column = _without_variants(column, kind)

@@ -68,8 +68,8 @@ class TableHandle:
             self._refuse_foreign()
             return load_columns(self.spark, self.table, typed, source, known)
         if known == "delta":
-            place = str(Path(source).absolute()) if Path(source).is_dir() else source
-            rows = collected(self.table.delta.read_elsewhere(self.spark, place)).to_pylist()
+            source_path = str(Path(source).absolute()) if Path(source).is_dir() else source
+            rows = collected(self.table.delta.read_elsewhere(self.spark, source_path)).to_pylist()
             pairs = list(pairs_of(rows, source, columns))
         else:
             pairs = pairs_of_file(source, known, columns)
@@ -85,8 +85,8 @@ class TableHandle:
         typed = self.table.plan.typed
         if typed is not None:
             return write_file(self.df.orderBy(*map(quoted, typed.key)), path, file_format)
-        rows, place = self._live, self.table.row_key
-        ordered = by_key(rows, *place[1:]) if self.table.plan.serializers.key == "json" else rows.orderBy(*place)
+        rows, columns = self._live, self.table.row_key_columns
+        ordered = by_key(rows, *columns[1:]) if self.table.plan.serializers.key == "json" else rows.orderBy(*columns)
         return write_file(self._decoded(ordered), path, file_format)
 
     def delete(self, keys: Any) -> None:
@@ -145,7 +145,9 @@ class TableHandle:
             raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
 
     def _pairs(self, rows: DataFrame) -> Pairs:
-        return [pair for row in rows.orderBy(*self.table.row_key).collect() if (pair := self._pair(row)) is not None]
+        return [
+            pair for row in rows.orderBy(*self.table.row_key_columns).collect() if (pair := self._pair(row)) is not None
+        ]
 
     def _pair(self, row: Row) -> tuple[Any, Any] | None:
         pair = _readable(self.table.text, row["key"], row["value"])

@@ -14,7 +14,7 @@ from kaspr_delta.api.given import records_given
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
 from kaspr_delta.engine.agent.changelog import table_write
-from kaspr_delta.engine.binding.place import Place, place_of
+from kaspr_delta.engine.binding.endpoint import Endpoint, endpoint_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.sequence import offset
 from kaspr_delta.engine.rows.typed_columns import as_text
@@ -80,15 +80,15 @@ class TopicHandle:
         """The records as they are stored: key and value as bytes, with offset."""
         return topic_records(_appended(self.spark, self.delta, self.plan.delta_name), self.plan.name).drop("arrived")
 
-    def _fed_from(self) -> Place | None:
-        """The place to which records have to be written to reach the topic; None for the topic itself."""
+    def _fed_from(self) -> Endpoint | None:
+        """The endpoint to which records have to be written to reach the topic; None for the topic itself."""
         binding = self.plan.binding
         if binding is None or binding.direction == "output":
             return None
-        if not isinstance(binding.place, KafkaPlan):
+        if not isinstance(binding.endpoint, KafkaPlan):
             msg = f"the records of topic {self.plan.name!r} come {binding.text}: put a file there"
             raise UsageError(msg)
-        return place_of(self.delta, self.plan)
+        return endpoint_of(self.delta, self.plan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Run the command. Raises SetupError for an error of a disk, by whatever road it came."""
-        place = Warehouse(Target.of(ctx, ctx.params.get("warehouse"), None).place)
-        log = place.log_file
+        location = Warehouse(Target.of(ctx, ctx.params.get("warehouse"), None).location)
+        log = location.log_file
         try:
-            with ended_by_interrupt(), _native_messages_in(place):
+            with ended_by_interrupt(), _native_messages_in(location):
                 return super().invoke(ctx)
         except KasprError:
             raise
@@ -40,7 +40,7 @@ class Command(TyperCommand):
 
 
 @contextlib.contextmanager
-def _native_messages_in(place: Warehouse) -> Iterator[None]:
+def _native_messages_in(location: Warehouse) -> Iterator[None]:
     """Keep ``sys.stderr``, and let native libraries and processes print to the log of the warehouse if it exists.
 
     delta-rs prints a panic with its stack, and raises an error that says the same.
@@ -55,8 +55,8 @@ def _native_messages_in(place: Warehouse) -> Iterator[None]:
         )
         shown.flush()
         with contextlib.suppress(OSError):  # the warehouse does not exist yet, or cannot be written
-            log = place.log_file
-            if log is not None and place.schemas():
+            log = location.log_file
+            if log is not None and location.schemas():
                 os.dup2(held.enter_context(log.open("ab")).fileno(), _STDERR)
         sys.stderr = kept
         try:

@@ -44,10 +44,10 @@ def _applied(target: Target) -> Iterator[Plan]:
     from kaspr_delta.runtime.applying import registry_of
     from kaspr_delta.storage.namespace import Warehouse
 
-    place = Warehouse(target.place)
-    for schema in () if place.is_unity else place.schemas():
+    location = Warehouse(target.location)
+    for schema in () if location.is_unity else location.schemas():
         if target.app is None or delta_name(target.app) == schema:
-            yield from build_plans(loaded(registry_of(place, schema).documents()))[0]
+            yield from build_plans(loaded(registry_of(location, schema).documents()))[0]
 
 
 def complete_kind(incomplete: str) -> list[str]:

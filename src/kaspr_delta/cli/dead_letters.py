@@ -68,12 +68,12 @@ def _retry(target: Target, resource: str | None, *, only_failed: bool, yes: bool
     from kaspr_delta.runtime.applying import applied_plan
     from kaspr_delta.storage.opening import folder_tables
 
-    place = Warehouse(target.place)
-    if place.is_unity:
+    location = Warehouse(target.location)
+    if location.is_unity:
         msg = "dead letters can be retried on this machine's disk only: put the records on their topics with produce"
         raise UsageError(msg)
-    plan = applied_plan(place, target.app)
-    tables = None if plan is None else folder_tables(place.namespace(plan.schema))
+    plan = applied_plan(location, target.app)
+    tables = None if plan is None else folder_tables(location.namespace(plan.schema))
     if plan is None or tables is None:
         return
     letters = LocalDeadLetters.of(tables, plan)

@@ -45,8 +45,8 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
         open_application(context, warehouse, app).delete(kind, name, purge=True)
     else:
         target = Target.of(context, warehouse, app)
-        place = Warehouse(target.place)
-        registry_of(place, place.applied_schema(target.app)).change(lambda before: without(before, full, name))
+        location = Warehouse(target.location)
+        registry_of(location, location.applied_schema(target.app)).change(lambda before: without(before, full, name))
     typer.echo(f'{full.lower()}.kaspr.io "{name}" deleted')
     done = "its data with it" if purge else "its data stay (--purge would delete them too)"
     console().print(done, markup=False, style="dim")

@@ -45,10 +45,10 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     from kaspr_delta.application import Application
 
     target = Target.of(context, warehouse, app)
-    if target.place.startswith("unity:"):
+    if target.location.startswith("unity:"):
         msg = "the demo runs on this machine: give a folder as --warehouse"
         raise UsageError(msg)
-    folder = Path(target.place) / "demo"
+    folder = Path(target.location) / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     out = results()
     bundle = bundle_folder("order-system")
@@ -110,7 +110,7 @@ def _second_wave(application: Application, out: Console) -> None:
     table = Table("order", "before", "after", "because", box=None, header_style="bold")
     for key, was, now in _differences(before, after):
         reason = {moved: "the order changed", deleted: "the order was deleted"}.get(key, "its product changed")
-        table.add_row(key, _told(was), _told(now), reason)
+        table.add_row(key, _row_text(was), _row_text(now), reason)
     out.print(table)
     new = application.topic("enriched-orders").records()[seen:]
     untouched = len([key for key in before if before[key] == after.get(key)])
@@ -133,7 +133,7 @@ def _differences(before: Results, after: Results) -> Iterator[tuple[str, Any, An
             yield key, before.get(key), after.get(key)
 
 
-def _told(row: Any) -> str:
+def _row_text(row: Any) -> str:
     if row is None:
         return "no row"
     left, right = row["left"], row["right"]

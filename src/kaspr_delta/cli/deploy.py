@@ -24,7 +24,7 @@ def deploy(
         list[str] | None, typer.Option("--var", metavar="NAME=VALUE", help="A variable of the bundle; may be repeated.")
     ] = None,
 ) -> None:
-    """Deploy an application's schema, volume and jobs: `databricks bundle deploy`, told which application.
+    """Deploy an application's schema, volume and jobs: `databricks bundle deploy` for one application.
 
     It is run where databricks.yml is, and needs the Databricks CLI. The exit code is that of the CLI.
 

@@ -27,7 +27,7 @@ def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOp
         kaspr-delta doctor
         kaspr-delta doctor --warehouse /data/warehouse
     """
-    place = Target.of(context, warehouse, app).place
+    location = Target.of(context, warehouse, app).location
     checks: dict[str, Callable[[], str]] = {
         "python": _python,
         "java": _java,
@@ -35,7 +35,7 @@ def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOp
         "delta-spark": lambda: _package("delta-spark"),
         "delta jars": _jars,
         "versions": _versions,
-        "warehouse": lambda: _writable(place),
+        "warehouse": lambda: _writable(location),
     }
     failed = False
     for name, check in checks.items():
@@ -75,10 +75,10 @@ def _jars() -> str:
     return f"in {found[0].parent}" if found else "not downloaded yet (about 90 MB at the first start, once)"
 
 
-def _writable(place: str) -> str:
-    if place.startswith("unity:"):
-        return f"{place} (checked when a command runs)"
-    folder = Path(place).expanduser().absolute()
+def _writable(location: str) -> str:
+    if location.startswith("unity:"):
+        return f"{location} (checked when a command runs)"
+    folder = Path(location).expanduser().absolute()
     try:
         existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
         with tempfile.TemporaryFile(dir=existing):

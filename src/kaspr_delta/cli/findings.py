@@ -17,8 +17,8 @@ def print_findings(findings: Iterable[Finding], *, to_stderr: bool = False) -> N
     for finding in listed:
         name = finding.severity.name.lower()
         coloured = typer.style(name, fg=_COLOURS[finding.severity], bold=True)
-        place = f"{finding.location}: "
-        typer.echo(place + str(finding).removeprefix(place).replace(name, coloured, 1), err=to_stderr)
+        location = f"{finding.location}: "
+        typer.echo(location + str(finding).removeprefix(location).replace(name, coloured, 1), err=to_stderr)
     typer.echo(summary(listed), err=to_stderr)
 
 

@@ -25,7 +25,7 @@ from kaspr_delta.storage.namespace import Warehouse
 if TYPE_CHECKING:
     from kaspr_delta.control.events import Event
     from kaspr_delta.control.registry import Registry
-    from kaspr_delta.control.resource_status import Facts, ResourceStanding
+    from kaspr_delta.control.resource_status import Facts, ResourceStatus
 
 _EVENTS = {"event", "events", "ev"}
 
@@ -67,7 +67,7 @@ def apply(
     for file in files:
         path = None if file == "-" else Path(file)
         outcomes, findings = apply_manifests(
-            Warehouse(target.place), _load(path), app=target.app, path=path if prune else None
+            Warehouse(target.location), _load(path), app=target.app, path=path if prune else None
         )
         for finding in findings:
             if finding.severity is Severity.WARNING:
@@ -98,11 +98,11 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta get all
         kaspr-delta get ktable orders -o yaml
     """
-    registry, schema, place = _opened(context, warehouse, app)
+    registry, schema, location = _opened(context, warehouse, app)
     if kinds.lower() in _EVENTS:
         _print_events(sorted(registry.events()), output)
         return
-    everything = list(_standings(registry, schema, place))
+    everything = list(_resource_statuses(registry, schema, location))
     wanted = KINDS_BY_COMMAND if kinds == "all" else tuple(kind_called(kind) for kind in kinds.split(","))
     chosen = [one for kind in wanted for one in everything if one.document.kind == kind]
     if name is not None:
@@ -134,9 +134,11 @@ def describe(
     """
     from kaspr_delta.control.resource_status import events_of
 
-    registry, schema, place = _opened(context, warehouse, app)
+    registry, schema, location = _opened(context, warehouse, app)
     full = kind_called(kind)
-    one = _named([one for one in _standings(registry, schema, place) if one.document.kind == full], full, name)
+    one = _named(
+        [one for one in _resource_statuses(registry, schema, location) if one.document.kind == full], full, name
+    )
     resource = one.resource
     metadata = resource.pop("metadata")
     head = {"name": metadata.pop("name"), "namespace": metadata.pop("namespace")}
@@ -161,29 +163,29 @@ def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> t
     from kaspr_delta.runtime.applying import registry_of
 
     target = Target.of(context, warehouse, app)
-    place = Warehouse(target.place)
-    schema = place.applied_schema(target.app)
-    return registry_of(place, schema), schema, place
+    location = Warehouse(target.location)
+    schema = location.applied_schema(target.app)
+    return registry_of(location, schema), schema, location
 
 
-def _standings(registry: Registry, schema: str, place: Warehouse) -> Iterator[ResourceStanding]:
-    from kaspr_delta.control.resource_status import plan_of, standings
+def _resource_statuses(registry: Registry, schema: str, location: Warehouse) -> Iterator[ResourceStatus]:
+    from kaspr_delta.control.resource_status import plan_of, resource_statuses
     from kaspr_delta.runtime.facts import facts_of
 
     documents = registry.documents()
     plan = plan_of(documents, schema)
-    facts: Facts = facts_of(place, schema, plan)
-    yield from standings(documents, plan, facts)
+    facts: Facts = facts_of(location, schema, plan)
+    yield from resource_statuses(documents, plan, facts)
 
 
-def _named(among: Iterable[ResourceStanding], kind: str, name: str) -> ResourceStanding:
+def _named(among: Iterable[ResourceStatus], kind: str, name: str) -> ResourceStatus:
     known = {one.document.name: one for one in among}
     if name not in known:
         raise NotFoundError.among(short_kind(kind), name, known)
     return known[name]
 
 
-def _table(chosen: list[ResourceStanding], kind: str, *, wide: bool, prefixed: bool) -> str:
+def _table(chosen: list[ResourceStatus], kind: str, *, wide: bool, prefixed: bool) -> str:
     rows = [one for one in chosen if one.document.kind == kind]
     if not rows:
         return ""
@@ -199,14 +201,14 @@ def _count(number: int | None) -> str:
     return "" if number is None else str(number)
 
 
-_READY: dict[str, Callable[[ResourceStanding], str]] = {"READY": lambda one: str(one.ready)}
-_AGE: dict[str, Callable[[ResourceStanding], str]] = {"AGE": lambda one: age(one.document.created)}
+_READY: dict[str, Callable[[ResourceStatus], str]] = {"READY": lambda one: str(one.ready)}
+_AGE: dict[str, Callable[[ResourceStatus], str]] = {"AGE": lambda one: age(one.document.created)}
 # Columns of applications (True), and of all other kinds (False).
-_COLUMNS: dict[bool, dict[str, Callable[[ResourceStanding], str]]] = {
+_COLUMNS: dict[bool, dict[str, Callable[[ResourceStatus], str]]] = {
     True: {"VERSION": lambda one: str(one.status["kasprVersion"]), **_READY, **_AGE},
     False: {**_READY, "ROWS": lambda one: _count(one.rows), "LAG": lambda one: _count(one.lag), **_AGE},
 }
-_WIDE: dict[str, Callable[[ResourceStanding], str]] = {
+_WIDE: dict[str, Callable[[ResourceStatus], str]] = {
     "APP": lambda one: one.application,
     "DELTA NAME": lambda one: one.keeps or "<none>",
     "GENERATION": lambda one: str(one.document.generation),

@@ -56,15 +56,15 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
     from kaspr_delta.web.server import serve as serve_at
 
     target = Target.of(context, warehouse, app)
-    place = Warehouse(target.place)
+    location = Warehouse(target.location)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     chosen, documents = target.app, None
-    if path is not None and place.is_unity:  # there, the server needs permission to read, not to write
+    if path is not None and location.is_unity:  # there, the server needs permission to read, not to write
         documents = documents_in(load_path(path), target.app)
     elif path is not None:
-        outcomes, _ = apply_manifests(place, load_path(path), app=target.app, path=path)
+        outcomes, _ = apply_manifests(location, load_path(path), app=target.app, path=path)
         chosen = chosen or outcomes[0].application
-    namespace = place.namespace(place.applied_schema(chosen))
+    namespace = location.namespace(location.applied_schema(chosen))
     application = web_application(
         namespace,
         documents=documents,

@@ -143,7 +143,7 @@ def _has_columns(target: Target, name: str) -> bool:
     from kaspr_delta.runtime.applying import applied_plan
 
     try:
-        plan = applied_plan(Warehouse(target.place), target.app)
+        plan = applied_plan(Warehouse(target.location), target.app)
     except NotFoundError:
         return False
     table = plan.table(name) if plan else None

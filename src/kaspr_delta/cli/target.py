@@ -24,6 +24,6 @@ class Target:
         return cls(warehouse or before.warehouse, app or before.app)
 
     @property
-    def place(self) -> str:
-        """The warehouse: named, or that of the environment, or the default."""
+    def location(self) -> str:
+        """The location of the warehouse: named, or that of the environment, or the default."""
         return self.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE

@@ -36,8 +36,9 @@ class Letter:
     @property
     def id(self) -> str:
         """A hash of all columns, equal for identical rows only."""
-        told = (self.resource, self.source, self.key, self.value, self.reason, self.detail, self.timestamp, self.batch)
-        text = json.dumps([*told, self.at], default=lambda moment: moment.isoformat())
+        where = (self.resource, self.source, self.key, self.value)
+        why = (self.reason, self.detail, self.timestamp, self.batch, self.at)
+        text = json.dumps([*where, *why], default=lambda moment: moment.isoformat())
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property

@@ -92,7 +92,7 @@ def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
 
 
 def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
-    """By table, or join in the place of a table, its name in the checkpoint of the resource that reads its rows."""
+    """By table, or join instead of a table, its name in the checkpoint of the resource that reads its rows."""
     join = plan.join(ref.name) if ref.kind == "join" else None
     if isinstance(join, TableTableJoinPlan):
         return {join.left: "left", join.right: "right"}

@@ -73,7 +73,7 @@ def _on_channel(delta: DeltaRs, origin: Origin, letter: Letter) -> list[dict[str
     order = "checkpoint DESC, batch DESC, seq DESC"
     rows = delta.rows(origin.table, f"SELECT {columns} FROM t WHERE {where} ORDER BY {order}")  # noqa: S608
     for row in rows[:1] if origin.is_state else rows:
-        if _is_told(row, letter.value) and row["timestamp"] == letter.timestamp:
+        if _has_value(row, letter.value) and row["timestamp"] == letter.timestamp:
             return [row] * letter.copies
     return []
 
@@ -93,19 +93,19 @@ def _spellings(data: bytes | None) -> Iterator[str | None]:
         return
 
 
-def _is_told(row: Mapping[str, Any], value: str | None) -> bool:
+def _has_value(row: Mapping[str, Any], value: str | None) -> bool:
     """Whether a letter's value is that of a record. For typed tables only the kind is compared here, not the sides."""
     if value is None or row["kind"] != "value":
         return value is None and row["kind"] == "tombstone"
     if any(isinstance(row[side], dict) for side in ("left", "right")):
         return True
-    told = _parsed(value)
-    return isinstance(told, dict) and all(_is_side(row[side], told.get(side)) for side in ("left", "right"))
+    pair = _parsed(value)
+    return isinstance(pair, dict) and all(_is_side(row[side], pair.get(side)) for side in ("left", "right"))
 
 
-def _is_side(text: str | None, told: Any) -> bool:
+def _is_side(text: str | None, shown: Any) -> bool:
     """Whether a letter shows this side of a pair: as JSON, or as text (bytes, and all sides in older letters)."""
-    return bool(told == text) or (text is not None and bool(told == _parsed(text)))
+    return bool(shown == text) or (text is not None and bool(shown == _parsed(text)))
 
 
 def _parsed(text: str) -> Any:

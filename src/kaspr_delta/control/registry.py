@@ -136,7 +136,7 @@ def documents_of(loaded: LoadedManifests, application: str) -> list[Document]:
 
 
 def applied(before: Iterable[Document], new: Iterable[Document], path: Path | None = None) -> list[Document]:
-    """The documents after new ones were applied: added, or in the place of those with the same kind and name.
+    """The documents after new ones were applied: added, or instead of those with the same kind and name.
 
     With the ``path`` of a file or folder, documents applied from it before are removed if they are not among the new
     ones. A resource from another file stays, unless it is among the new ones.

@@ -37,7 +37,7 @@ class Facts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceStanding:
+class ResourceStatus:
     """One resource. ``waits`` is the reason why it cannot run, ``keeps`` the Delta table that holds its rows.
 
     ``linked``, for an application only, are its resources by kind, each with its hash.
@@ -74,7 +74,7 @@ class ResourceStanding:
         named = {one.role: {"name": one.name, "status": one.status} for one in self.references}
         counted = {"rows": self.rows, "lag": self.lag}
         counted |= {_CAMEL[name]: value for name, value in self.done.items()}
-        told: dict[str, Any] = {
+        status: dict[str, Any] = {
             **named,
             "configMap": self._config_map,
             "hash": spec_hash(self.manifest),
@@ -83,11 +83,11 @@ class ResourceStanding:
             **{name: value for name, value in counted.items() if value is not None},
         }
         if self.keeps is not None:
-            told["deltaName"] = self.keeps
+            status["deltaName"] = self.keeps
         if self.document.kind == "KasprApp":
-            del told["configMap"]
-            told |= {"kasprVersion": VERSION, "linkedResources": self.linked}
-        return told
+            del status["configMap"]
+            status |= {"kasprVersion": VERSION, "linkedResources": self.linked}
+        return status
 
     @property
     def resource(self) -> dict[str, Any]:
@@ -125,10 +125,10 @@ def plan_in(plans: Sequence[Plan], schema: str) -> Plan | None:
     return next((plan for plan in plans if len(plans) == 1 or plan.schema == schema), None)
 
 
-def standings(
+def resource_statuses(
     documents: list[Document], plan: Plan | None, facts: Facts, only: ResourceRef | None = None
-) -> Iterator[ResourceStanding]:
-    """The standing of each resource, or only of one, in the order in which they were applied."""
+) -> Iterator[ResourceStatus]:
+    """The status of each resource, or only of one, in the order in which they were applied."""
     everything = manifests(documents)
     waiting = {} if plan is None else dict(plan.waiting)
     for document in documents:
@@ -143,7 +143,7 @@ def standings(
         done = facts.done.get(str(ref), {})
         runs = plan is not None and ref in plan.runs
         rows = facts.rows(keeps) if keeps is not None else done.get("rows_in", 0) if runs else None
-        yield ResourceStanding(
+        yield ResourceStatus(
             document,
             manifest,
             tuple(references(manifest, everything)),

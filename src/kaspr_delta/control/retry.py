@@ -47,7 +47,7 @@ class LocalDeadLetters(DeadLetters):
             found, sent[origin] = self._send(origin, mine, only_failed=only_failed)
             lost.extend(letter for letter in mine if letter not in found)
             if found:
-                self._note(found, _told(origin, asked_by, only_failed=only_failed))
+                self._note(found, _retry_text(origin, asked_by, only_failed=only_failed))
         return Retried({origin: count for origin, count in sent.items() if count}, tuple(lost))
 
     def _send(self, origin: Origin, letters: Iterable[Letter], *, only_failed: bool) -> tuple[list[Letter], int]:
@@ -67,12 +67,12 @@ class LocalDeadLetters(DeadLetters):
         sent = self.delta.append_once(origin.table, rows)
         return list(records), sent
 
-    def _note(self, letters: Iterable[Letter], told: str) -> None:
+    def _note(self, letters: Iterable[Letter], done: str) -> None:
         """Remove letters whose records were sent, and append an event for each resource."""
         self.delta.delete(DEAD_LETTERS, " OR ".join(f"({_is(letter)})" for letter in letters))
         now = datetime.now(timezone.utc)
         events = [
-            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, f"{_counted(count)} {told}")
+            Event(now, NORMAL, "DeadLetterRetried", kind_called(ref.kind), ref.name, f"{_counted(count)} {done}")
             for ref, count in by_resource(letters).items()
         ]
         system = NativeSystemTables(self.delta)
@@ -95,7 +95,7 @@ def _counted(count: int) -> str:
     return f"{count} dead letter{'s' if count > 1 else ''}"
 
 
-def _told(origin: Origin, asked_by: str | None, *, only_failed: bool) -> str:
+def _retry_text(origin: Origin, asked_by: str | None, *, only_failed: bool) -> str:
     reader = " for this reader alone" if only_failed else ""
     who = f", as {asked_by} asked" if asked_by else ""
     return f"put on {origin.kind} `{origin.name}` again{reader}{who}"

@@ -17,7 +17,7 @@ def call(function: Callable[..., Any], value: Any, offered: Mapping[str, Any]) -
     """Call a function with the value and the offered arguments that it accepts.
 
     The value goes to the first positional parameter that does not have the name of an offered argument. Parameters in
-    front of it get the offered arguments of their names. A function without a place for the value is called without
+    front of it get the offered arguments of their names. A function without a parameter for the value is called without
     it. Coroutines are awaited.
     """
     return awaited(bind(function, offered)(value))
@@ -128,12 +128,12 @@ def _planned(  # noqa: PLR0913  a signature has that many parts
     offered: tuple[str, ...],
 ) -> _Plan:
     """The plan for a signature: the first ``without_name`` are positional only, the last ``defaults`` are optional."""
-    place = next((i for i, name in enumerate(positional) if i < without_name or name not in offered), None)
-    if place is None:  # all have offered names: only *args has a place for the value
+    first_free = next((i for i, name in enumerate(positional) if i < without_name or name not in offered), None)
+    if first_free is None:  # all have offered names: only *args takes the value
         first, takes_value = (tuple(positional) if any_positional else ()), any_positional
-    elif place == 0 or place < len(positional) - defaults:
-        first, takes_value = tuple(positional[:place]), True
-    else:  # the only place for the value is an optional parameter behind the offered ones
+    elif first_free == 0 or first_free < len(positional) - defaults:
+        first, takes_value = tuple(positional[:first_free]), True
+    else:  # the only parameter for the value is an optional parameter behind the offered ones
         first, takes_value = (), False
     by_name = {*positional[without_name:], *keyword_only} - set(first)
     keywords = tuple(name for name in offered if name in by_name or (any_keyword and name not in first))

@@ -59,16 +59,16 @@ _SEVERAL = "def {name}(value):\n    key = [{picks}]\n    return None if any(part
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """The parts of a key. ``several``: the key is a list. ``told``: declared as columns, not found in a function."""
+    """The parts of a key. ``several``: the key is a list. ``declared``: the manifest names them."""
 
     parts: tuple[Part, ...]
     several: bool
-    told: bool = False
+    declared: bool = False
 
     @classmethod
     def of_names(cls, names: tuple[str, ...], *, several: bool) -> Picked:
         """A key of declared columns: ``customer.id`` is the field ``id`` of the column ``customer``."""
-        return cls(tuple(tuple(name.split(".")) for name in names), several, told=True)
+        return cls(tuple(tuple(name.split(".")) for name in names), several, declared=True)
 
     @property
     def function(self) -> Snippet:

@@ -57,15 +57,17 @@ def plan_resources(plan: Plan, deployment: Deployment) -> core.Resources:
     builder = JobBuilder(plan, deployment, warehouse)
     if deployment.mode == "continuous":
         for unit in work:
-            resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_place(unit.location))
+            resources.add_job(f"{key}__{unit.key}", builder.continuous(unit), location=_core_location(unit.location))
     elif work:
-        resources.add_job(key, builder.scheduled(work), location=_place(plan.location))
+        resources.add_job(key, builder.scheduled(work), location=_core_location(plan.location))
         for index, unit in enumerate(work):
-            resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _place(unit.location))
+            resources.add_location(("resources", "jobs", key, f"tasks[{index}]"), _core_location(unit.location))
     for task in plan.tasks:
-        resources.add_job(f"{key}__{task_key((task.ref,))}", builder.of_task(task), location=_place(task.location))
+        resources.add_job(
+            f"{key}__{task_key((task.ref,))}", builder.of_task(task), location=_core_location(task.location)
+        )
     if served:
-        resources.add_resource(app_key, web_app(plan, deployment, warehouse), location=_place(plan.location))
+        resources.add_resource(app_key, web_app(plan, deployment, warehouse), location=_core_location(plan.location))
     return resources
 
 
@@ -96,7 +98,7 @@ def _add_storage(
             grants=grants,  # type: ignore[arg-type]  # lists are invariant
             lifecycle=Lifecycle(prevent_destroy=True) if deployment.keep_data else None,
         ),
-        location=_place(plan.location),
+        location=_core_location(plan.location),
     )
     resources.add_volume(
         key,
@@ -107,7 +109,7 @@ def _add_storage(
             comment=f"Checkpoints of the Kaspr application {plan.application}",
             lifecycle=VolumeLifecycle(prevent_destroy=True) if deployment.keep_data else None,
         ),
-        location=_place(plan.location),
+        location=_core_location(plan.location),
     )
     location = f"?location={deployment.location}" if deployment.location else ""
     return f"unity://{deployment.catalog}.{schema}/${{resources.volumes.{key}.name}}{location}"
@@ -119,11 +121,11 @@ def _report(resources: core.Resources, finding: Finding) -> None:
     The same holds for the warning that an application has default settings: a strict validation treats warnings as
     errors, and the deployment is as intended.
     """
-    place = _place(finding.location)
+    location = _core_location(finding.location)
     if finding.severity is Severity.ERROR:
-        resources.add_diagnostic_error(finding.message, detail=finding.hint or None, location=place)
+        resources.add_diagnostic_error(finding.message, detail=finding.hint or None, location=location)
     elif finding.severity is Severity.WARNING and not finding.message.startswith(ABSENT_APP):
-        resources.add_diagnostic_warning(finding.message, detail=finding.hint or None, location=place)
+        resources.add_diagnostic_warning(finding.message, detail=finding.hint or None, location=location)
 
 
 def _refuse_shared_schema(deployment: Deployment, plans: tuple[Plan, ...]) -> None:
@@ -133,5 +135,5 @@ def _refuse_shared_schema(deployment: Deployment, plans: tuple[Plan, ...]) -> No
         raise UsageError(msg)
 
 
-def _place(location: Location) -> core.Location:
+def _core_location(location: Location) -> core.Location:
     return core.Location(file=location.file, line=location.line, column=location.column)

@@ -31,24 +31,24 @@ class Outcome:
     what: Literal["created", "configured", "unchanged", "deleted"]
 
 
-def registry_of(place: Warehouse, schema: str) -> Registry:
+def registry_of(warehouse: Warehouse, schema: str) -> Registry:
     """The registry of an application. On this machine's disk it does not need Spark."""
-    namespace = place.namespace(schema)
+    namespace = warehouse.namespace(schema)
     folder = folder_tables(namespace)
     if folder is not None:
         return Registry(NativeSystemTables(folder))
     from kaspr_delta.runtime.resources import create_system_tables
     from kaspr_delta.runtime.session import spark_session
 
-    session, delta = spark_session(place.log_file), open_tables(namespace)
+    session, delta = spark_session(warehouse.log_file), open_tables(namespace)
     create_system_tables(session, delta)
     return Registry(SessionSystemTables(session, delta))
 
 
-def applied_plan(place: Warehouse, app: str | None) -> Plan | None:
+def applied_plan(warehouse: Warehouse, app: str | None) -> Plan | None:
     """The plan of an application from its registry; None if all is deleted. Raises NotFoundError and UsageError."""
-    schema = place.applied_schema(app)
-    return plan_of(registry_of(place, schema).documents(), schema)
+    schema = warehouse.applied_schema(app)
+    return plan_of(registry_of(warehouse, schema).documents(), schema)
 
 
 def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
@@ -62,7 +62,7 @@ def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
 
 
 def apply_manifests(
-    place: Warehouse, manifests: LoadedManifests, *, app: str | None = None, path: Path | None = None
+    warehouse: Warehouse, manifests: LoadedManifests, *, app: str | None = None, path: Path | None = None
 ) -> tuple[list[Outcome], tuple[Finding, ...]]:
     """Add manifests to their applications, or replace those of the same kind and name.
 
@@ -74,7 +74,7 @@ def apply_manifests(
     told: list[Finding] = []
     for plan in _chosen(manifests, app):
         new = documents_of(manifests, plan.application)
-        before, after = registry_of(place, plan.schema).change(partial(_update, new=new, path=path))
+        before, after = registry_of(warehouse, plan.schema).change(partial(_update, new=new, path=path))
         outcomes.extend(_outcomes(plan.application, before, after, {document.id for document in new}))
         files = {document.file for document in new}
         told.extend(finding for finding in build_plans(loaded(after))[1] if finding.location.file in files)

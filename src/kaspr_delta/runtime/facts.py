@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from kaspr_delta.storage.tables import Tables
 
 
-def facts_of(place: Warehouse, schema: str, plan: Plan | None) -> Facts:
+def facts_of(warehouse: Warehouse, schema: str, plan: Plan | None) -> Facts:
     """The facts of an application in a warehouse. Uses Spark only if its tables are not on this machine."""
     if plan is None:
         return NoFacts()
-    namespace = place.namespace(schema)
+    namespace = warehouse.namespace(schema)
     folder = folder_tables(namespace)
     if folder is not None:
         return LocalFacts(folder, plan)
     from kaspr_delta.runtime.session import spark_session
 
-    return SparkFacts(spark_session(place.log_file), open_tables(namespace), plan)
+    return SparkFacts(spark_session(warehouse.log_file), open_tables(namespace), plan)
 
 
 class NoFacts:
@@ -72,7 +72,7 @@ class LocalFacts:
 
 @dataclass
 class SparkFacts:
-    """The facts of an application in any place. The lag of its resources is unknown."""
+    """The facts of an application in any warehouse. The lag of its resources is unknown."""
 
     spark: SparkSession
     delta: Tables

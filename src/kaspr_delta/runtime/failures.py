@@ -40,11 +40,13 @@ class Failures:
 
     def tell(self) -> None:
         """Raise ResourceFailedError if any resource failed. Resources with the same error share a sentence."""
-        told: dict[str, list[str]] = {}
+        refs_by_message: dict[str, list[str]] = {}
         for ref, error in self.errors.items():
-            told.setdefault(short_text(error), []).append(str(ref))
-        if told:
-            raise ResourceFailedError("\n".join(f"{', '.join(refs)} failed: {text}" for text, refs in told.items()))
+            refs_by_message.setdefault(short_text(error), []).append(str(ref))
+        if refs_by_message:
+            raise ResourceFailedError(
+                "\n".join(f"{', '.join(refs)} failed: {text}" for text, refs in refs_by_message.items())
+            )
 
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
         query = self.queries[ref]
@@ -56,7 +58,7 @@ class Failures:
 
 
 @contextmanager
-def told_plainly(delta: Tables) -> Iterator[None]:
+def disk_errors_explained(delta: Tables) -> Iterator[None]:
     """Raise SetupError, which says what to do, for a disk error outside the batches of a resource."""
     try:
         yield

@@ -33,8 +33,8 @@ def _behind(source: Mapping[str, Any], changed_after: Callable[[Path, int], int 
 
 def _folder(description: str) -> Path | None:
     """The folder in ``DeltaSource[file:/…/orders]``; None if it is not on this machine."""
-    place = urlsplit(description.partition("[")[2].removesuffix("]"))
-    return Path(unquote(place.path)) if place.scheme == "file" else None
+    url = urlsplit(description.partition("[")[2].removesuffix("]"))
+    return Path(unquote(url.path)) if url.scheme == "file" else None
 
 
 def _object(offset: Any) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.errors import NotQuietError
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
-from kaspr_delta.runtime.failures import Failures, told_plainly
+from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import query_of
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
@@ -108,7 +108,7 @@ class Runner:
 
     def rebuild(self, ref: ResourceRef) -> RunReport:
         """Rebuild a resource's state. Returns a report of it. Raises AlreadyRunningError and NotFoundError."""
-        with told_plainly(self.delta), self.delta.namespace.running(str(ref)):
+        with disk_errors_explained(self.delta), self.delta.namespace.running(str(ref)):
             folded = folded_batches(self.delta, self.spark)
             query_of(self.delta, self.plan, ref).recovery.rebuild(self.spark)
         return RunReport.after(self.spark, self.delta, last_of(folded))
@@ -241,7 +241,7 @@ class Runner:
 
         Yields the batches that were folded before the recovery (see ``folded_batches``).
         """
-        with told_plainly(self.delta), contextlib.ExitStack() as held:
+        with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
             self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in self._to_lock(refs)]
             self._queries.update({ref: self._query(ref) for ref in refs})
             for ref, query in self._queries.items():

@@ -41,11 +41,11 @@ class TableGroups:
         met: dict[str, int] = {}
         for ref in refs:
             group = self.queries[ref].resource.table_group
-            place = met.get(group, 0)
-            met[group] = place + 1
-            if place == len(lists):
+            count = met.get(group, 0)
+            met[group] = count + 1
+            if count == len(lists):
                 lists.append([])
-            lists[place].append(ref)
+            lists[count].append(ref)
         return lists
 
     @contextlib.contextmanager

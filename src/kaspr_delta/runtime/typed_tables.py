@@ -46,8 +46,8 @@ class TypedTables:
             tables.append(table)
         plan = _without(replace(plan, tables=tuple(tables)), waiting)
         plan = replace(plan, joins=tuple(map(self._as_stored, plan.joins)))
-        told = {join.ref: [misfit.message for misfit in type_problems(plan, join)] for join in _typed_joins(plan)}
-        return _without(plan, {ref: "; ".join(messages) for ref, messages in told.items() if messages})
+        problems = {join.ref: [misfit.message for misfit in type_problems(plan, join)] for join in _typed_joins(plan)}
+        return _without(plan, {ref: "; ".join(messages) for ref, messages in problems.items() if messages})
 
     def follow(self, plan: Plan) -> Plan:
         """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits."""

@@ -1,1 +1,1 @@
-"""Manifests of ``kaspr.io/v1alpha1``: load and check them, and report every mistake with its place."""
+"""Manifests of ``kaspr.io/v1alpha1``: load and check them, and report every mistake with its location."""

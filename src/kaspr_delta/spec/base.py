@@ -2,7 +2,7 @@
 
 Each mapping has one class, and each field is declared once. Names are in camelCase as in Kaspr, unknown names are
 refused, values are frozen. :meth:`Spec.problems` checks rules between fields: all broken rules are reported at once,
-each with its place.
+each with its location.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROBLEMS = "kaspr_problems"
 class Problem:
     """A broken rule: a message, a hint what to do, and the path of the field, relative to the mapping that is checked.
 
-    ``other`` is the path of a second field: its place replaces ``{other}`` in the message. One of the fields in
+    ``other`` is the path of a second field: its location replaces ``{other}`` in the message. One of the fields in
     ``absent`` is required: if one of them is misspelt, the misspelling is reported instead.
     """
 

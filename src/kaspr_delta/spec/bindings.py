@@ -19,7 +19,7 @@ FileFormat = Literal["json", "csv", "parquet", "avro"]
 
 # A path or URI that means the same wherever the application runs.
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
-_PLACES = ("kafka", "files", "delta")
+_ENDPOINTS = ("kafka", "files", "delta")
 _INPUT_ONLY = ("schema", "key", "timestamp", "header", "delimiter")
 
 
@@ -107,15 +107,15 @@ class TopicBinding(Spec):
 
     @classmethod
     def combination_problems(cls, written: Mapping[str, Any]) -> Iterator[Problem]:
-        """Exactly one place."""
-        given = [place for place in _PLACES if written.get(place) is not None]
-        for place in given[1:]:
-            message = f"a topic lives in one place: '{place}' excludes '{given[0]}' (at {{other}})"
-            yield Problem(message, "remove one of the two", (place,), (given[0],))
+        """Exactly one endpoint."""
+        given = [one for one in _ENDPOINTS if written.get(one) is not None]
+        for other in given[1:]:
+            message = f"a topic lives in one place: '{other}' excludes '{given[0]}' (at {{other}})"
+            yield Problem(message, "remove one of the two", (other,), (given[0],))
         if not given:
             hint = "for example `kafka: {}`, with the application's bootstrapServers"
-            needed = f"a topic that is bound needs {listing(_PLACES, 'or')}"
-            yield Problem(needed, hint, absent=tuple((place,) for place in _PLACES))
+            needed = f"a topic that is bound needs {listing(_ENDPOINTS, 'or')}"
+            yield Problem(needed, hint, absent=tuple((one,) for one in _ENDPOINTS))
 
     def problems(self) -> Iterator[Problem]:
         """``direction: output`` excludes settings that are only for reading."""

@@ -1,4 +1,4 @@
-"""Findings about manifests: values with a place, collected first and shown together."""
+"""Findings about manifests: values with a location, collected first and shown together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Location:
-    """A place in a manifest file; ``line`` and ``column`` count from 1."""
+    """A location in a manifest file; ``line`` and ``column`` count from 1."""
 
     file: str
     line: int = 1
@@ -45,7 +45,7 @@ class Finding:
 
 
 def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings without repetitions, sorted by place; at one place the more severe finding comes first."""
+    """The findings without repetitions, sorted by location; at one location the more severe finding comes first."""
     return tuple(sorted(dict.fromkeys(findings), key=lambda f: (f.location, -f.severity, f.message)))
 
 

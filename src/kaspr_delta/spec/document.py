@@ -1,4 +1,4 @@
-"""One YAML document: plain data with the place of every field."""
+"""One YAML document: plain data with the location of every field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ruamel.yaml.reader import ReaderError
 
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity
-from kaspr_delta.spec.positions import Place, Positions
+from kaspr_delta.spec.positions import FieldLocation, Positions
 from kaspr_delta.spec.yaml_errors import syntax_finding
 
 _TAG = "tag:yaml.org,2002:"
@@ -43,7 +43,7 @@ def read_document(text: str, file: str, first_line: int) -> Document:
     """
     reader = _Reader(file, first_line)
     start = Location(file, first_line)
-    reader.places[()] = Place(start, start)
+    reader.locations[()] = FieldLocation(start, start)
     yaml = YAML(typ="safe", pure=True)
     data = None
     try:
@@ -55,35 +55,35 @@ def read_document(text: str, file: str, first_line: int) -> Document:
         # The parser notices an unclosed quote or bracket at the end of the text; the finding points to where it opens.
         if error.context_mark is not None and any(end in (error.problem or "") for end in _ENDS):
             mark = error.context_mark
-        place = Location(file, first_line + mark.line, mark.column + 1) if mark else start
-        reader.findings.append(syntax_finding(error.problem, error.context, place, text, first_line))
+        location = Location(file, first_line + mark.line, mark.column + 1) if mark else start
+        reader.findings.append(syntax_finding(error.problem, error.context, location, text, first_line))
     except ReaderError as error:
         before = text[: error.position]
-        place = Location(file, first_line + before.count("\n"), error.position - before.rfind("\n"))
+        location = Location(file, first_line + before.count("\n"), error.position - before.rfind("\n"))
         message = f"this is not YAML: the control character #x{error.character:02x}"
         reader.findings.append(
-            Finding(Severity.ERROR, place, message, "remove it, or write it as '\\x…' in double quotes")
+            Finding(Severity.ERROR, location, message, "remove it, or write it as '\\x…' in double quotes")
         )
     except YAMLError as error:
         reader.findings.append(Finding(Severity.ERROR, start, f"this is not YAML: {str(error).splitlines()[0]}"))
     except RecursionError:
         reader.findings.append(Finding(Severity.ERROR, start, "this YAML is nested too deeply to be a manifest"))
-    return Document(data, Positions(reader.places), tuple(reader.findings), first_line, tuple(text.split("\n")))
+    return Document(data, Positions(reader.locations), tuple(reader.findings), first_line, tuple(text.split("\n")))
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads ruamel's nodes, because nodes know their places and the data made of them does not."""
+    """Reads ruamel's nodes, because nodes know their locations and the data made of them does not."""
 
     file: str
     first_line: int
-    places: dict[FieldPath, Place] = field(default_factory=dict)
+    locations: dict[FieldPath, FieldLocation] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     _above: list[Node] = field(default_factory=list)
 
     def read(self, node: Node, path: FieldPath, key: Location | None = None) -> Any:
         start = self._location(node)
-        self.places[path] = Place(key or start, start, getattr(node, "style", None))
+        self.locations[path] = FieldLocation(key or start, start, getattr(node, "style", None))
         if any(node is parent for parent in self._above):
             self._error(start, f"'*{node.anchor}' is inside the value that it refers to", "write the value out")
             return None
@@ -108,12 +108,12 @@ class _Reader:
                     for name, value in self._mapping(parent, path).items():
                         merged.setdefault(name, value)
             elif key_node.value in own:
-                first = self.places[_below(path, key_node.value)].key
+                first = self.locations[_below(path, key_node.value)].key
                 hint = f"the first one is on line {first.line}; keep one of them"
                 self._error(self._location(key_node), f"the key '{key_node.value}' is given twice", hint)
             else:
-                place = self._location(key_node)
-                own[key_node.value] = self.read(value_node, _below(path, key_node.value), place)
+                location = self._location(key_node)
+                own[key_node.value] = self.read(value_node, _below(path, key_node.value), location)
         return merged | own
 
     def _parents(self, node: Node) -> Iterator[MappingNode]:

@@ -120,12 +120,12 @@ def join_problems(written: Mapping[str, Any]) -> Iterator[Problem]:
     if given and given[0] != "extractor":
         # The rules for an extractor hold for columns too.
         as_extractor = {**written, "extractor": written[given[0]]}
-        yield from (_told_of(problem, given[0]) for problem in _join_problems(as_extractor))
+        yield from (_in_field(problem, given[0]) for problem in _join_problems(as_extractor))
     else:
         yield from _join_problems(written)
 
 
-def _told_of(problem: Problem, field: str) -> Problem:
+def _in_field(problem: Problem, field: str) -> Problem:
     at, other = (
         None if path is None else tuple(field if one == "extractor" else one for one in path)
         for path in (problem.at, problem.other)
@@ -214,7 +214,7 @@ def _excluded(rules: tuple[_Excluded, ...], fields: Collection[str]) -> Iterator
 
 def _required(field: str, hint: str, written: Mapping[str, Any], *instead: str) -> Problem:
     """The problem that a required field is missing: ``field``, or one of the fields in ``instead``."""
-    # An empty field counts as absent, but the problem is reported at its place.
+    # An empty field counts as absent, but the problem is reported at its location.
     at = next((name for name in instead if name in written), field)
     state = "is empty" if at in written else "is missing"
     message = f"required field '{at}' {state} in spec"

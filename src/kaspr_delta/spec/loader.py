@@ -1,7 +1,7 @@
 """Load manifests from YAML files, with findings about them.
 
-Nothing here raises for a mistake in a manifest: every mistake becomes a finding with its place, and all are reported at
-once. Documents are read one by one, so that a broken one hides no other.
+Nothing here raises for a mistake in a manifest: every mistake becomes a finding with its location, and all are reported
+at once. Documents are read one by one, so that a broken one hides no other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SUFFIXES = {".yaml", ".yml"}
 
 @dataclass(frozen=True)
 class LoadedManifest:
-    """A valid manifest, its own YAML text and the place where the text begins."""
+    """A valid manifest, its own YAML text and the location where the text begins."""
 
     manifest: Manifest
     text: str
@@ -40,11 +40,11 @@ class LoadedManifest:
     positions: Positions = field(repr=False, compare=False)
 
     def locate(self, *path: str | int) -> Location:
-        """The place of a field's key, such as ``locate("spec", "input", "topic")``, or of its nearest parent's key."""
+        """The location of a field's key, for example ``locate("spec", "input")``, or of its nearest parent's key."""
         return self.positions.key(path)
 
     def locate_value(self, *path: str | int) -> Location:
-        """The place where the value of a field begins, or of its nearest parent's key."""
+        """The location where the value of a field begins, or of its nearest parent's key."""
         return self.positions.value(path)
 
     def snippet(self, code: Code, *path: str | int) -> Snippet:
@@ -89,9 +89,9 @@ def load_bytes(content: bytes, file: str) -> LoadedManifests:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
-        place = Location(file, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        location = Location(file, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
         message = f"this is not UTF-8 text: byte 0x{content[error.start]:02x}"
-        return LoadedManifests((), (Finding(Severity.ERROR, place, message, "save the file as UTF-8"),))
+        return LoadedManifests((), (Finding(Severity.ERROR, location, message, "save the file as UTF-8"),))
     return load_text(text, file)
 
 

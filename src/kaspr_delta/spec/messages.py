@@ -1,4 +1,4 @@
-"""Pydantic's errors as findings: a place in the YAML, and a sentence that says what is expected there."""
+"""Pydantic's errors as findings: a location in the YAML, and a sentence that says what is expected there."""
 
 from __future__ import annotations
 
@@ -93,20 +93,20 @@ def _findings(
 
 
 def _problem_finding(problem: Problem, path: FieldPath, data: Mapping[str, Any], positions: Positions) -> Finding:
-    def place(at: FieldPath) -> Location:
+    def location(at: FieldPath) -> Location:
         return positions.value(at) if _is_scalar(data, at) else positions.key(at)
 
     message = problem.message
     if problem.other is not None:
-        message = message.replace("{other}", str(place((*path, *problem.other))))
-    return Finding(Severity.ERROR, place((*path, *problem.at)), message, problem.hint)
+        message = message.replace("{other}", str(location((*path, *problem.other))))
+    return Finding(Severity.ERROR, location((*path, *problem.at)), message, problem.hint)
 
 
 def _about_the_key(error: str, model: type[Spec], path: FieldPath, positions: Positions) -> tuple[str, str]:
     where = f"in {field_name(path[:-1])}" if path[:-1] else "at the top level"
     if error == "extra_forbidden":
         return f"unknown field '{path[-1]}' {where}", _unknown_hint(model, path)
-    state = "is empty" if path in positions.places else "is missing"
+    state = "is empty" if path in positions.locations else "is missing"
     return f"required field '{path[-1]}' {state} {where}", description_of(model, path)
 
 
@@ -128,7 +128,7 @@ def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath) ->
             expected = _EXPECTED[kind]
             return f"'{name}' must be {expected}, found {found(value)}", _conversion_hint(expected, value)
         case _:
-            # Our models give no other errors. An error that a new pydantic may add is still shown with its place.
+            # Our models give no other errors. An error that a new pydantic may add is still shown with its location.
             return f"'{name}' is not valid: {error['msg']}", ""
 
 
@@ -174,11 +174,11 @@ def _unknown_hint(model: type[Spec], path: FieldPath) -> str:
     near = nearest(field, known)
     if near is None:
         elsewhere = list(places_of(model, field))
-        # A field one level too high is the common mistake: places below come first.
-        below = [place for place in elsewhere if place.startswith(f"{field_name(path[:-1])}.")]
-        for places in (below, elsewhere):
-            if len(places) == 1:
-                return f"it belongs in {places[0] or 'the top level'}"
+        # A field one level too high is the common mistake: fields below come first.
+        below = [name for name in elsewhere if name.startswith(f"{field_name(path[:-1])}.")]
+        for names in (below, elsewhere):
+            if len(names) == 1:
+                return f"it belongs in {names[0] or 'the top level'}"
     return suggestion(field, known, "known here")
 
 

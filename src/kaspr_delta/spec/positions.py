@@ -1,4 +1,4 @@
-"""The place of every field of a document."""
+"""The location of every field of a document."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kaspr_delta.spec.diagnostics import Location
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The places of a key and its value; an element of a list has its value's place as key.
+class FieldLocation:
+    """The locations of a key and its value; an element of a list has its value's location as key.
 
     ``style`` is the style of the value in the YAML: ``|``, ``>``, a quote or None.
     """
@@ -28,20 +28,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The places of a document by field path; the document itself has the empty path."""
+    """The locations of a document by field path; the document itself has the empty path."""
 
-    places: Mapping[FieldPath, Place]
+    locations: Mapping[FieldPath, FieldLocation]
 
-    def place(self, path: FieldPath) -> Place:
-        """The place of a field, or of its nearest parent that exists."""
-        while path not in self.places:
+    def location(self, path: FieldPath) -> FieldLocation:
+        """The location of a field, or of its nearest parent that exists."""
+        while path not in self.locations:
             path = path[:-1]
-        return self.places[path]
+        return self.locations[path]
 
     def key(self, path: FieldPath) -> Location:
-        """The place of a field's key, or of its nearest parent's key."""
-        return self.place(path).key
+        """The location of a field's key, or of its nearest parent's key."""
+        return self.location(path).key
 
     def value(self, path: FieldPath) -> Location:
-        """The place where a field's value begins. For an absent field: the nearest parent's key."""
-        return self.places[path].value if path in self.places else self.key(path)
+        """The location where a field's value begins. For an absent field: the nearest parent's key."""
+        return self.locations[path].value if path in self.locations else self.key(path)

@@ -1,4 +1,4 @@
-"""The Python of a manifest, with its place in the YAML."""
+"""The Python of a manifest, with its location in the YAML."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def snippet_at(path: FieldPath, source: str, entrypoint: str | None, positions: 
 
     Its file and first line are those of the manifest, so that tracebacks point into the YAML.
     """
-    place = positions.place((*path, "python"))
+    location = positions.location((*path, "python"))
     if path[-2:] == _INIT:
-        return resolve_statements(source, file=place.value.file, first_line=place.text_line)
-    return resolve(source, entrypoint, file=place.value.file, first_line=place.text_line)
+        return resolve_statements(source, file=location.value.file, first_line=location.text_line)
+    return resolve(source, entrypoint, file=location.value.file, first_line=location.text_line)
 
 
 def snippet_findings(document: Document) -> Iterator[Finding]:
@@ -37,15 +37,15 @@ def snippet_findings(document: Document) -> Iterator[Finding]:
 def _location(error: SnippetError, source: str, path: FieldPath, document: Document) -> Location:
     if error.line is None:
         return document.positions.value((*path, "entrypoint"))
-    place = document.positions.place((*path, "python"))
-    line = place.text_line + error.line - 1
+    location = document.positions.location((*path, "python"))
+    line = location.text_line + error.line - 1
     written = document.line(line).rstrip()
     text = next(iter(source.splitlines()[error.line - 1 :]), "").rstrip()
     # If the YAML line is the Python line with indentation, the column is exact.
-    if place.style == "|" and written.endswith(text):
-        return Location(place.value.file, line, len(written) - len(text) + max(1, error.column))
+    if location.style == "|" and written.endswith(text):
+        return Location(location.value.file, line, len(written) - len(text) + max(1, error.column))
     # Folded and quoted text has lost its line breaks.
-    return place.value
+    return location.value
 
 
 def _code_blocks(data: object, path: FieldPath) -> Iterator[tuple[FieldPath, str, str | None]]:

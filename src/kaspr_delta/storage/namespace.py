@@ -242,7 +242,7 @@ class UnityNamespace:
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """The place that ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
+    """The location that ``--warehouse`` names: a folder, or ``unity://CATALOG.SCHEMA/VOLUME`` on Databricks.
 
     With ``?location=URI`` after it new tables are external ones, each in a folder of its name there.
     """

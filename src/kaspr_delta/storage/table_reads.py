@@ -92,7 +92,7 @@ class TableReads(Protocol):
     ) -> RowsChanged:
         """The rows that differ in the newest version, in the order of their keys.
 
-        Rows are told apart by the ``key``. Times of writing (``UNCOMPARED``) make no difference.
+        Rows are identified by the ``key``. Times of writing (``UNCOMPARED``) make no difference.
         """
         ...
 

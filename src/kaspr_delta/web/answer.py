@@ -54,8 +54,8 @@ class Answer:
 
 def problem(status: int, detail: str, headers: Iterable[tuple[str, str]] = ()) -> Answer:
     """A problem with the request or the server, as JSON."""
-    told = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    return Answer(status, (*headers, ("content-type", PROBLEM)), json.dumps(told).encode())
+    problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    return Answer(status, (*headers, ("content-type", PROBLEM)), json.dumps(problem).encode())
 
 
 def checked_status(selected: Any) -> int:

@@ -49,10 +49,10 @@ class Flow:
     @property
     def words(self) -> str:
         """All numbers in words, as the title of the line."""
-        told = [] if self.rows is None else [f"{self.rows:,} rows or records {self._when}"]
-        told += [] if self.lag is None else [f"{self.lag:,} still to be read"]
-        told += [f"{self.letters:,} dead letters"] if self.letters else []
-        return ", ".join(told)
+        parts = [] if self.rows is None else [f"{self.rows:,} rows or records {self._when}"]
+        parts += [] if self.lag is None else [f"{self.lag:,} still to be read"]
+        parts += [f"{self.letters:,} dead letters"] if self.letters else []
+        return ", ".join(parts)
 
 
 def flows(plan: Plan, figures: Figures, edges: Iterable[Edge]) -> dict[Edge, Flow]:

@@ -75,9 +75,9 @@ class LettersPages:
             raise PermissionError(msg)
         only_failed = form.get("readers") != "all"
         retried = letters.retry(_chosen(letters, form), visitor.user, only_failed=only_failed)
-        told = {"sent": sum(retried.records.values()), "lost": len(retried.lost)}
+        numbers = {"sent": sum(retried.records.values()), "lost": len(retried.lost)}
         on_topics = {origin.name: sent for origin, sent in retried.records.items() if origin.kind == "topic"}
-        return f"ui/dead-letters?{urlencode(told)}", on_topics
+        return f"ui/dead-letters?{urlencode(numbers)}", on_topics
 
     @staticmethod
     def _row(letters: DeadLetters, one: Letter) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def _done(query: Mapping[str, str]) -> str:
     sent, lost = (query.get(name, "") for name in ("sent", "lost"))
     if not (sent.isdecimal() and lost.isdecimal()):
         return ""
-    told = f"{int(sent):,} record{'' if int(sent) == 1 else 's'} sent once more."
+    outcome = f"{int(sent):,} record{'' if int(sent) == 1 else 's'} sent once more."
     if int(lost):
-        told += (
+        outcome += (
             f" {int(lost):,} could not be: the record is gone from its topic, or a newer one of its key came through"
             " the channel since."
         )
-    return told
+    return outcome

@@ -25,7 +25,7 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
 from kaspr_delta.web.row_texts import row_texts
-from kaspr_delta.web.sorted_run import Place, Row, SortedRun, as_table, best_of, rank, rows_of
+from kaspr_delta.web.sorted_run import Row, RowKey, SortedRun, as_table, best_of, rank, rows_of
 
 _log = logging.getLogger(__name__)
 # How many bytes of rows are sorted at once, changed rows are held in memory, files of changed rows are kept.
@@ -44,8 +44,8 @@ _KEYS = 500
 class State:
     """The table at one version: rows as they were copied, changed rows in files, the newest last, and in memory.
 
-    ``doubtful`` are places whose rows the feed does not determine, for example because they have several. ``by`` is
-    the sort key of rows of one place.
+    ``doubtful`` are row keys whose rows the feed does not determine, for example because they have several. ``by`` is
+    the sort key of rows with one row key.
     """
 
     head: Head
@@ -56,7 +56,7 @@ class State:
     by: Callable[[Row], Any] = rank
 
     def rows(self, key: str, start: int) -> list[Row]:
-        """The rows of a place: all of them if nothing changed since the copy, otherwise one or none."""
+        """The rows with a row key: all of them if nothing changed since the copy, otherwise one or none."""
         known = self.recent.get((key, start))
         if known is None:
             known = next((run_rows[0] for run in reversed(self.changed) if (run_rows := run.find(key, start))), None)
@@ -65,17 +65,17 @@ class State:
         return [row for run in self.base for row in run.find(key, start)]
 
     def value(self, key: str, start: int) -> str | None:
-        """The value at a place; None if there is none."""
+        """The value of a row; None if there is none."""
         rows = self.rows(key, start)
         return max(rows, key=self.by).value if rows else None
 
     def all(self) -> dict[tuple[str, int], Row]:
-        """All rows by place."""
+        """All rows by row key."""
         found = best_of(itertools.chain.from_iterable(self.base), self.by)
         for row in itertools.chain.from_iterable(self.changed):
             found[row[:2]] = row
         found.update(self.recent)
-        return {place: row for place, row in found.items() if row.value is not None}
+        return {row_key: row for row_key, row in found.items() if row.value is not None}
 
 
 class LocalCopy:
@@ -103,24 +103,24 @@ class LocalCopy:
 
     # -- reading: a TableReader -----------------------------------------------------------------------------------
 
-    def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values at these places; empty places are left out."""
+    def fetch(self, row_keys: Collection[RowKey]) -> dict[RowKey, str]:
+        """The values of the row keys that have a row."""
         state = self._state
         if state is None:
-            best = self._best_of(self._query(_as_pair(place) for place in places))
-            found = {place: best.get(_as_pair(place)) for place in places}
-            return {place: row.value for place, row in found.items() if row is not None and row.value is not None}
-        values = {place: state.value(*_as_pair(place)) for place in places}
-        return {place: value for place, value in values.items() if value is not None}
+            best = self._best_of(self._query(_as_pair(row_key) for row_key in row_keys))
+            found = {row_key: best.get(_as_pair(row_key)) for row_key in row_keys}
+            return {row_key: row.value for row_key, row in found.items() if row is not None and row.value is not None}
+        values = {row_key: state.value(*_as_pair(row_key)) for row_key in row_keys}
+        return {row_key: value for row_key, value in values.items() if value is not None}
 
-    def scan(self, start: int | None) -> dict[Place, str]:
+    def scan(self, start: int | None) -> dict[RowKey, str]:
         """All rows, or those of the window that begins at ``start``."""
         state = self._state
         if state is None:
             rows = self._best_of(itertools.chain.from_iterable(map(rows_of, self._batches())))
         else:
             rows = state.all()
-        found = {place: row.value for place, row in rows.items() if row.value is not None}
+        found = {row_key: row.value for row_key, row in rows.items() if row.value is not None}
         if start is None:
             return {key: value for (key, _), value in found.items()}
         return {Cell(key, begins): value for (key, begins), value in found.items() if begins == start}
@@ -190,7 +190,7 @@ class LocalCopy:
             state = _changed(state, commits[version])
         if state.doubtful:
             asked = self._best_of(self._query(state.doubtful, head.version))
-            gone = {place: Row(*place, None, None) for place in state.doubtful}
+            gone = {row_key: Row(*row_key, None, None) for row_key in state.doubtful}
             state = replace(state, recent={**state.recent, **gone, **asked})
         if len(state.recent) > _RECENT_ROWS:
             if len(state.changed) >= _MOST_CHANGES:
@@ -211,8 +211,8 @@ class LocalCopy:
             rows = self._rows.texts(batch)
             yield rows.filter(pc.is_valid(rows["value"]))
 
-    def _query(self, places: Iterable[tuple[str, int]], version: int | None = None) -> Iterator[Row]:
-        wanted = set(places)
+    def _query(self, row_keys: Iterable[tuple[str, int]], version: int | None = None) -> Iterator[Row]:
+        wanted = set(row_keys)
         keys = iter(sorted({key for key, _ in wanted}))
         while some := list(itertools.islice(keys, _KEYS)):
             for batch in self._batches(version, self._rows.condition(some)):
@@ -264,13 +264,13 @@ def _changed(state: State, changes: Iterable[tuple[str, Row]]) -> State:
         else:
             added.setdefault(row[:2], []).append(row)
     recent, doubtful = dict(state.recent), set(state.doubtful)
-    for place in removed.keys() | added.keys():
-        rows = added.get(place, [])
-        if len(state.rows(*place)) != removed.get(place, 0) or len(rows) > 1:
-            doubtful.add(place)
-        recent[place] = max(rows, key=state.by) if rows else Row(*place, None, None)
+    for row_key in removed.keys() | added.keys():
+        rows = added.get(row_key, [])
+        if len(state.rows(*row_key)) != removed.get(row_key, 0) or len(rows) > 1:
+            doubtful.add(row_key)
+        recent[row_key] = max(rows, key=state.by) if rows else Row(*row_key, None, None)
     return replace(state, recent=recent, doubtful=frozenset(doubtful))
 
 
-def _as_pair(place: Place) -> tuple[str, int]:
-    return (place.key, place.start) if isinstance(place, Cell) else (place, 0)
+def _as_pair(row_key: RowKey) -> tuple[str, int]:
+    return (row_key.key, row_key.start) if isinstance(row_key, Cell) else (row_key, 0)

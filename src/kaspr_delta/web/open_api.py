@@ -52,7 +52,7 @@ _PROBLEM = {
 
 def _operation(view: WebViewPlan) -> dict[str, Any]:
     content_type = view.response.content_type or "*/*"
-    told: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": view.name,
         "summary": view.description or view.name,
         "parameters": [_parameter(part.parameter, part.text) for part in parts_of(view.path) if part.parameter],
@@ -66,12 +66,12 @@ def _operation(view: WebViewPlan) -> dict[str, Any]:
     # The status that a selector chooses is not known beforehand.
     if view.response.status.on_success is None:
         success = {"description": "The last value of the pipeline", "content": {content_type: {"schema": _ANY}}}
-        told["responses"][str(view.response.status_code)] = success
+        operation["responses"][str(view.response.status_code)] = success
     if view.method in _BODIES:
-        told["requestBody"] = {"content": {"application/json": {"schema": _ANY}}, "required": False}
+        operation["requestBody"] = {"content": {"application/json": {"schema": _ANY}}, "required": False}
     if view.tables:
-        told["x-kaspr-tables"] = list(view.tables)
-    return told
+        operation["x-kaspr-tables"] = list(view.tables)
+    return operation
 
 
 def _parameter(name: str, expression: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from kaspr_delta.control.kubectl import age
 from kaspr_delta.control.registry import Document
-from kaspr_delta.control.resource_status import ResourceStanding, kept_in, standings
+from kaspr_delta.control.resource_status import ResourceStatus, kept_in, resource_statuses
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -124,7 +124,7 @@ class Pages:
         with ThreadPoolExecutor() as at_once:
             documents = at_once.submit(self._documents, source)
             figures = source.figures(plan, sorted(filter(None, kept)))
-        everything = {str(one.ref): one for one in standings(documents.result(), plan, figures)}
+        everything = {str(one.ref): one for one in resource_statuses(documents.result(), plan, figures)}
         return {
             "title": "",
             "picture": drawn,
@@ -143,7 +143,7 @@ class Pages:
         return [one.after(known.get(one.id)) for one in self.documents]
 
 
-def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, ResourceStanding]) -> int | None:
+def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, ResourceStatus]) -> int | None:
     ref = ResourceRef.of(label)
     topic = plan.topic(ref.name) if ref.kind == "topic" else None
     if topic is not None:

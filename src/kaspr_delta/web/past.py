@@ -161,10 +161,10 @@ class Past:
 
     def _keys_in(self, columns: Iterable[str]) -> tuple[str, ...]:
         """The columns among these that tell rows apart."""
-        return tuple(name for name in self._place if name in columns)
+        return tuple(name for name in self._row_key_columns if name in columns)
 
     @property
-    def _place(self) -> tuple[str, ...]:
+    def _row_key_columns(self) -> tuple[str, ...]:
         """The columns that tell rows apart."""
         return (*self.key, _WINDOW)
 
@@ -174,11 +174,11 @@ class Past:
         after: dict[tuple[Any, ...], Mapping[str, Any]] = {}
         for row in feed:
             # A log has a row for every time that a key was emitted.
-            place = (*(row.get(name) for name in self._place), None if self.is_typed else row.get("seq"))
+            row_key = (*(row.get(name) for name in self._row_key_columns), None if self.is_typed else row.get("seq"))
             side = before if row["_change_type"] in {"update_preimage", "delete"} else after
-            side[place] = self._shown(row)
+            side[row_key] = self._shown(row)
         first = sorted({*before, *after}, key=str)[: self.most]
-        both = ((before.get(place), after.get(place)) for place in first)
+        both = ((before.get(row_key), after.get(row_key)) for row_key in first)
         return tuple(Change(was, now) for was, now in both if was != now)
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,13 +17,13 @@ WIDTH, HEIGHT = 200, 48
 _ACROSS, _DOWN, _MARGIN = 274, 78, 16
 # The size of these texts.
 TEXT_WIDTH, TEXT_HEIGHT = 44, 18
-# Their possible places, as fractions of the line: the first free one is taken.
+# Their possible positions, as fractions of the line: the first free one is taken.
 _PLACES = (0.5, 0.35, 0.65, 0.25, 0.75)
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A topic, table, join, agent, task or web view, with the place of its upper left corner."""
+    """A topic, table, join, agent, task or web view, with the position of its upper left corner."""
 
     label: str
     x: int
@@ -98,8 +98,8 @@ def _columns(plan: Plan, edges: list[Edge]) -> list[list[str]]:
     for part in nx.topological_sort(together):
         start = max((first[before] for before in together.predecessors(part)), default=0)
         members = sorted(together.nodes[part]["members"])
-        for place, label in enumerate(members):  # a loop is unrolled
-            column[label] = start + place
+        for offset, label in enumerate(members):  # a loop is unrolled
+            column[label] = start + offset
         first[part] = start + len(members)
     for label in graph:  # a box without sources stands next to its first target: short lines
         fed = [column[after] for after in graph.successors(label)]
@@ -125,9 +125,9 @@ def _lines(edges: Iterable[Edge], boxes: Mapping[str, Box]) -> Iterator[Line]:
     taken: list[Line] = []
     for edge in edges:
         curve = _Curve.between(boxes[edge.source], boxes[edge.target])
-        places = [Line(edge, curve.path, *curve.at(part)) for part in curve.places]
-        free = (line for line in places if not any(_covers(line, other) for other in taken))
-        line = next(free, places[0])
+        positions = [Line(edge, curve.path, *curve.at(part)) for part in curve.positions]
+        free = (line for line in positions if not any(_covers(line, other) for other in taken))
+        line = next(free, positions[0])
         while any(_covers(line, other) for other in taken):
             line = replace(line, y=line.y + 1)
         taken.append(line)
@@ -163,7 +163,7 @@ class _Curve:
         return f"M{x1},{y1} C{x1 + self.bend},{y1} {x2 - self.bend},{y2} {x2},{y2}"
 
     @property
-    def places(self) -> Iterator[float]:
+    def positions(self) -> Iterator[float]:
         """Fractions of the curve where texts may stand; on a long line before the boxes that it passes behind."""
         gap = _ACROSS - WIDTH
         width = self.x2 - self.x1

@@ -9,7 +9,7 @@ from typing import Any
 from kaspr_delta.control.events import Event
 from kaspr_delta.control.kubectl import yaml_text
 from kaspr_delta.control.registry import Document
-from kaspr_delta.control.resource_status import events_of, kept_in, standings
+from kaspr_delta.control.resource_status import events_of, kept_in, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -42,7 +42,7 @@ class ResourcePage:
             happening = at_once.submit(self._events, ref)
             batches = self._batches(ref)
         figures = counting.result()
-        (one,) = standings(self.documents, self.plan, figures, ref)
+        (one,) = resource_statuses(self.documents, self.plan, figures, ref)
         return {
             "title": str(ref),
             "one": one,

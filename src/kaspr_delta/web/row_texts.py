@@ -33,7 +33,7 @@ class RowTexts(Protocol):
         ...
 
     def rank(self, row: Row) -> Any:
-        """The sort key of rows of one place: the greatest counts."""
+        """The sort key of rows with one row key: the greatest counts."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Rows sorted by place in a file that is mapped into memory: only the parts that a search touches are read."""
+"""Rows sorted by row key in a file that is mapped into memory: only the parts that a search touches are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.agent.table_state import Cell
 
-Place = str | Cell
+RowKey = str | Cell
 """A key's text; in a table with windows also the start of its window."""
 
 # Rows of a batch. A search compares the first rows of batches, then the rows within one.
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 def rank(row: Row) -> tuple[bool, int, bool, Any]:
-    """The sort key of rows of one place, of which the greatest counts: the timestamp, then the value."""
+    """The sort key of rows with one row key, of which the greatest counts: the timestamp, then the value."""
     return row.at is not None, row.at or 0, row.value is not None, row.value or ""
 
 
@@ -41,7 +41,7 @@ class SortedRun:
         self._file = pa.ipc.open_file(pa.memory_map(str(path)))
         batches = [self._file.get_batch(number) for number in range(self._file.num_record_batches)]
         self._pieces = [_Piece(batch) for batch in batches]
-        self._firsts = [piece.place(0) for piece in self._pieces]
+        self._firsts = [piece.row_key(0) for piece in self._pieces]
 
     @classmethod
     def write(cls, path: Path, rows: pa.Table) -> SortedRun:
@@ -52,9 +52,9 @@ class SortedRun:
         return cls(path)
 
     def find(self, key: str, start: int) -> list[Row]:
-        """The rows of a place."""
+        """The rows with a row key."""
         wanted = (key, start)
-        # A place may begin in the piece before the one whose first row has it.
+        # The rows of a key may begin in the piece before the one whose first row has it.
         number = max(0, bisect_left(self._firsts, wanted) - 1)
         found: list[Row] = []
         while number < len(self._pieces) and self._firsts[number] <= wanted:
@@ -68,7 +68,7 @@ class SortedRun:
 
 
 class _Piece(Sequence[tuple[str, int]]):
-    """A batch of a run: its places, as a sequence for bisection, and its rows."""
+    """A batch of a run: its row keys, as a sequence for bisection, and its rows."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
@@ -78,16 +78,16 @@ class _Piece(Sequence[tuple[str, int]]):
         return len(self._keys)
 
     def __getitem__(self, row: int) -> tuple[str, int]:  # type: ignore[override]  # nobody asks for slices
-        return self.place(row)
+        return self.row_key(row)
 
-    def place(self, row: int) -> tuple[str, int]:
-        """The place of a row."""
+    def row_key(self, row: int) -> tuple[str, int]:
+        """The row key of a row."""
         return self._keys[row].as_py(), self._starts[row].as_py()
 
     def find(self, wanted: tuple[str, int]) -> Iterator[Row]:
-        """The rows of a place."""
+        """The rows with a row key."""
         row = bisect_left(self, wanted)
-        while row < len(self._keys) and self.place(row) == wanted:
+        while row < len(self._keys) and self.row_key(row) == wanted:
             yield Row(*wanted, self._ats[row].as_py(), self._values[row].as_py())
             row += 1
 
@@ -104,7 +104,7 @@ def rows_of(batch: pa.RecordBatch | pa.Table) -> Iterator[Row]:
 
 
 def best_of(rows: Iterable[Row], by: Callable[[Row], Any] = rank) -> dict[tuple[str, int], Row]:
-    """For each place the row that counts: the greatest."""
+    """For each row key the row that counts: the greatest."""
     found: dict[tuple[str, int], Row] = {}
     for row in rows:
         if row[:2] not in found or by(found[row[:2]]) < by(row):

@@ -55,8 +55,8 @@ class TypedRows:
         texts = [json.loads(key, parse_float=str, parse_int=str) for key in keys]
         parsed = texts if several else [[text] for text in texts]
         conditions = [
-            _one_of(f"{quote}{name.replace(quote, 2 * quote)}{quote}", of, [key[place] for key in parsed], literal)
-            for place, (name, of) in enumerate(zip(self.plan.key, self.plan.key_types, strict=True))
+            _one_of(f"{quote}{name.replace(quote, 2 * quote)}{quote}", of, [key[index] for key in parsed], literal)
+            for index, (name, of) in enumerate(zip(self.plan.key, self.plan.key_types, strict=True))
             if of.name in found
         ]
         return " AND ".join(conditions) or "true"

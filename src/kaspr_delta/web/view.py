@@ -31,7 +31,7 @@ _NO_TOPICS = Topics({}, 1)
 # From this status on the server is at fault, not the caller.
 _FAULT = 500
 # Attributes of an exception that become part of the error that selectors and callers see.
-_TOLD_BY_EXCEPTIONS = ("status_code", "code", "details", "message")
+_SHOWN_ATTRIBUTES = ("status_code", "code", "details", "message")
 
 
 class OperationError(Exception):
@@ -110,7 +110,7 @@ class View:
         operation, cause = "response", failed
         if isinstance(failed, OperationError):
             operation, cause = failed.operation, failed.__cause__ or failed
-        response, error = self.plan.response, _told(operation, cause)
+        response, error = self.plan.response, _described(operation, cause)
         for_functions = {**error, "cause_object": cause}
         status, headers = _status_of(cause), response.headers
         if status >= _FAULT:  # below, the author reports a wrong request
@@ -199,9 +199,9 @@ def _status_of(cause: BaseException) -> int:
         return 500
 
 
-def _told(operation: str, cause: BaseException) -> dict[str, Any]:
+def _described(operation: str, cause: BaseException) -> dict[str, Any]:
     """The error as selectors and callers see it: texts, and some attributes of the exception."""
     message = str(cause) or type(cause).__name__
-    told = {"operation": operation, "message": message, "cause": f"{type(cause).__name__}: {cause}"}
-    own = {name: getattr(cause, name) for name in _TOLD_BY_EXCEPTIONS if hasattr(cause, name)}
-    return told | own
+    described = {"operation": operation, "message": message, "cause": f"{type(cause).__name__}: {cause}"}
+    own = {name: getattr(cause, name) for name in _SHOWN_ATTRIBUTES if hasattr(cause, name)}
+    return described | own

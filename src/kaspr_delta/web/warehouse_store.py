@@ -22,7 +22,7 @@ from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, struct_of
 from kaspr_delta.storage.warehouse.reads import WarehouseReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
-from kaspr_delta.web.sorted_run import Place, Row, best_of
+from kaspr_delta.web.sorted_run import Row, RowKey, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows
 from kaspr_delta.web.warehouse_source import counters_by_resource, sums_by_resource
 
@@ -37,20 +37,20 @@ class WarehouseReader:
     warehouse: SqlWarehouse
     plan: TablePlan
 
-    def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values at these places; empty places are left out."""
-        keys = {place.key if isinstance(place, Cell) else place for place in places}
+    def fetch(self, row_keys: Collection[RowKey]) -> dict[RowKey, str]:
+        """The values of the row keys that have a row."""
+        keys = {row_key.key if isinstance(row_key, Cell) else row_key for row_key in row_keys}
         if not keys:
             return {}
         found = self._rows(f"`key` IN ({', '.join(map(self._literal, sorted(keys)))})")
-        wanted = set(places)
-        return {place: value for place, value in found.items() if place in wanted}
+        wanted = set(row_keys)
+        return {row_key: value for row_key, value in found.items() if row_key in wanted}
 
-    def scan(self, start: int | None) -> dict[Place, str]:
+    def scan(self, start: int | None) -> dict[RowKey, str]:
         """All rows, or those of the window that begins at ``start``."""
         return self._rows("true" if start is None else f"`window_start` = timestamp_millis({start})")
 
-    def _rows(self, condition: str) -> dict[Place, str]:
+    def _rows(self, condition: str) -> dict[RowKey, str]:
         window = "unix_millis(`window_start`)" if self.plan.window else "0"
         statement = (
             f"SELECT {self._text('key')}, {window}, unix_micros(`timestamp`), {self._text('value')}"  # noqa: S608
@@ -63,8 +63,8 @@ class WarehouseReader:
         )
         json_values = self.plan.serializers.value == "json"
         best = best_of(row for row in rows if not (json_values and row.value == "null"))
-        found = {place: row.value for place, row in best.items() if row.value is not None}
-        return {Cell(*place) if self.plan.window else place[0]: value for place, value in found.items()}
+        found = {row_key: row.value for row_key, row in best.items() if row.value is not None}
+        return {Cell(*row_key) if self.plan.window else row_key[0]: value for row_key, value in found.items()}
 
     def _text(self, column: str) -> str:
         is_raw = getattr(self.plan.serializers, column) == "raw"
@@ -83,19 +83,19 @@ class TypedWarehouseReader:
     plan: TablePlan
     typed: TypedRows
 
-    def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values at these places; empty places are left out."""
-        keys = sorted(str(place) for place in places)
+    def fetch(self, row_keys: Collection[RowKey]) -> dict[RowKey, str]:
+        """The values of the row keys that have a row."""
+        keys = sorted(str(row_key) for row_key in row_keys)
         if not keys:
             return {}
         found = self._rows(self.typed.condition(keys, "`", literal, _FOUND_BY_TEXT))
-        return {place: value for place, value in found.items() if place in places}
+        return {row_key: value for row_key, value in found.items() if row_key in row_keys}
 
-    def scan(self, start: int | None) -> dict[Place, str]:  # noqa: ARG002  it has no windows
+    def scan(self, start: int | None) -> dict[RowKey, str]:  # noqa: ARG002  it has no windows
         """All rows."""
         return self._rows("true")
 
-    def _rows(self, condition: str) -> dict[Place, str]:
+    def _rows(self, condition: str) -> dict[RowKey, str]:
         written = "NULL" if self.plan.is_foreign else f"unix_micros(`{WRITTEN_AT}`)"
         row = json_of(struct_of(column.name for column in self.typed.plan.columns))
         statement = f"SELECT {written}, {row} FROM {self.warehouse.identifier(self.plan.state)} WHERE {condition}"  # noqa: S608
@@ -135,8 +135,8 @@ class WarehouseStore:
         except SetupError as error:
             return f"'{table}', which it stands for, cannot be read: {error}"
         # The columns end before a row without a name, or with a name that starts with #.
-        told = itertools.takewhile(lambda row: row[0] and not row[0].startswith("#"), described)
-        return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in told))
+        columns = itertools.takewhile(lambda row: row[0] and not row[0].startswith("#"), described)
+        return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in columns))
 
     def has(self, table: str) -> bool:
         return self.warehouse.exists(table)

@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta.errors import RebuildNeededError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.failures import Failures, short_text, told_plainly
+from kaspr_delta.runtime.failures import Failures, disk_errors_explained, short_text
 
 AWAITED = """An error occurred while calling o821.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
@@ -63,11 +63,11 @@ def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
 def test_a_full_disk_that_stopped_no_resource_is_the_same_sentence() -> None:
     with (
         pytest.raises(SetupError, match="the disk of /wh is full: free space, then run again"),
-        told_plainly(_query().batch.delta),
+        disk_errors_explained(_query().batch.delta),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
 
 
 def test_an_error_that_is_none_of_the_disk_stays_what_it_is() -> None:
-    with pytest.raises(ZeroDivisionError), told_plainly(_query().batch.delta):
+    with pytest.raises(ZeroDivisionError), disk_errors_explained(_query().batch.delta):
         raise ZeroDivisionError

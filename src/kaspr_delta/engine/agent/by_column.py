@@ -134,8 +134,8 @@ class ByColumn:
                 self._decoder.key(key)
             except SerializationError:
                 unreadable.add(code)
-        places = enumerate(coded.indices.to_pylist()) if unreadable else ()
-        return [place for place, code in places if code in unreadable]
+        indices = enumerate(coded.indices.to_pylist()) if unreadable else ()
+        return [index for index, code in indices if code in unreadable]
 
     def _run(
         self, first: int, stop: int, values: Sequence[bytes | None], times: Sequence[int | None]
@@ -220,7 +220,7 @@ class ByColumn:
         times = batch.column("timestamp")
         if count < batch.num_rows:
             times = times.take(pa.array(self._sent, pa.int64()))
-        for place, output in enumerate(self._outputs if count else ()):
+        for index, output in enumerate(self._outputs if count else ()):
             columns = {
                 "kind": pa.repeat("send", count),
                 "target": pa.repeat(output.topic, count),
@@ -231,7 +231,7 @@ class ByColumn:
             if output.key_of is not None:
                 columns["key"] = output.keys
                 columns["partition"] = [partition(output.topic, key) for key in output.keys]
-            yield columns_to_arrow(columns, pc.add(numbers, place) if place else numbers)
+            yield columns_to_arrow(columns, pc.add(numbers, index) if index else numbers)
             output.cut(0)
         self._sent.clear()
 

@@ -70,7 +70,7 @@ class EffectResource(PlannedResource[PlanT]):
     def _write_table(self, rows: Rows, name: str) -> None:
         table = state_table(self.delta, self.application.known_table(name))
         also = ("timestamp", "stream") if table.plan.window else ("timestamp",)
-        last = rows.select(*table.row_key, "seq", "value", *also).newest(table.row_key, ("seq",))
+        last = rows.select(*table.row_key_columns, "seq", "value", *also).newest(table.row_key_columns, ("seq",))
         texts = {name: nw.col(name).cast(nw.String) for name in ("key", "value")}
         table.write(last.with_columns(**texts))
 

@@ -41,9 +41,9 @@ class SparkTableReader:
     table: KeyedTable
     version: int
 
-    def fetch(self, places: Collection[str]) -> dict[str, str]:
+    def fetch(self, row_keys: Collection[str]) -> dict[str, str]:
         """The values of the keys that the table has."""
-        return self._rows(self.table.live_rows(self.spark, self.version, list(places)))
+        return self._rows(self.table.live_rows(self.spark, self.version, list(row_keys)))
 
     def scan(self, start: int | None) -> dict[str, str]:
         """All rows."""
@@ -62,9 +62,9 @@ class SparkWindowReader:
     table: KeyedTable
     version: int
 
-    def fetch(self, places: Collection[Cell]) -> dict[Cell, str]:
+    def fetch(self, row_keys: Collection[Cell]) -> dict[Cell, str]:
         """The values of the cells that the table has."""
-        cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in places]
+        cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in row_keys]
         wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
         return self._rows(self.table.live_rows(self.spark, self.version, SparkRows(wanted)))
 
@@ -137,12 +137,12 @@ class LikelyKeys:
                 starts = clock.window.starts(clock.time_of(record, value))
             except Exception:  # noqa: BLE001  the author's selector; the event becomes a dead letter in its turn
                 return
-            yield from (Cell(place, start) for place in _keys(text, key, value) for start in starts)
+            yield from (Cell(row_key, start) for row_key in _keys(text, key, value) for start in starts)
 
         return self._once_per_stretch(cells)
 
     def _once_per_stretch(
-        self, places: Callable[[InputRecord, Any, Any], Iterable[Any]]
+        self, row_keys: Callable[[InputRecord, Any, Any], Iterable[Any]]
     ) -> Callable[[], Collection[Any]]:
         seen: pa.RecordBatch | None = None
 
@@ -151,13 +151,13 @@ class LikelyKeys:
             if self.events is None or self.events is seen:
                 return ()
             seen = self.events
-            return {place for record in records_of(seen) for place in self._of(record, places)}
+            return {row_key for record in records_of(seen) for row_key in self._of(record, row_keys)}
 
         return likely
 
-    def _of(self, record: InputRecord, places: Callable[[InputRecord, Any, Any], Iterable[Any]]) -> Iterable[Any]:
+    def _of(self, record: InputRecord, row_keys: Callable[[InputRecord, Any, Any], Iterable[Any]]) -> Iterable[Any]:
         try:
-            return places(record, *self.decoder(record))
+            return row_keys(record, *self.decoder(record))
         except SerializationError:
             return ()  # the event becomes a dead letter in its turn
 
@@ -210,8 +210,8 @@ def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
 
 
 def _writes(state: AnyState) -> Iterator[Effect]:
-    for place, written in state.written.items():
-        key, start = (place.key, place.start * 1_000) if isinstance(place, Cell) else (place, None)
+    for row_key, written in state.written.items():
+        key, start = (row_key.key, row_key.start * 1_000) if isinstance(row_key, Cell) else (row_key, None)
         data = None if written.value is None else written.value.encode()
         yield Effect(
             "write",

@@ -75,7 +75,7 @@ class RunAgent:
     def _numbered_sends(self, numbering: Numbering, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         by_column = ByColumn.of(self.executor)
         if by_column is None:
-            msg = "only the quick way numbers sends by the places of their records"
+            msg = "only the vectorised path numbers sends by the positions of their records"
             raise TypeError(msg)
         for batch in batches:
             yield from map(records_for_spark, by_column.sends(batch, numbering.numbers(batch.column("offset"))))

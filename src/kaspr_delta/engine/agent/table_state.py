@@ -1,6 +1,6 @@
 """Tables during a batch: rows read, writes of earlier events, writes of the current event; nothing is committed yet.
 
-A *place* identifies a row: the text of its key, or a Cell in a table with windows.
+A *row key* identifies a row: the text of its key, or a Cell in a table with windows.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from kaspr_delta.serde.typed_text import text_of
 
 
 class Cell(NamedTuple):
-    """A place in a table with windows: a key's text, and the start of a window in milliseconds."""
+    """The row key in a table with windows: a key's text, and the start of a window in milliseconds."""
 
     key: str
     start: int
 
 
-Place = TypeVar("Place", str, Cell)
+RowKey = TypeVar("RowKey", str, Cell)
 
 
-class TableReader(Protocol[Place]):
+class TableReader(Protocol[RowKey]):
     """Reads a table as it was before the batch. Keys and values are table text."""
 
-    def fetch(self, places: Collection[Place]) -> dict[Place, str]:
-        """The values of the places that have a row."""
+    def fetch(self, row_keys: Collection[RowKey]) -> dict[RowKey, str]:
+        """The values of the row keys that have a row."""
         ...
 
-    def scan(self, start: int | None) -> dict[Place, str]:
+    def scan(self, start: int | None) -> dict[RowKey, str]:
         """All rows; in a table with windows, those of the window that begins at ``start``."""
         ...
 
 
 class Written(NamedTuple):
-    """The last write of a place: its value (None: deleted), the time of the event, and the stream of the event.
+    """The last write of a row key: its value (None: deleted), the time of the event, and the stream of the event.
 
     The time is in microseconds since 1970.
     """
@@ -46,31 +46,31 @@ class Written(NamedTuple):
     stream: str | None = None
 
 
-# The place was not read yet. (None means that it was read and has no row.)
+# The row key was not read yet. (None means that it was read and has no row.)
 _UNKNOWN: Any = object()
 
 
 @dataclass
-class TableState(Generic[Place]):
+class TableState(Generic[RowKey]):
     """One table during a batch.
 
-    ``likely`` returns places worth reading together with a place that was not read yet. The counters are for metrics:
+    ``likely`` returns row keys worth reading together with one that was not read yet. The counters are for metrics:
     keys that functions read, set and deleted, and writes too late for a window.
     """
 
     plan: TablePlan
-    reader: TableReader[Place]
-    likely: Callable[[], Collection[Place]] = tuple
+    reader: TableReader[RowKey]
+    likely: Callable[[], Collection[RowKey]] = tuple
     retrieved: int = 0
     updated: int = 0
     deleted: int = 0
     late: int = 0
     # Values as the current event sees them; None: no row.
-    _known: dict[Place, str | None] = field(default_factory=dict)
+    _known: dict[RowKey, str | None] = field(default_factory=dict)
     # Values that the current event has overwritten.
-    _replaced: dict[Place, str | None] = field(default_factory=dict)
-    # Time and stream of the last write of each place by earlier events.
-    _written: dict[Place, tuple[int | None, str | None]] = field(default_factory=dict)
+    _replaced: dict[RowKey, str | None] = field(default_factory=dict)
+    # Time and stream of the last write of each row key by earlier events.
+    _written: dict[RowKey, tuple[int | None, str | None]] = field(default_factory=dict)
     _scanned: set[int | None] = field(default_factory=set)
 
     @property
@@ -85,66 +85,67 @@ class TableState(Generic[Place]):
         return {name: times for name, times in counted.items() if times}
 
     @property
-    def written(self) -> dict[Place, Written]:
-        """The last write of each place, in the order of the first writes. To be used after the current event ended."""
+    def written(self) -> dict[RowKey, Written]:
+        """The last write by row key, in the order of the first writes. To be used after the current event ended."""
         known = self._known
-        return {place: Written(known[place], *by) for place, by in self._written.items()}
+        return {row_key: Written(known[row_key], *by) for row_key, by in self._written.items()}
 
-    def put(self, place: Place, value: str | None) -> None:
-        """Write a place for the current event; None deletes."""
+    def put(self, row_key: RowKey, value: str | None) -> None:
+        """Write a row for the current event; None deletes."""
         if value is None:
             self.deleted += 1
         else:
             self.updated += 1
-        if place not in self._replaced:
-            self._replaced[place] = self._known.get(place, _UNKNOWN)
-        self._known[place] = value
+        if row_key not in self._replaced:
+            self._replaced[row_key] = self._known.get(row_key, _UNKNOWN)
+        self._known[row_key] = value
 
-    def get(self, place: Place) -> str | None:
-        """The current value of a place; None if it has no row."""
-        value: str | None = self._known.get(place, _UNKNOWN)
+    def get(self, row_key: RowKey) -> str | None:
+        """The current value of a row; None if it has no row."""
+        value: str | None = self._known.get(row_key, _UNKNOWN)
         if value is not _UNKNOWN:
             return value
-        if _start(place) in self._scanned:
+        if _start(row_key) in self._scanned:
             return None
-        self._fetch(place)
-        return self._known[place]
+        self._fetch(row_key)
+        return self._known[row_key]
 
-    def all(self, start: int | None = None) -> dict[Place, str]:
+    def all(self, start: int | None = None) -> dict[RowKey, str]:
         """All current rows; in a table with windows, those of the window that begins at ``start``."""
         if start not in self._scanned:
             # Sorted, so that a repeated batch sees the same order. Rows whose key text is not canonical are left out.
             is_key = text_of(self.plan).is_key
             found = sorted(self.reader.scan(start).items())
-            rows = {place: value for place, value in found if is_key(_key(place))}
-            for place, value in self._replaced.items():
-                if value is _UNKNOWN and _start(place) == start:
-                    self._replaced[place] = rows.get(place)
+            rows = {row_key: value for row_key, value in found if is_key(_key(row_key))}
+            for row_key, value in self._replaced.items():
+                if value is _UNKNOWN and _start(row_key) == start:
+                    self._replaced[row_key] = rows.get(row_key)
             self._known = {**rows, **self._known}
             self._scanned.add(start)
-        return {place: value for place, value in self._known.items() if value is not None and _start(place) == start}
+        rows = {row_key: value for row_key, value in self._known.items() if value is not None}
+        return {row_key: value for row_key, value in rows.items() if _start(row_key) == start}
 
     def keep(self, timestamp: int | None, stream: str | None = None) -> None:
         """The current event succeeded: keep its writes."""
         if self._replaced:
             by = timestamp, stream
-            for place in self._replaced:
-                self._written[place] = by
+            for row_key in self._replaced:
+                self._written[row_key] = by
             self._replaced.clear()
 
     def drop(self) -> None:
         """The current event failed: undo its writes."""
-        for place, value in self._replaced.items():
+        for row_key, value in self._replaced.items():
             if value is _UNKNOWN:
-                del self._known[place]
+                del self._known[row_key]
             else:
-                self._known[place] = value
+                self._known[row_key] = value
         self._replaced.clear()
 
-    def _fetch(self, place: Place) -> None:
-        places = set(self.likely())
-        places.add(place)
-        unknown = [wanted for wanted in places if wanted not in self._known]
+    def _fetch(self, row_key: RowKey) -> None:
+        row_keys = set(self.likely())
+        row_keys.add(row_key)
+        unknown = [wanted for wanted in row_keys if wanted not in self._known]
         found = self.reader.fetch(unknown)
         self._known.update({wanted: found.get(wanted) for wanted in unknown})
 
@@ -152,9 +153,9 @@ class TableState(Generic[Place]):
 AnyState = TableState[str] | TableState[Cell]
 
 
-def _start(place: str | Cell) -> int | None:
-    return place.start if isinstance(place, Cell) else None
+def _start(row_key: str | Cell) -> int | None:
+    return row_key.start if isinstance(row_key, Cell) else None
 
 
-def _key(place: str | Cell) -> str:
-    return place.key if isinstance(place, Cell) else place
+def _key(row_key: str | Cell) -> str:
+    return row_key.key if isinstance(row_key, Cell) else row_key

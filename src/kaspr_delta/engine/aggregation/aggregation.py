@@ -52,13 +52,13 @@ class Aggregation(PlannedResource[AggregationPlan]):
     def folded(self, given: Rows, changes: DataFrame, values: TableText, *, anew: bool = False) -> Rows:
         """Fold changes into the rows that their groups held: rows of AGGREGATED.
 
-        ``changes`` are rows of CHANGES that Spark makes of the ``given`` ones, with ``place``, a struct that orders the
-        changes of a group. With ``anew`` the groups held nothing.
+        ``changes`` are rows of CHANGES that Spark makes of the ``given`` ones, with ``position``, a struct that orders
+        the changes of a group. With ``anew`` the groups held nothing.
         """
         rows = changes if anew else changes.unionByName(self._held(changes), allowMissingColumns=True)
         rows = given.spread(rows, "grp", "window_start")
-        # NULL places sort first: the row that a group held has no place.
-        rows = rows.sortWithinPartitions("grp", "window_start", "place").select(*_CHANGE)
+        # NULL positions sort first: the row that a group held has none.
+        rows = rows.sortWithinPartitions("grp", "window_start", "position").select(*_CHANGE)
         fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
         return given.made(rows).map(fold, AGGREGATED)
 
@@ -81,7 +81,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
 
     def _held(self, changes: DataFrame) -> DataFrame:
         """The rows that the changed groups hold before the changes, as rows of CHANGES with op ``held``."""
-        groups = changes.select(F.col("grp").alias("key"), *self.table.row_key[1:])
+        groups = changes.select(F.col("grp").alias("key"), *self.table.row_key_columns[1:])
         held = self.held_rows(groups)
         window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")
         return held.select(

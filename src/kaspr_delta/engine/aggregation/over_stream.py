@@ -20,7 +20,7 @@ from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
-from kaspr_delta.engine.streams.table_versions import place_in
+from kaspr_delta.engine.streams.table_versions import stream_time_in
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.window import WindowPlan
 
@@ -41,7 +41,7 @@ _ADDED = (
     "source",
     "CAST(NULL AS STRING) AS id",
     "false AS last",
-    "struct(partition, offset) AS place",
+    "struct(partition, offset) AS position",
 )
 
 
@@ -132,7 +132,7 @@ def _added(records: DataFrame) -> DataFrame:
 
 def _added_to_windows(records: DataFrame, window: WindowPlan, times: Mapping[str, int]) -> DataFrame:
     """The additions of records to their groups, in the open windows of the records' times: rows of CHANGES."""
-    so_far = F.unix_millis(place_in(("stream",), "offset"))
+    so_far = F.unix_millis(stream_time_in(("stream",), "offset"))
     timed = _grouped(records).withColumn("now", F.greatest(so_far, _before(times)))
     at = F.unix_millis("timestamp")
     last_start = at - F.pmod(at, F.lit(window.step))

@@ -215,7 +215,7 @@ def _change(op: str, group: Column, value: Column, *, last: Column, step: int) -
         F.lit(op).alias("op"),
         value.alias("value"),
         last.alias("last"),
-        F.struct("key", F.lit(step).alias("step")).alias("place"),
+        F.struct("key", F.lit(step).alias("step")).alias("position"),
     )
 
 

@@ -48,7 +48,7 @@ class BatchId:
         return BatchId(self.checkpoint, self.number - 1)
 
     def transaction(self, purpose: str) -> Transaction:
-        """The transaction of this batch's append to one place, which ``purpose`` names."""
+        """The transaction of this batch's append to one table, which ``purpose`` names."""
         return Transaction(f"{self.checkpoint}:{purpose}", self.number - FIRST)
 
 

@@ -54,7 +54,7 @@ def failed_natively(failures: Mapping[NativeFailure, int]) -> dict[str, int]:
 def native_failures(summed: Mapping[str, int]) -> dict[NativeFailure, int]:
     """How often each native operation failed, out of all counters by name."""
     found = [(json.loads(name), times) for name, times in sorted(summed.items())]
-    return {NativeFailure(*told): times for (kind, *told), times in found if kind == _NATIVE_FAILURE}
+    return {NativeFailure(*failure): times for (kind, *failure), times in found if kind == _NATIVE_FAILURE}
 
 
 def as_metrics(summed: Mapping[str, int]) -> list[Metric]:

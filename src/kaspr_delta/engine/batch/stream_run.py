@@ -105,7 +105,7 @@ class StreamRun:
             return not self._news(spark) and start.tables == table_ids(self.batch, spark)
         sources = sorted(self._sources(spark).items())
         tables = [(source.table, self._running[name]) for name, source in sources if source.table is not None]
-        if len(tables) < len(sources):  # of a place elsewhere the checkpoint has no version
+        if len(tables) < len(sources):  # the checkpoint has no version of an endpoint
             return False
         positions = positions_in(self._checkpoint)
         return len(positions) == len(tables) and all(

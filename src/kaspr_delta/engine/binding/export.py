@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.planned_resource import PlannedResource
 from kaspr_delta.engine.batch.resource import Decision, Folded, LoggedBatch, SourceTable
-from kaspr_delta.engine.binding.place import place_of
+from kaspr_delta.engine.binding.endpoint import endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.source import Source
@@ -36,8 +36,8 @@ class Export(PlannedResource[TopicPlan]):
 
     @property
     def _source(self) -> Source:
-        place = self.plan.bound.place
-        start = place.starting_offsets if isinstance(place, KafkaPlan) else "earliest"
+        endpoint = self.plan.bound.endpoint
+        start = endpoint.starting_offsets if isinstance(endpoint, KafkaPlan) else "earliest"
         read = TopicInput((self.plan.name,), None, self.plan.serializers, start)
         return Source(self.delta, read, self.application, str(self.ref))
 
@@ -74,6 +74,6 @@ class Export(PlannedResource[TopicPlan]):
         for due in rows.df.select("after", "upto", "records").collect():
             records = self._source.between(rows.spark, {name: due["after"]}, {name: due["upto"]})
             ordered = records.repartition("partition").sortWithinPartitions("offset")
-            place_of(self.delta, self.plan).write(ordered, f"{batch.checkpoint}-{batch.number:010d}")
+            endpoint_of(self.delta, self.plan).write(ordered, f"{batch.checkpoint}-{batch.number:010d}")
             written += due["records"]
         return Folded(written, 0)

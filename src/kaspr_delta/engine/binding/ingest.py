@@ -11,7 +11,7 @@ import pyarrow as pa
 from kaspr_delta.engine.agent.effect_resource import EffectResource
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.resource import Decision, Folded, SourceTable
-from kaspr_delta.engine.binding.place import Place, place_of
+from kaspr_delta.engine.binding.endpoint import Endpoint, endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -24,7 +24,7 @@ _COLUMNS = ["kind", "target", "key", "value", "headers", "timestamp", "partition
 
 
 class Ingest(EffectResource[TopicPlan]):
-    """Reads a place until all records that it had at the start of a run are on the topic, or for ever.
+    """Reads a endpoint until all records that it had at the start of a run are on the topic, or for ever.
 
     The position is in the checkpoint of Spark's stream, which delivers the same records again after a kill.
     """
@@ -32,11 +32,11 @@ class Ingest(EffectResource[TopicPlan]):
     __slots__ = ()
 
     @property
-    def _place(self) -> Place:
-        return place_of(self.delta, self.plan)
+    def _endpoint(self) -> Endpoint:
+        return endpoint_of(self.delta, self.plan)
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
-        return {self.plan.bound.place.label: SourceTable(None)}
+        return {self.plan.bound.endpoint.label: SourceTable(None)}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
@@ -44,17 +44,17 @@ class Ingest(EffectResource[TopicPlan]):
         return Decision(LocalRows.none(spark), 0), dict.fromkeys(self.sources(spark), 0)
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        return self._place.stream(spark)
+        return self._endpoint.stream(spark)
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
-        place = self._place
-        records = place.records(batch)
+        endpoint = self._endpoint
+        records = endpoint.records(batch)
         limits = self.delta.limits
         arrived = rows_within(records, limits.few, limits)
         if not isinstance(arrived, LocalRows):
             return Decision(SparkRows(records.select(*_COLUMNS, seq_of_rows()), limits=limits), arrived.count())
-        ordered = arrived.table.sort_by([(column, "ascending") for column in place.order])
+        ordered = arrived.table.sort_by([(column, "ascending") for column in endpoint.order])
         numbered = ordered.select(_COLUMNS).append_column("seq", pa.array(range(len(ordered)), pa.int64()))
         return Decision(LocalRows(batch.sparkSession, numbered, limits), len(ordered))
 

@@ -53,7 +53,7 @@ class KeyedTable:
         return text_of(self.plan)
 
     @property
-    def row_key(self) -> tuple[str, ...]:
+    def row_key_columns(self) -> tuple[str, ...]:
         """The columns that identify a row."""
         return ("key", "window_start") if self.plan.window else ("key",)
 
@@ -175,7 +175,7 @@ class KeyedTable:
         if unique_keys:
             return rows.with_columns(duplicate_count=nw.lit(1))
         order = ("timestamp", "value" if self._is_ordered else "rank")
-        live = rows.newest(self.row_key, order, "duplicate_count")
+        live = rows.newest(self.row_key_columns, order, "duplicate_count")
         return live if self._is_ordered else live.select(*(name for name in live.columns if name != "rank"))
 
     def texts(self, rows: Rows) -> DataFrame:
@@ -208,7 +208,7 @@ class KeyedTable:
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         if self.plan.row_type is not None and not self._is_ordered:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
-        return SparkRows(among(rows, keys, self.row_key, self.delta), limits=self.delta.limits)
+        return SparkRows(among(rows, keys, self.row_key_columns, self.delta), limits=self.delta.limits)
 
     def greatest(self, among: Column, *also: str) -> Column:
         """The row that counts among rows of one key: a struct of timestamp, value (see ``row``) and other columns.
@@ -241,11 +241,11 @@ class KeyedTable:
             _stored("key", self.plan.serializers.key),
             _stored("value", self.plan.serializers.value),
             "timestamp",
-            *self.row_key[1:],
+            *self.row_key_columns[1:],
             *windows,
             F.col("value").isNotNull().alias("keep"),
         )
-        upsert = Upsert(on=self.row_key, compare=compare, also=(*also, *windows), keep="keep")
+        upsert = Upsert(on=self.row_key_columns, compare=compare, also=(*also, *windows), keep="keep")
         self._merge(given.made(stored), upsert)
 
     def _write_typed(self, given: Rows, typed: TypedPlan, *, timely: bool) -> None:
@@ -289,7 +289,7 @@ class KeyedTable:
         rows = rows if after is None else rows.where(F.col("window_end") > after)
         rows = rows.withColumn("keep", F.expr("true"))
         also = ("timestamp", "window_end", "stream")
-        self._merge(SparkRows(rows), Upsert(on=self.row_key, compare=("value",), also=also, keep="keep"))
+        self._merge(SparkRows(rows), Upsert(on=self.row_key_columns, compare=("value",), also=also, keep="keep"))
 
     def _merge(self, rows: Rows, upsert: Upsert) -> None:
         self.delta.merge(rows.spark, rows.frame, self.plan.delta_name, upsert)

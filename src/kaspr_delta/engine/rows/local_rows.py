@@ -117,14 +117,14 @@ class LocalRows:
         return self._with(pa.concat_tables([self.table, other.table], promote_options="default"))
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
-        sorted_rows = self.table.take(_places_in_order(self.table, order))
+        sorted_rows = self.table.take(_sorted_indices(self.table, order))
         numbers = sorted_rows.select(on).append_column("n", pa.array(range(sorted_rows.num_rows), pa.int64()))
         last = numbers.group_by(list(on)).aggregate([("n", "max"), ("n", "count")])
         rows = sorted_rows.take(last["n_max"])
         return self._with(rows if count is None else rows.append_column(count, last["n_count"]))
 
     def numbered(self, order: str) -> Rows:
-        rows = self.table.take(_places_in_order(self.table, [order]))
+        rows = self.table.take(_sorted_indices(self.table, [order]))
         return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
 
     def made(self, df: DataFrame) -> Rows:
@@ -197,7 +197,7 @@ def union_all(several: Sequence[Rows]) -> Rows:
     return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.max_rows != 0] or several[:1])
 
 
-def _places_in_order(rows: pa.Table, order: Sequence[str]) -> pa.Array:
-    """The places of rows in order of some columns, NULL first as in Spark."""
+def _sorted_indices(rows: pa.Table, order: Sequence[str]) -> pa.Array:
+    """The indices of rows in order of some columns, NULL first as in Spark."""
     keys = {f"{kind} {name}": of for name in order for kind, of in (("a", pc.is_valid(rows[name])), ("b", rows[name]))}
     return pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])

@@ -47,14 +47,14 @@ def stored_rows(
     return collected_with(keys, rows, delta)
 
 
-def among(rows: DataFrame, keys: Keys, place: Sequence[str], delta: Tables) -> DataFrame:
-    """The rows of these keys, by the columns in ``place``."""
+def among(rows: DataFrame, keys: Keys, row_key_columns: Sequence[str], delta: Tables) -> DataFrame:
+    """The rows of these keys, by these columns."""
     if keys is None:
         return rows
-    texts = keys.texts("key") if isinstance(keys, LocalRows) and len(place) == 1 else keys
+    texts = keys.texts("key") if isinstance(keys, LocalRows) and len(row_key_columns) == 1 else keys
     if isinstance(texts, Collection):
         return having(rows, {"key": texts}, delta.limits)
-    return SparkRows(rows, limits=delta.limits).of_keys(texts, place).df
+    return SparkRows(rows, limits=delta.limits).of_keys(texts, row_key_columns).df
 
 
 def collected_with(keys: Rows, found: Rows, delta: Tables) -> Rows:

@@ -16,9 +16,9 @@ _FEW_PARTITIONS = 8
 def plan_for(spark: SparkSession, *, few: bool) -> None:
     """Plan the statements to come for few rows, or for many. ``spark`` is the session of a streaming query.
 
-    Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. Where they are
-    known to be few, a statement is one job without it. Only an embedded session, of which a streaming query has a copy
-    of its own, is told so: elsewhere the settings are the user's.
+    Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. If they are
+    known to be few, a statement is one job without it. Only an embedded session, of which a streaming query has its own
+    copy, is set: elsewhere the settings are the user's.
     """
     if not runs_here(spark):  # queries of Spark Connect share their settings
         return

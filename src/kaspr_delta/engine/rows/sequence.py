@@ -40,7 +40,7 @@ def version_of(offset: int) -> int:
 
 
 def seq_of(offset: int) -> int:
-    """The place of a record in its commit."""
+    """The number of a record in its commit."""
     return offset & SEQ_MASK
 
 

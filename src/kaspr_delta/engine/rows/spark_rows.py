@@ -77,9 +77,9 @@ class SparkRows:
     def join(self, other: Rows, on: str, how: How = "left") -> Rows:
         return self._with(self.df.join(self._sent(other), on, how))
 
-    def of_keys(self, keys: Rows, place: Sequence[str]) -> SparkRows:
-        """The rows whose columns in ``place`` are those of a key."""
-        return self._with(self.df.join(self._sent(keys.select(*place)), list(place), "left_semi"))
+    def of_keys(self, keys: Rows, row_key_columns: Sequence[str]) -> SparkRows:
+        """The rows whose columns have the values of a key."""
+        return self._with(self.df.join(self._sent(keys.select(*row_key_columns)), list(row_key_columns), "left_semi"))
 
     def _sent(self, other: Rows) -> DataFrame:
         """The other side of a join. A broadcast avoids a shuffle, which sends all rows of a hot key to one task."""

@@ -42,13 +42,13 @@ def rows_made(
 
 def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:
     shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-    place = folder / uuid.uuid4().hex
-    place.mkdir(parents=True)
-    with ParquetWriter(place / "rows.parquet", schema) as file:
+    own = folder / uuid.uuid4().hex
+    own.mkdir(parents=True)
+    with ParquetWriter(own / "rows.parquet", schema) as file:
         for group in groups:
             file.write_table(group)
-    rows = spark.read.schema(spark_schema_of(schema)).parquet(str(place))
-    weakref.finalize(rows, shutil.rmtree, place, ignore_errors=True)
+    rows = spark.read.schema(spark_schema_of(schema)).parquet(str(own))
+    weakref.finalize(rows, shutil.rmtree, own, ignore_errors=True)
     return rows
 
 

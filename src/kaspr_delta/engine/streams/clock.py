@@ -66,7 +66,7 @@ class Clock:
                 newest, self.at, self.event, self.stream = at, at, moment, stream
 
     def time_of(self, record: InputRecord, value: Any) -> int:
-        """The time that places an event in windows. Raises the errors of the author's selector."""
+        """The time by which an event is in windows. Raises the errors of the author's selector."""
         if self.window.relative_to == "now":
             return self.times[NOW]  # setting back the clock makes no event late
         if self.window.selector is None:

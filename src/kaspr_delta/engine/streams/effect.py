@@ -35,7 +35,7 @@ class EventFailedError(Exception):
 
 
 class Effect(NamedTuple):
-    """One effect, in the order of the log's columns without ``seq``, its place. Times are in microseconds."""
+    """One effect, in the order of the log's columns without ``seq``, its number. Times are in microseconds."""
 
     kind: str
     target: str

@@ -115,8 +115,8 @@ def _are_whole(ranges: Sequence[OffsetRange], feed: Feed, spark: SparkSession) -
 class Numbering:
     """Sequence numbers for the effects of records: in the order of the records, whichever task processes them.
 
-    ``firsts`` has the first place of each of the ``commits``. A record has ``each`` numbers, from ``each`` times its
-    place on.
+    ``firsts`` has the first position of each of the ``commits``. A record has ``each`` numbers, from ``each`` times its
+    position on.
     """
 
     commits: tuple[int, ...]

@@ -80,7 +80,7 @@ class ReadRecords:
     def _read(self, record: InputRecord) -> _Read:
         # SQL may have written a record without a partition or time.
         at = microseconds(datetime.now(timezone.utc)) if record.timestamp is None else record.timestamp
-        place = record.source, record.partition or 0, record.offset, at
+        position = record.source, record.partition or 0, record.offset, at
         try:
             event_key, event_value = self.decoder(record)
             key = None if event_key is None else self.text.key(event_key)
@@ -88,23 +88,23 @@ class ReadRecords:
             own = key if key is None or self.keys is None or self.selector else self.keys.key(event_key)
         except SerializationError as error:
             unreadable = problem("record cannot be read", str(error), _readable(record.value))
-            return _Read(*place, _readable(record.key), None, None, unreadable, unreadable=True)
+            return _Read(*position, _readable(record.key), None, None, unreadable, unreadable=True)
         if self.selector is None:
-            return _Read(*self._placed(place, key, self.text), key, value, own)
+            return _Read(*self._repartitioned(position, key, self.text), key, value, own)
         if value is None:  # the selector needs a value
-            return _Read(*place, key, None, None)
+            return _Read(*position, key, None, None)
         look_up, failure = self.selector(event_value, event_key, value)
         if failure is not None:
-            return _Read(*place, key, value, None, failure)
-        return _Read(*self._placed(place, look_up, self.selector.table), key, value, look_up)
+            return _Read(*position, key, value, None, failure)
+        return _Read(*self._repartitioned(position, look_up, self.selector.table), key, value, look_up)
 
-    def _placed(
-        self, place: tuple[str, int, int, int], key: str | None, spelled: TableText
+    def _repartitioned(
+        self, position: tuple[str, int, int, int], key: str | None, spelled: TableText
     ) -> tuple[str, int, int, int]:
-        """A record's place with its new partition: the one of these bytes as a key on a topic."""
+        """The position with the record's new partition: the one of these bytes as a key on a topic."""
         if self.partitions is None:
-            return place
-        source, _, offset, timestamp = place
+            return position
+        source, _, offset, timestamp = position
         if key is None:
             return source, 0, offset, timestamp
         data = base64.b64decode(key) if spelled.serializers.key == "raw" else key.encode()

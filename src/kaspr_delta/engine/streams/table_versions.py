@@ -2,8 +2,8 @@
 
 A stream-table join sees the table as it is when the record arrives. If one batch has both changes of the table and
 records of the stream, they are merged by the times of their heads, each side in the order in which it arrived. Kafka
-Streams chooses in the same way between the buffers of its inputs. The *place* of a change or record is the greatest
-time so far on its side: a record comes after every change whose place is not greater.
+Streams chooses in the same way between the buffers of its inputs. The *stream time* of a change or record is the
+greatest time so far on its side: a record comes after every change whose stream time is not greater.
 
 The time of an event is a whole millisecond. A row that no event wrote has the time of its writing, which is not one. A
 deletion has no time at all. Such changes keep the order of arrival: a record sees them if it was committed after them.
@@ -41,7 +41,7 @@ def rows_by_their_time(table: KeyedTable, spark: SparkSession, version: int, key
 def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: Rows | None) -> DataFrame:
     """The versions that rows had after version ``after`` of the table, and got up to ``upto``.
 
-    Columns key, order, since, committed, value, timestamp. A key has the ``value`` (NULL: no row) from the place
+    Columns key, order, since, committed, value, timestamp. A key has the ``value`` (NULL: no row) from the stream time
     ``since`` on, or from the commit time ``committed`` on (both NULL: from before the batch). Of several, the last in
     ``order`` counts. ``keys`` restricts the rows to the keys in its column ``key``.
     """
@@ -71,16 +71,16 @@ def by_key(rows: DataFrame, *also: str) -> DataFrame:
 
 
 def seen(among: Column) -> Column:
-    """The one of these versions that a record sees (columns place, arrived): a struct, NULL if there is none."""
+    """The one of these versions that a record sees (columns stream_time, arrived): a struct, NULL if there is none."""
 
     def is_seen(version: Column) -> Column:
-        in_time = version["since"].isNull() | (version["since"] <= F.col("place"))
+        in_time = version["since"].isNull() | (version["since"] <= F.col("stream_time"))
         return in_time & (version["committed"].isNull() | (version["committed"] <= F.col("arrived")))
 
     return F.try_element_at(F.filter(among, is_seen), F.lit(-1))
 
 
-def place_in(partition: tuple[str, ...], *order: str | Column) -> Column:
+def stream_time_in(partition: tuple[str, ...], *order: str | Column) -> Column:
     """The greatest ``timestamp`` so far in a partition."""
     so_far = Window.partitionBy(*partition).orderBy(*order).rowsBetween(Window.unboundedPreceding, 0)
     return F.max("timestamp").over(so_far)
@@ -114,8 +114,8 @@ def _changed(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> D
         }
     )
     by_event = F.col("timestamp").isNotNull()
-    place = place_in(("partition",), "version", "timestamp", "key")
-    return timed.withColumns({"since": F.when(by_event, place), "committed": F.when(~by_event, F.col("at"))})
+    stream_time = stream_time_in(("partition",), "version", "timestamp", "key")
+    return timed.withColumns({"since": F.when(by_event, stream_time), "committed": F.when(~by_event, F.col("at"))})
 
 
 def _as_text(table: KeyedTable, row: str) -> Column:

@@ -54,7 +54,7 @@ class Application:
 
     @property
     def location(self) -> Location:
-        """The place of its KasprApp or, without one, of its first resource."""
+        """The location of its KasprApp or, without one, of its first resource."""
         return self.app.location if self.app is not None else min(part.location for part in self.resources())
 
     def resources(self) -> Iterable[Declared[ResourceSpec]]:

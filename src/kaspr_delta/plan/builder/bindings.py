@@ -10,10 +10,10 @@ from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.topics import NamedTopic
 from kaspr_delta.plan.definition.bindings import (
     BindingPlan,
+    EndpointPlan,
     FilesPlan,
     KafkaPlan,
     LoginPlan,
-    PlacePlan,
     SecretPlan,
     log_of,
 )
@@ -48,9 +48,9 @@ def bound_topics(
             report.error(app.source.locate(*at, "direction"), message, hint)
         if binding.files is not None and direction == "output" and binding.direction is None:
             _check_output(app, at, binding.files, senders[0], report)
-        place = _place(app, at, binding, direction, report)
-        if place is not None:
-            bound[name] = BindingPlan(direction, place, log_of(name, direction), app.source.locate(*at))
+        endpoint = _endpoint(app, at, binding, direction, report)
+        if endpoint is not None:
+            bound[name] = BindingPlan(direction, endpoint, log_of(name, direction), app.source.locate(*at))
     return bound
 
 
@@ -79,9 +79,9 @@ def _check_output(
         report.error(app.source.locate(*at, "files", written), message, "remove it")
 
 
-def _place(
+def _endpoint(
     app: Declared[AppSpec], at: FieldPath, binding: TopicBinding, direction: Direction, report: Report
-) -> PlacePlan | None:
+) -> EndpointPlan | None:
     if binding.kafka is not None:
         return _kafka(app, at, binding.kafka, report)
     if binding.files is not None:

@@ -109,20 +109,20 @@ def _refuse_misfits(application: Application, plan: Plan, report: Report) -> Non
         if not isinstance(join, TableTableJoinPlan):
             continue
         declared = application.joins[join.name]
-        places = {"key": declared.spec.key_field or "on", "select": "select"}
+        locations = {"key": declared.spec.key_field or "on", "select": "select"}
         for part, message, hint in type_problems(plan, join):
-            report.error(declared.source.locate_value("spec", places[part]), f"join '{join.name}': {message}", hint)
+            report.error(declared.source.locate_value("spec", locations[part]), f"join '{join.name}': {message}", hint)
 
 
 def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: Report) -> None:
-    places = {
+    locations = {
         **{f"table/{table.name}": table.source.locate("spec", "from") for table in application.tables.values()},
         **{f"join/{join.name}": join.location for join in application.joins.values()},
     }
     for circle in definition_cycles(edges):
-        defined = " -> ".join(f"{label} (at {places[label]})" for label in circle)
+        defined = " -> ".join(f"{label} (at {locations[label]})" for label in circle)
         message = f"these are defined by one another: {defined} -> {circle[0]}"
-        report.error(places[circle[0]], message, "break the circle")
+        report.error(locations[circle[0]], message, "break the circle")
 
 
 def _refuse_shared_channels(application: Application, report: Report) -> None:
@@ -141,6 +141,6 @@ def _refuse_shared_schemas(found: tuple[Application, ...], report: Report) -> No
     for application in found:
         first = owners.setdefault(delta_name(application.name), application)
         if first is not application:
-            place, other = (min(part.location for part in one.resources()) for one in (application, first))
+            location, other = (min(part.location for part in one.resources()) for one in (application, first))
             message = f"applications '{application.name}' and '{first.name}' at {other} would share the schema"
-            report.error(place, f"{message} '{delta_name(application.name)}'", "rename one of them")
+            report.error(location, f"{message} '{delta_name(application.name)}'", "rename one of them")

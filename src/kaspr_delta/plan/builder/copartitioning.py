@@ -26,7 +26,7 @@ _BY_KEY = ("same-key", "stream-table", "stream-stream")
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """One side of a join, with the places of its partitions, of its key serializer and of its partition selector."""
+    """One side of a join, with the locations of its partitions, of its key serializer and of its partition selector."""
 
     side: Side
     field: str
@@ -38,7 +38,7 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
-    """Checks the joins of one application. ``selectors`` are the places of partition selectors by topic."""
+    """Checks the joins of one application. ``selectors`` are the locations of partition selectors by topic."""
 
     application: Application
     report: Report
@@ -66,11 +66,11 @@ class Copartitioning:
         if isinstance(side, RowSide):
             field = f"{which}Table"
             declared = self.application.tables.get(side.name) or self.application.joins[side.name]
-            places = [_written(declared, ("spec", name)) for name in ("partitions", "keySerializer")]
+            locations = [_written(declared, ("spec", name)) for name in ("partitions", "keySerializer")]
             own = declared.source.locate_value("metadata", "name")
             selector = self.selectors.get(changelog_topic(self.application.name, side.name))
             at = join.source.locate_value("spec", field)
-            return _Spread(side, field, at, places[0] or own, places[1] or own, selector)
+            return _Spread(side, field, at, locations[0] or own, locations[1] or own, selector)
         field = f"{which}Stream"
         own = join.source.locate_value("spec", field, "topic" if isinstance(side.plan.input, TopicInput) else "channel")
         counted = ("repartition", "partitions") if side.plan.repartitioned else (field, "partitions")
@@ -148,7 +148,7 @@ def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
 
 
 def _selectors(application: Application) -> Iterator[tuple[str, Location]]:
-    """The places of the partition selectors of all sends to named topics, with the topic."""
+    """The locations of the partition selectors of all sends to named topics, with the topic."""
     for agent in application.agents.values():
         for index, topic in enumerate(agent.spec.output.topics):
             yield from _selector(agent, topic, ("spec", "output", "topics", index))
@@ -165,5 +165,5 @@ def _selector(resource: Declared[Any], target: SendTarget, at: FieldPath) -> Ite
 
 
 def _written(declared: Declared[Any], path: FieldPath) -> Location | None:
-    """The place of a field, if it was written."""
-    return declared.source.locate_value(*path) if path in declared.source.positions.places else None
+    """The location of a field, if it was written."""
+    return declared.source.locate_value(*path) if path in declared.source.positions.locations else None

@@ -114,15 +114,15 @@ def _made_from_rows(origin: Origin, application: Application) -> bool:
 def refuse_clashes(claimed: Iterable[Claim], report: Report) -> None:
     """Report every claim for a name that is taken or belongs to the system."""
     owners: dict[str, Claim] = {}
-    told: set[tuple[Location, Location]] = set()
+    reported: set[tuple[Location, Location]] = set()
     for claim in claimed:
         first = owners.setdefault(claim.delta_name, claim)
         if claim.delta_name.startswith(SYSTEM_PREFIX):
             hint = f"names that begin with '{SYSTEM_PREFIX}' are the system's own"
             report.error(claim.location, f"{claim.owner} may not be called '{claim.delta_name}' in Delta", hint)
         # If the tables of two resources clash, their views clash too: report it once.
-        elif first.owner != claim.owner and (first.location, claim.location) not in told:
-            told.add((first.location, claim.location))
+        elif first.owner != claim.owner and (first.location, claim.location) not in reported:
+            reported.add((first.location, claim.location))
             message = (
                 f"{claim.owner} and {first.owner} at {first.location} would share the Delta name '{claim.delta_name}'"
             )

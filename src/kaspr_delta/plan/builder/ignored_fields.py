@@ -104,7 +104,7 @@ def _note_unknown_settings(app: Declared[AppSpec], report: Report) -> None:
 def _note(resource: Declared[ResourceSpec], patterns: tuple[tuple[str, ...], ...], report: Report) -> None:
     written = [
         path
-        for path in resource.source.positions.places
+        for path in resource.source.positions.locations
         if path[:1] == ("spec",) and any(_matches(path[1:], pattern) for pattern in patterns)
     ]
     names = [field_name(path[1:]) for path in written if not _is_a_setting_with_effect(path[1:])]

@@ -78,7 +78,7 @@ def _edges(
     def feeder(read: StreamPlan | str) -> str:
         if isinstance(read, str):
             return f"join/{read}" if read in results else f"table/{read}"
-        return f"join/{read.input.join}" if isinstance(read.input, ChannelInput) else _place(read.name, changelogs)
+        return f"join/{read.input.join}" if isinstance(read.input, ChannelInput) else _node(read.name, changelogs)
 
     for join in joins:
         yield Edge(feeder(join.left), str(join.ref))
@@ -94,17 +94,17 @@ def _edges_of_agent(agent: AgentPlan, made: Collection[str], changelogs: Mapping
     ref = str(agent.ref)
     if isinstance(agent.input, TopicInput):
         for topic in agent.input.topics:
-            yield Edge(_place(topic, changelogs), ref)
+            yield Edge(_node(topic, changelogs), ref)
     else:
         yield Edge(f"join/{agent.input.join}", ref)
     for table in agent.tables:
         # Whether a function reads or writes a table is not known: it is taken to write, unless the table has a `from`.
         yield Edge(f"table/{table}", ref) if table in made else Edge(ref, f"table/{table}")
     for topic in filter(None, (send.topic for send in sends_of(agent))):
-        yield Edge(ref, _place(topic, changelogs))
+        yield Edge(ref, _node(topic, changelogs))
 
 
-def _place(topic: str, changelogs: Mapping[str, str]) -> str:
+def _node(topic: str, changelogs: Mapping[str, str]) -> str:
     return f"table/{changelogs[topic]}" if topic in changelogs else f"topic/{topic}"
 
 

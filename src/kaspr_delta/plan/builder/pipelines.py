@@ -54,7 +54,7 @@ def send(source: LoadedManifest, target: SendTarget, at: FieldPath, defaults: De
 
 
 def table_references(resource: Declared[ResourceSpec], processors: Processors) -> Iterator[tuple[str, Location]]:
-    """The names of the tables that the steps of a pipeline are handed, in order, each with its place."""
+    """The names of the tables that the steps of a pipeline are handed, in order, each with its location."""
     for index, operation in processors.steps():
         for number, table in enumerate(operation.tables):
             yield table.name, resource.source.locate_value(*OPERATIONS, index, "tables", number, "name")

@@ -20,7 +20,7 @@ def refuse_unspellable(source: LoadedManifest, at: FieldPath, stream: RecordSide
         ("values", "valueSerializer", stream.serializers.value),
     ):
         if serializer not in _SPELLABLE:
-            own = (*at, field) in source.positions.places
+            own = (*at, field) in source.positions.locations
             origin = "" if own else f", as config.{field} of the application says"
             message = f"topic '{stream.name}' is read with {serializer} {what}{origin}: here they must be json or raw"
             hint = f"add `{field}: json` or `raw` if the topic is so; otherwise let an agent write a topic that is"

@@ -23,12 +23,12 @@ from kaspr_delta.spec.topics import TopicDeclaration
 
 
 class NamedTopic(NamedTuple):
-    """A place where a topic is named."""
+    """A location where a topic is named."""
 
     name: str
     location: Location
     declared: TopicDeclaration
-    # Whether records are sent to it there; and whether the place is only its binding in the KasprApp.
+    # Whether records are sent to it there; and whether it is only its binding in the KasprApp.
     sent: bool = False
     binding: bool = False
 

@@ -48,8 +48,8 @@ class Plan:
     """The plan of an application. A function may take ``event_timeout`` milliseconds for one event.
 
     ``waiting`` has a reason for each resource that cannot run yet. The agents of one of the ``groups`` share tables:
-    they run one at a time, so that each sees the other's writes. ``location`` is the place of the KasprApp or, without
-    one, of the first resource.
+    they run one at a time, so that each sees the other's writes. ``location`` is that of the KasprApp or, without one,
+    of the first resource.
     """
 
     application: str

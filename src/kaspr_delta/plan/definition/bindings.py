@@ -1,4 +1,4 @@
-"""Plans of topics that are bound to Kafka or to files. They hold no passwords, only the places of passwords."""
+"""Plans of topics that are bound to Kafka or to files. They hold no passwords, only where passwords are kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaspr_delta.spec.diagnostics import Location
 
 @dataclass(frozen=True, slots=True)
 class SecretPlan:
-    """The place of a password: an environment variable, or a key of a secret (on Databricks, of a secret scope)."""
+    """Where a password is kept: an environment variable, or a key of a secret (on Databricks, of a secret scope)."""
 
     environment: str
     scope: str | None = None
@@ -74,22 +74,22 @@ class FilesPlan:
         return f"{self.format} files in {self.path}"
 
 
-PlacePlan: TypeAlias = KafkaPlan | FilesPlan
+EndpointPlan: TypeAlias = KafkaPlan | FilesPlan
 
 
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
-    """A topic that is read from another place, or written to one. ``log`` is the log of the reader or writer."""
+    """A topic that is read from an endpoint, or written to one. ``log`` is the log of the reader or writer."""
 
     direction: Direction
-    place: PlacePlan
+    endpoint: EndpointPlan
     log: str
     location: Location
 
     @property
     def text(self) -> str:
         """For people."""
-        return f"{'from' if self.direction == 'input' else 'to'} {self.place.text}"
+        return f"{'from' if self.direction == 'input' else 'to'} {self.endpoint.text}"
 
 
 def log_of(topic: str, direction: Direction) -> str:

@@ -59,7 +59,7 @@ class TopicPlan:
     """A topic: an append-only Delta table. ``serializers`` are the application's, for ``produce`` and ``consume``.
 
     Records older than ``retention`` milliseconds are deleted; None: never. With a ``binding`` its records come from
-    another place, or go to one.
+    an endpoint, or go to one.
     """
 
     name: str

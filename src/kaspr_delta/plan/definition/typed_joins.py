@@ -67,7 +67,7 @@ def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[Misfit]:
     for part, one in zip(join.picked.parts, found, strict=True):
         if isinstance(part, Text):
             continue
-        if one is None and join.picked.told and left.is_known:
+        if one is None and join.picked.declared and left.is_known:
             yield _no_column(join.left, left.row_type, part)
         elif one is not None and key_kind(one) is None:
             message = f"column '{'.'.join(part)}' of '{join.left}' is {one}, which is no key"

@@ -18,15 +18,15 @@ def changed_columns(has: Type, wanted: Type, name: str = "") -> tuple[list[tuple
         return [], [f"column '{name}' was {has} and is {wanted}"]
     added: list[tuple[str, Type]] = []
     before, now = ({column.name: column.type for column in one.fields} for one in (has, wanted))
-    told = [f"column '{_below(name, gone)}' is gone" for gone in before if gone not in now]
+    differences = [f"column '{_below(name, gone)}' is gone" for gone in before if gone not in now]
     for column, kind in now.items():
         if column not in before:
             added.append((".".join(map(quoted, _below(name, column).split("."))), kind))
             continue
         more, problems = changed_columns(before[column], kind, _below(name, column))
         added += more
-        told += problems
-    return added, told
+        differences += problems
+    return added, differences
 
 
 def arranged(of: Type, like: Type | None) -> Type:

@@ -149,8 +149,8 @@ def _encoded(value: Any) -> Any:
         case ResourceRef() | Location():
             return str(value)
         case Snippet():
-            place = Location(value.file, value.first_line)
-            return {"entrypoint": value.entrypoint or None, "location": str(place), "python": value.source}
+            location = Location(value.file, value.first_line)
+            return {"entrypoint": value.entrypoint or None, "location": str(location), "python": value.source}
         case Finding():
             return {
                 "severity": value.severity.name.lower(),

@@ -40,8 +40,8 @@ def join_text(join: JoinPlan) -> str:
 
 
 def _by(join: ForeignKeyJoinPlan) -> str:
-    told = join.picked is not None and join.picked.told
-    return f"by {join.picked}" if told else f"by {join.extractor.entrypoint}()"
+    declared = join.picked is not None and join.picked.declared
+    return f"by {join.picked}" if declared else f"by {join.extractor.entrypoint}()"
 
 
 def aggregation_text(plan: Plan, aggregation: AggregationPlan) -> str:

@@ -1,8 +1,8 @@
 """Times that delta-rs misreads: in a change feed, and in rows that it copies.
 
-Spark writes times as INT96 unless it is told otherwise (``runtime.session``). delta-rs counts those in 64 bits of
-nanoseconds, which hold the years 1678 to 2261: 9999-12-31 comes out as a day of 1816. Of queries, not of feeds, it can
-be told to count microseconds.
+Spark writes times as INT96 unless a setting says otherwise (``runtime.session``). delta-rs counts those in 64 bits of
+nanoseconds, which hold the years 1678 to 2261: 9999-12-31 comes out as a day of 1816. In queries it can count
+microseconds instead, but not in change feeds.
 """
 
 from __future__ import annotations

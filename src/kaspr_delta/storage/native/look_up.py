@@ -101,7 +101,7 @@ def _files(files: pa.Table, texts: Texts) -> int:
     for column, some in texts.items():
         wanted = sorted(some)
         bounds = [f"{bound}.{column}" for bound in ("min", "max")]
-        if not set(bounds) <= set(files.column_names):  # nothing is told
+        if not set(bounds) <= set(files.column_names):  # no statistics
             return int(files.num_rows)
         for number, (least, greatest) in enumerate(zip(*(files[name].to_pylist() for name in bounds), strict=True)):
             unknown = least is None or greatest is None

@@ -45,7 +45,7 @@ _OF_WRITER = {
     1: frozenset[str](),
     2: frozenset({"appendOnly", "invariants"}),
     3: frozenset({"appendOnly", "invariants", "checkConstraints"}),
-    # Generated columns are told by the columns themselves.
+    # Generated columns are found by ``_is_computed``.
     4: frozenset({"appendOnly", "invariants", "checkConstraints", "changeDataFeed"}),
     7: frozenset[str](),
 }

@@ -9,9 +9,9 @@ from kaspr_delta.storage.spark.sql_text import literal
 
 def creation(identifier: str, columns: str, properties: Mapping[str, str], location: str | None) -> str:
     """CREATE TABLE unless it exists; without a location the catalog chooses one."""
-    place = f" LOCATION {literal(location)}" if location is not None else ""
+    clause = f" LOCATION {literal(location)}" if location is not None else ""
     return (
-        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns}) USING DELTA{place} TBLPROPERTIES ({listed(properties)})"
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns}) USING DELTA{clause} TBLPROPERTIES ({listed(properties)})"
     )
 
 

@@ -57,14 +57,14 @@ class SparkTables:
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         if table not in self._listed:
-            place = self.namespace.declared_location(table)
-            self._create(spark, table, layout.columns, layout.catalog_properties, place)
+            location = self.namespace.declared_location(table)
+            self._create(spark, table, layout.columns, layout.catalog_properties, location)
 
     def _create(
-        self, spark: SparkSession, table: str, columns: str, properties: Mapping[str, str], place: str | None
+        self, spark: SparkSession, table: str, columns: str, properties: Mapping[str, str], location: str | None
     ) -> None:
         # Tasks of a job that start side by side all create the tables that are missing.
-        statement = creation(self.namespace.identifier(table), columns, properties, place)
+        statement = creation(self.namespace.identifier(table), columns, properties, location)
         self._retried(lambda: spark.sql(statement))
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:

@@ -34,8 +34,8 @@ def json_of(struct: str) -> str:
 
 def row_of(columns: Columns, text: str) -> dict[str, Any]:
     """The row in such JSON, with Python values."""
-    told = json.loads(text, parse_float=Decimal)
-    return {name: _value(kind, told.get(name)) for name, kind in columns.items()}
+    values = json.loads(text, parse_float=Decimal)
+    return {name: _value(kind, values.get(name)) for name, kind in columns.items()}
 
 
 def _value(kind: Type, value: Any) -> Any:

@@ -85,12 +85,12 @@ class WarehouseReads:
 
     def history(self, table: str) -> WarehouseHistory:
         try:
-            told = self.warehouse.named_rows(f"DESCRIBE HISTORY {self._named(table)} LIMIT {MOST_COMMITS}")
+            commits = self.warehouse.named_rows(f"DESCRIBE HISTORY {self._named(table)} LIMIT {MOST_COMMITS}")
         except RefusedError as error:
             if error.is_missing:
                 return WarehouseHistory({})
             raise
-        return WarehouseHistory({made.version: made for made in map(_commit, told)})
+        return WarehouseHistory({made.version: made for made in map(_commit, commits)})
 
     def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
         try:
@@ -187,12 +187,12 @@ def _why(refusal: str) -> str:
     return refusal.strip().splitlines()[0][:300].rstrip(".")
 
 
-def _commit(told: Mapping[str, str | None]) -> CommitInfo:
+def _commit(row: Mapping[str, str | None]) -> CommitInfo:
     """The commit in a row of DESCRIBE HISTORY, whose metrics are the text of a map."""
-    metrics = dict(re.findall(r"(\w+)\W+(\d+)", told["operationMetrics"] or ""))
-    operation = told["operation"] or ""
+    metrics = dict(re.findall(r"(\w+)\W+(\d+)", row["operationMetrics"] or ""))
+    operation = row["operation"] or ""
     return CommitInfo(
-        int(told["version"] or 0), _moment(told["timestamp"] or ""), operation, rows_counted(operation, metrics)
+        int(row["version"] or 0), _moment(row["timestamp"] or ""), operation, rows_counted(operation, metrics)
     )
 
 

@@ -92,8 +92,10 @@ class SqlWarehouse:
             time.sleep(0.5)
             response = api.get_statement(response.statement_id or "")
         if _state(response) is not StatementState.SUCCEEDED:
-            told = response.status.error.message if response.status and response.status.error else "no reason is given"
-            msg = f"SQL warehouse {self.warehouse_id} refuses a statement: {told}"
+            reason = (
+                response.status.error.message if response.status and response.status.error else "no reason is given"
+            )
+            msg = f"SQL warehouse {self.warehouse_id} refuses a statement: {reason}"
             raise RefusedError(msg)
         return response
 
@@ -134,8 +136,8 @@ class SqlWarehouse:
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table unless it exists."""
         if not self.exists(table):
-            place = self.namespace.declared_location(table)
-            self.execute(creation(self.identifier(table), layout.columns, layout.catalog_properties, place))
+            location = self.namespace.declared_location(table)
+            self.execute(creation(self.identifier(table), layout.columns, layout.catalog_properties, location))
 
     def exists(self, table: str) -> bool:
         """Whether a table exists."""

@@ -52,7 +52,7 @@ class ExtractForeignKeys:
             found = self.together(keys, rows)
             if found is None:
                 found = self._one_by_one(keys, rows)
-            found = found.take(_places_among(asked))
+            found = found.take(_indices_of(asked))
             names, kept = batch.schema.names, batch.columns
             if self.row_type is None:
                 gone = pc.fill_null(pc.invert(found["readable"]), fill_value=False)
@@ -97,6 +97,6 @@ class ExtractForeignKeys:
         return str(left) if self.row_type is None else value_text(written(self.row_type, self._value(left), "the row"))
 
 
-def _places_among(those: pa.BooleanArray) -> pa.Array:
+def _indices_of(those: pa.BooleanArray) -> pa.Array:
     """For each selected row its index among the selected rows; NULL for other rows."""
     return pc.if_else(those, pc.subtract(pc.cumulative_sum(those.cast(pa.int64())), 1), None)

@@ -48,30 +48,30 @@ def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized:
     Spark compares the hashes of keys: two keys with the same hash give None too, which only loses the shortcut.
     """
     rows, limits = table.delta.count(spark, table.plan.delta_name, commit.version), table.delta.limits
-    told = _told_here(table, spark, commit, sized=sized) if rows <= limits.first_load_compared else None
-    if told is None:
+    counts = _counted_in_files(table, spark, commit, sized=sized) if rows <= limits.first_load_compared else None
+    if counts is None:
         hashed = _hashed(table, spark, commit, sized=sized)
-        told = _told_of_hashes(hashed) if rows <= limits.first_load_hashed else _told_by_spark(hashed)
-    if told.apart < told.rows:
+        counts = _counted_on_driver(hashed) if rows <= limits.first_load_hashed else _counted_by_spark(hashed)
+    if counts.distinct < counts.rows:
         return None
-    return UsualKeys(told.rows, told.size if sized else None)
+    return UsualKeys(counts.rows, counts.size if sized else None)
 
 
-class _Told(NamedTuple):
+class _KeyCounts(NamedTuple):
     """The number of rows of a table, of its distinct usual keys, and of bytes if they were asked for."""
 
     rows: int
-    apart: int
+    distinct: int
     size: int
 
 
-def _told_here(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool) -> _Told | None:
+def _counted_in_files(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool) -> _KeyCounts | None:
     scan = table.scan(spark, commit)
     if scan is None or not scan.reads_files:
         return None
     usual = "CASE WHEN regexp_like(key, {pattern}) THEN key END"
     size = f"coalesce(sum(octet_length(key) + octet_length(value) + {_ROW_BYTES}), 0)" if sized else "0"
-    return _Told(*scan.aggregate(f"count(*), count(DISTINCT {usual}), {size}", pattern=_WHOLE_KEY))
+    return _KeyCounts(*scan.aggregate(f"count(*), count(DISTINCT {usual}), {size}", pattern=_WHOLE_KEY))
 
 
 def _hashed(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool) -> DataFrame:
@@ -83,17 +83,17 @@ def _hashed(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bo
     return rows.select(F.when(usual, F.xxhash64("key")).alias("hash"), *([size] if sized else []))
 
 
-def _told_of_hashes(hashed: DataFrame) -> _Told:
+def _counted_on_driver(hashed: DataFrame) -> _KeyCounts:
     found = collected(hashed)
-    apart = found["hash"].unique().drop_null()
+    distinct = found["hash"].unique().drop_null()
     size = pc.sum(found["size"]).as_py() if "size" in found.column_names else 0
-    return _Told(found.num_rows, len(apart), size or 0)
+    return _KeyCounts(found.num_rows, len(distinct), size or 0)
 
 
-def _told_by_spark(hashed: DataFrame) -> _Told:
+def _counted_by_spark(hashed: DataFrame) -> _KeyCounts:
     size = F.sum("size") if "size" in hashed.columns else F.lit(0)
     (found,) = hashed.agg(F.count("*"), F.count_distinct("hash"), F.coalesce(size, F.lit(0))).collect()
-    return _Told(*found)
+    return _KeyCounts(*found)
 
 
 def never_seen(commit: Commit) -> dict[str, nw.Expr]:

@@ -96,13 +96,13 @@ class StreamStreamBatch:
 
 def merged(arrived: Iterable[Arrived]) -> Iterator[Arrived]:
     """The records of one partition: each side in order of arrival, both merged by each side's greatest time so far."""
-    placed: list[tuple[int, Side, int, Arrived]] = []
+    timed: list[tuple[int, Side, int, Arrived]] = []
     heads: dict[Side, int] = {}
     for one in sorted(arrived, key=lambda one: one.offset):
         side, timestamp = one.record.side, one.record.timestamp
         heads[side] = max(timestamp, heads.get(side, timestamp))
-        placed.append((heads[side], side, one.offset, one))
-    for _, _, _, one in sorted(placed, key=lambda place: place[:3]):
+        timed.append((heads[side], side, one.offset, one))
+    for _, _, _, one in sorted(timed, key=lambda time: time[:3]):
         yield one
 
 

@@ -187,8 +187,8 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
 
 def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
     """A row of RECORD as an input of the join."""
-    place = f"{side}:{row['source']}/{row['offset']}"
-    record = StreamRecord(side, place, row["key"], row["value"], microseconds(row["timestamp"]) // 1_000)
+    record_id = f"{side}:{row['source']}/{row['offset']}"
+    record = StreamRecord(side, record_id, row["key"], row["value"], microseconds(row["timestamp"]) // 1_000)
     return Arrived(row["partition"], row["offset"], record)
 
 

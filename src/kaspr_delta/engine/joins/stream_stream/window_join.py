@@ -160,7 +160,7 @@ class WindowJoin:
             self._pending.put(row)
         # A late row may be pending although nothing can match it.
         if self._is_stored(row):
-            insort(self._stored.setdefault((row.side, row.key), []), row, key=_place)
+            insort(self._stored.setdefault((row.side, row.key), []), row, key=_row_order)
 
     def _is_stored(self, row: Buffered) -> bool:
         since = self.expired(row.side)
@@ -176,5 +176,5 @@ def _joined(side: Side, key: str | None, value: str, other: str | None, timestam
     return Joined(key, left, right, timestamp)
 
 
-def _place(row: Buffered) -> tuple[int, int]:
+def _row_order(row: Buffered) -> tuple[int, int]:
     return row.timestamp, row.arrived

@@ -29,8 +29,8 @@ from kaspr_delta.engine.streams.table_versions import (
     changed_rows,
     in_their_own_time,
     newest_rows,
-    place_in,
     seen,
+    stream_time_in,
 )
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan
@@ -184,8 +184,8 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
 
     def _joined(self, records: Rows, rows: DataFrame) -> DataFrame:
         """The rows of the log for rows of RECORD with the table rows that refer to them (``rows``)."""
-        placed = records.df.withColumn("place", place_in(("source", "partition"), "offset"))
-        met = placed.join(rows, "look_up", "left")
+        timed = records.df.withColumn("stream_time", stream_time_in(("source", "partition"), "offset"))
+        met = timed.join(rows, "look_up", "left")
         met_rows = F.transform(
             "rows",
             lambda row: F.struct(row["key"].alias("key"), seen(row["versions"]).alias("seen")),

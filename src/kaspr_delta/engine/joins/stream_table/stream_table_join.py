@@ -24,7 +24,7 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
-from kaspr_delta.engine.streams.table_versions import by_key, newest_rows, place_in, seen
+from kaspr_delta.engine.streams.table_versions import by_key, newest_rows, seen, stream_time_in
 from kaspr_delta.plan.definition.joins import StreamTableJoinPlan
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
@@ -120,13 +120,13 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
 
     def _joined(self, records: DataFrame, versions: DataFrame) -> DataFrame:
         """The rows of the log for rows of RECORD and the versions of the table rows that they may see."""
-        placed = records.withColumn("place", place_in(("source", "partition"), "offset"))
+        timed = records.withColumn("stream_time", stream_time_in(("source", "partition"), "offset"))
         rows = by_key(versions).withColumnRenamed("key", "look_up")
         stored = seen(F.col("versions"))["value"]
         if self.plan.pending is not None:  # the row may come later in the same batch: then the record need not wait
             newest = F.try_element_at("versions", F.lit(-1))["value"]
             stored = F.coalesce(stored, F.when(readable(self.right, newest), newest))
-        met = placed.join(rows, "look_up", "left").withColumn("stored", stored)
+        met = timed.join(rows, "look_up", "left").withColumn("stored", stored)
         met = met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())
         fits = readable(self.right, F.col("stored"))
         right = F.when(fits, F.col("stored"))

@@ -1,4 +1,4 @@
-"""The place that a topic is bound to, as ingest and export use it."""
+"""The endpoint that a topic is bound to, as ingest and export use it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Place(Protocol):
+class Endpoint(Protocol):
     """A topic on Kafka, or a folder of files."""
 
     @property
     def order(self) -> tuple[str, ...]:
-        """The columns of ``records`` that give the order of the records in the place."""
+        """The columns of ``records`` that give the order of the records in the endpoint."""
         ...
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """All rows of the place, as a stream."""
+        """All rows of the endpoint, as a stream."""
         ...
 
     def records(self, batch: DataFrame) -> DataFrame:
@@ -38,9 +38,9 @@ class Place(Protocol):
         ...
 
 
-def place_of(delta: Tables, topic: TopicPlan) -> Place:
-    """The place of a bound topic."""
-    place, on_databricks = topic.bound.place, delta.namespace.on_databricks
-    if isinstance(place, KafkaPlan):
-        return Kafka(place, topic.name, on_databricks=on_databricks)
-    return Files(place, topic.name, topic.partitions, on_databricks=on_databricks)
+def endpoint_of(delta: Tables, topic: TopicPlan) -> Endpoint:
+    """The endpoint of a bound topic."""
+    endpoint, on_databricks = topic.bound.endpoint, delta.namespace.on_databricks
+    if isinstance(endpoint, KafkaPlan):
+        return Kafka(endpoint, topic.name, on_databricks=on_databricks)
+    return Files(endpoint, topic.name, topic.partitions, on_databricks=on_databricks)
