@@ -95,8 +95,7 @@ class PlannedResource(Generic[PlanT]):
             parts = [read_back(rows) for rows in parts]
         rows = union_all(parts)
         folds = [*self.folds(rows, found, [batch for batch, _ in batches], states=states)] if found else []
-        for (batch, its_rows), done in zip(batches, folded, strict=True):
-            folds.extend(self.letter_folds(batch, its_rows, done.dead_letters))
+        folds.append(partial(self._fold_letters, batches, folded))
         merged = [done for done in side_by_side(folds) if done is not None]
         self.afterwards(rows, found)
         return [*folded[:-1], replace(folded[-1], counts={**folded[-1].counts, **cost_of(merged)})]
@@ -126,14 +125,18 @@ class PlannedResource(Generic[PlanT]):
         """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
         raise NotImplementedError
 
-    def letter_folds(self, batch: BatchId, rows: Rows, failed: int) -> Sequence[Fold]:
-        """The folds of the dead letters of a batch; ``failed`` is the number of its rows that failed."""
-        if self.renews_letters(batch):
-            letters = self.letters(rows.df)
-            return [partial(renew_dead_letters, self.delta, letters, str(self.ref), batch, self.renewed, failed)]
-        if not failed:
-            return []
-        return [partial(fold_dead_letters, self.delta, self.letters(rows.df), str(self.ref), batch)]
+    def _fold_letters(self, batches: Sequence[LoggedBatch], folded: Sequence[Folded]) -> None:
+        """Append the dead letters of batches, one after another.
+
+        Delta skips an append whose transaction is older than the last one: a batch must not overtake an earlier one.
+        """
+        ref = str(self.ref)
+        for (batch, rows), done in zip(batches, folded, strict=True):
+            if self.renews_letters(batch):
+                letters = self.letters(rows.df)
+                renew_dead_letters(self.delta, letters, ref, batch, self.renewed, done.dead_letters)
+            elif done.dead_letters:
+                fold_dead_letters(self.delta, self.letters(rows.df), ref, batch)
 
     @property
     def fills_gaps(self) -> bool:
