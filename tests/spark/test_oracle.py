@@ -12,9 +12,10 @@ import narwhals as nw
 import pytest
 
 from kaspr_delta.engine.joins.foreign_key import foreign_key_join, left_context
-from kaspr_delta.engine.joins.foreign_key.emit import emit, in_order
+from kaspr_delta.engine.joins.foreign_key.emit import emit
 from kaspr_delta.engine.joins.foreign_key.response import respond
 from kaspr_delta.engine.joins.foreign_key.right_change import triggered_by_right
+from kaspr_delta.engine.joins.results import in_order
 from kaspr_delta.engine.rows.expressions import FALSE
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import JoinType

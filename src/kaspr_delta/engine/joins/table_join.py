@@ -96,6 +96,11 @@ class TableJoin(Join[TableJoinPlanT]):
         """The fingerprint of the selection, as part of the definition."""
         return {"select": self.select.fingerprint} if self.select else {}
 
+    @property
+    def selected_as(self) -> str:
+        """The fingerprint of the select; empty without one."""
+        return self.selection.get("select", "")
+
     def with_selected(self, effects: Rows) -> Rows:
         """Rows of the log with the result of the select function, if there is one."""
         if self.select is None or self.select.function is None or effects.max_rows == 0:

@@ -17,8 +17,10 @@ from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.serde.table_text import TableText
 
-DUPLICATES = " rows have this key; the newest one is used: delete the others"
-"""The message about several rows of one key, after their number."""
+DUPLICATE_KEY = "duplicate key"
+"""The reason of the problem of a key with several rows in a table, of which always the same one is used."""
+DUPLICATES = "; the newest one is used: delete the others"
+"""The end of the message about such rows, after their number and key."""
 Problem = dict[str, str | None]
 """A problem of a row: reason, detail and the value in question (see ``dead_letters.ARROW_PROBLEM``)."""
 
@@ -84,10 +86,10 @@ def problem(reason: str, detail: str, value: str | None) -> Problem:
 
 
 def duplicates(copies: int | None, value: str | None) -> Problem | None:
-    """Return the problem of a key with several rows in a table, of which always the same one is used; else None."""
+    """Return the problem of a key with several rows; else None. ``with_duplicates`` is the same for columns."""
     if copies is None or copies == 1:
         return None
-    return problem("duplicate key", f"{copies}{DUPLICATES}", value)
+    return problem(DUPLICATE_KEY, f"{copies} rows have this key{DUPLICATES}", value)
 
 
 def with_selected(rows: pa.RecordBatch, name: str, selected: Sequence[Selected]) -> pa.RecordBatch:

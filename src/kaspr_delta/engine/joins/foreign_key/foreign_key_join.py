@@ -15,7 +15,7 @@ from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, cost_of, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.batch.side_by_side import side_by_side
-from kaspr_delta.engine.joins.foreign_key.emit import emit, in_order
+from kaspr_delta.engine.joins.foreign_key.emit import emit
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
@@ -24,6 +24,7 @@ from kaspr_delta.engine.joins.foreign_key.receive import receive, with_right_row
 from kaspr_delta.engine.joins.foreign_key.response import respond
 from kaspr_delta.engine.joins.foreign_key.send import send
 from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
+from kaspr_delta.engine.joins.results import in_order
 from kaspr_delta.engine.joins.side_rows import side_rows
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
@@ -126,7 +127,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         context = left_context(subscriptions, touched, self.left, pinned.left)
         sent = send(context, self._extract, self._columns)
         answered = receive(sent, self.right, pinned.right.version)
-        results = respond(answered, self.plan.type, self._selected_as)
+        results = respond(answered, self.plan.type, self.selected_as)
         # Step 4: difference.
         effects = in_order(emit(results).union(touched.refused))
         read = self.delta.statistics.files_looked_up.drain()
@@ -162,7 +163,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         sent = send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
         found = side_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
         found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None, limits=self.delta.limits)
-        emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self._selected_as))
+        emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self.selected_as))
         # No row came before another one: any order will do, even that of the files.
         numbered = emitted.df.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(self.with_selected(SparkRows(numbered, limits=self.delta.limits)), left.rows + right.rows)
@@ -180,11 +181,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         if picked is None or not types:
             return None
         return ForeignKeyColumns(picked, types, self.left, self._extract.extractor)
-
-    @property
-    def _selected_as(self) -> str:
-        """The fingerprint of the select; empty without one."""
-        return self.selection.get("select", "")
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
         several = len(batches) > 1

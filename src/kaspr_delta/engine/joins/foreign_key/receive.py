@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import narwhals as nw
 
-from kaspr_delta.engine.joins.side_rows import side_rows
+from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
 from kaspr_delta.engine.rows.expressions import exists, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
@@ -36,19 +36,7 @@ def with_right_rows(subscriptions: Rows, right: Rows) -> Rows:
         nw.col("readable").alias("right_readable"),
         nw.when(~nw.col("readable") | (nw.col("duplicate_count") > 1)).then(nw.col("text")).alias("right_text"),
     )
-    rows = subscriptions.join(found, "fk")
-    rows = with_problem(
-        rows,
-        nw.col("right_count") > 1,
-        reason=text("duplicate key"),
-        detail=nw.concat_str(
-            nw.col("right_count").cast(nw.String),
-            text(" right rows have the key "),
-            nw.col("fk"),
-            text(": delete all but one"),
-        ),
-        value=nw.col("right_text"),
-    )
+    rows = with_duplicates(subscriptions.join(found, "fk"), "right", "right_count", "right_text", key=nw.col("fk"))
     return with_problem(
         rows,
         exists("right_text") & ~nw.col("right_readable"),

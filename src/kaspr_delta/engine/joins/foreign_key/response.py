@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import narwhals as nw
 
-from kaspr_delta.engine.rows.expressions import exists, first_of, later, text
+from kaspr_delta.engine.joins.results import with_result
+from kaspr_delta.engine.rows.expressions import exists, first_of, later
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import JoinType
 
 
 def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:
-    """Return answered subscriptions with their current results: columns shown, result, result_timestamp are added.
+    """Return answered subscriptions with their current results: columns result and result_timestamp are added.
 
-    ``result`` identifies a result, so that rows need not be compared: the hashes of both rows and ``selection``, the
-    fingerprint of the select; NULL without a result. The time of a result or a tombstone is the later one of both rows;
-    if only the right row changed, it is the right row's, as in Kafka Streams. A deleted row has the time of the commit.
+    The time of a result or a tombstone is the later one of both rows; if only the right row changed, it is the right
+    row's, as in Kafka Streams. A deleted row has the time of the commit.
     """
-    shown = exists("left") & exists("right") if join_type == "inner" else exists("left")
-    hashes = [
-        nw.col("left_hash"),
-        nw.coalesce(nw.col("right_hash"), text("")),
-        *([text(selection)] if selection else []),
-    ]
     # A row that SQL wrote without a time has the time of the commit that touched it.
     of_both = later(nw.coalesce("left_timestamp", "changed_at"), nw.col("right_timestamp"))
     of_right = nw.coalesce("right_timestamp", "changed_at")
@@ -36,5 +30,4 @@ def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:
         (nw.col("triggered_by_right") & ~nw.col("stale"), of_right),
         otherwise=of_both,
     )
-    result = nw.when(shown).then(nw.concat_str(*hashes, separator=":"))
-    return answered.with_columns(shown=shown, result=result, result_timestamp=timestamp)
+    return with_result(answered, join_type, selection).with_columns(result_timestamp=timestamp)

@@ -11,9 +11,9 @@ import narwhals as nw
 
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.rows.expressions import same, text, with_problem
+from kaspr_delta.engine.joins.side_rows import with_duplicates
+from kaspr_delta.engine.rows.expressions import same
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.streams.selector import DUPLICATES
 from kaspr_delta.storage.layout import PROBLEM
 
 
@@ -42,10 +42,4 @@ def send(
         problem=nw.when(~nw.col("unchanged")).then(nw.col("problem")),
         stale=nw.col("triggered_by_right") & ~nw.col("unchanged"),
     )
-    return with_problem(
-        rows,
-        nw.col("duplicate_count") > 1,
-        reason=text("duplicate key"),
-        detail=nw.concat_str(nw.col("duplicate_count").cast(nw.String), text(DUPLICATES)),
-        value=nw.col("left_text"),
-    )
+    return with_duplicates(rows, "left", "duplicate_count", "left_text")

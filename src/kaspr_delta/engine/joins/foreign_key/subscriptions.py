@@ -10,7 +10,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from kaspr_delta.engine.batch.deferred_state import last_of_each_key
-from kaspr_delta.engine.rows.expressions import text
+from kaspr_delta.engine.joins.results import never_emitted
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.looked_up import collected_with, looked_up
 from kaspr_delta.engine.rows.planning import plan_for
@@ -32,7 +32,7 @@ class Subscriptions:
     """Subscriptions by left key: columns key, fk, left_hash, emitted (COLUMNS).
 
     ``unmerged``: changes of batches that are not merged into the table yet, the oldest first, with a column live too.
-    ``emit_again``: no stored emission may match, so that all results are emitted: a new channel has no records.
+    ``emit_again``: all results are emitted (see ``never_emitted``).
     """
 
     delta: Tables
@@ -72,5 +72,4 @@ class Subscriptions:
         if self.unmerged:
             newer = LocalRows(self.spark, last_of_each_key(self.unmerged), self.delta.limits)
             rows = rows.join(newer, "key", "left_anti").union(newer.filter(nw.col("live")).select(*COLUMNS))
-        again = {"emitted": nw.concat_str(nw.col("emitted"), text(" elsewhere"))} if self.emit_again else {}
-        return rows.with_columns(**again) if again else rows
+        return rows.with_columns(emitted=never_emitted()) if self.emit_again else rows

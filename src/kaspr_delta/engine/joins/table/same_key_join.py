@@ -16,14 +16,13 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.batch.side_by_side import side_by_side
-from kaspr_delta.engine.joins.foreign_key.emit import in_order
-from kaspr_delta.engine.joins.side_rows import side_rows
+from kaspr_delta.engine.joins.results import identity_of_result, in_order, logged, never_emitted, with_result
+from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity
 from kaspr_delta.engine.joins.touched import Touched
-from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
+from kaspr_delta.engine.rows.expressions import exists, later, text, with_problem
 from kaspr_delta.engine.rows.looked_up import stored_rows
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.streams.selector import DUPLICATES
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR, RECORDS
 
@@ -83,19 +82,20 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         )
         pairs = changed.join(left, "key").join(right, "key").join(emitted, "key")
         # Step 4: difference.
-        selection = self.selection.get("select", "")
-        rows = _emit(pairs, _shown(self.plan.type), selection, emit_all=emit_all)
-        return Decision(self.with_selected(in_order(rows.union(touched.refused))), touched.number)
+        pairs = pairs.with_columns(problem=nw.coalesce("left_problem", "right_problem"))
+        pairs = pairs.with_columns(emitted=never_emitted()) if emit_all else pairs
+        results = _with_times(with_result(pairs, self.plan.type, self.selected_as))
+        return Decision(self.with_selected(in_order(logged(results).union(touched.refused))), touched.number)
 
     def _emissions(self, spark: SparkSession, keys: Rows) -> Rows:
-        """The identities of the stored results of keys (see ``_pair``): columns key, emitted."""
+        """The identities of the stored results of keys: columns key, emitted."""
         if self.select is not None:
             return stored_rows(self.delta, spark, self.plan.result, keys, {}).select(
                 "key", nw.col(PAIR).alias("emitted")
             )
         hashes = {"left_hash": ("left", self.left.hash), "right_hash": ("right", self.right.hash)}
         rows = stored_rows(self.delta, spark, self.plan.result, keys, hashes)
-        return rows.select("key", _pair("").alias("emitted"))
+        return rows.select("key", identity_of_result("").alias("emitted"))
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
         return [partial(self.fold_result, rows)] if kinds_of(found).intersection(RECORDS) else []
@@ -106,64 +106,26 @@ def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side
 
     A row that is not JSON counts as missing, and has a problem.
     """
-    readable, several = nw.col("readable"), nw.col("duplicate_count") > 1
-    number = nw.col("duplicate_count").cast(nw.String)
+    readable, name = nw.col("readable"), f"{side}_problem"
     rows = with_problem(
         side_rows(table, spark, version, keys),
-        ~readable | several,
-        reason=first_of((~readable, text("value cannot be read")), otherwise=text("duplicate key")),
-        detail=first_of(
-            (~readable, text(f"the {side} row is not JSON text: repair or delete it")),
-            otherwise=nw.concat_str(number, text(f" {side}{DUPLICATES}")),
-        ),
+        ~readable,
+        reason=text("value cannot be read"),
+        detail=text(f"the {side} row is not JSON text: repair or delete it"),
         value=nw.col("text"),
-        name=f"{side}_problem",
+        name=name,
     )
+    rows = with_duplicates(rows, side, "duplicate_count", "text", name=name)
     return rows.select(
         "key",
         nw.when(readable).then(nw.col("value")).alias(side),
         nw.when(readable).then(nw.col("hash")).alias(f"{side}_hash"),
         nw.col("timestamp").alias(f"{side}_timestamp"),
-        f"{side}_problem",
+        name,
     )
 
 
-def _shown(join_type: str) -> nw.Expr:
-    """Whether a key has a result."""
-    left, right = exists("left"), exists("right")
-    return {"inner": left & right, "left": left, "outer": left | right}[join_type]
-
-
-def _pair(selection: str) -> nw.Expr:
-    """The identity of a result: the hashes of both rows, and the fingerprint of the select."""
-    hashes = [nw.coalesce(nw.col(name), text("")) for name in ("left_hash", "right_hash")]
-    return nw.concat_str(*hashes, *([text(selection)] if selection else []), separator=":")
-
-
-def _emit(pairs: Rows, shown: nw.Expr, selection: str, *, emit_all: bool) -> Rows:
-    """The rows of the log for results that differ from the last emission, and for problems.
-
-    A result has the later time of its two rows; a tombstone has the time of the commit.
-    """
-    rows = pairs.with_columns(
-        shown=shown, result=nw.when(shown).then(_pair(selection)), problem=nw.coalesce("left_problem", "right_problem")
-    )
-    changed = ~same("result", "emitted")
-    if emit_all:
-        changed |= nw.col("shown") | exists("emitted")
-    kind = first_of((~nw.col("changed"), text("state")), (nw.col("shown"), text("value")), otherwise=text("tombstone"))
-    later_row = nw.when(nw.col("shown")).then(later(nw.col("left_timestamp"), nw.col("right_timestamp")))
-    return (
-        rows.with_columns(changed=changed)
-        .filter(nw.col("changed") | exists("problem"))
-        .select(
-            "key",
-            kind.alias("kind"),
-            nw.when(nw.col("shown")).then(nw.col("left")).alias("left"),
-            nw.when(nw.col("shown")).then(nw.col("right")).alias("right"),
-            nw.coalesce(later_row, nw.col("changed_at")).alias("timestamp"),
-            nw.col("result").alias("emitted"),
-            "problem",
-            exists("problem").alias("failed"),
-        )
-    )
+def _with_times(pairs: Rows) -> Rows:
+    """Add the column ``result_timestamp``: the later time of both rows; that of the commit for a tombstone."""
+    of_rows = nw.when(exists("result")).then(later(nw.col("left_timestamp"), nw.col("right_timestamp")))
+    return pairs.with_columns(result_timestamp=nw.coalesce(of_rows, nw.col("changed_at")))
