@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Iterable
@@ -20,26 +19,26 @@ from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, without
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.errors import AlreadyRunningError, ManifestError, NotFoundError, UsageError
+from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.names import topic_table
+from kaspr_delta.runtime.applying import only_plan
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
 from kaspr_delta.runtime.run_events import Listener, Waits, nobody
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.runtime.typed_tables import TypedTables
-from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
-from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
 from kaspr_delta.spec.kinds import kind_called, short_kind
-from kaspr_delta.spec.loader import LoadedManifests, load_path
+from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC
 from kaspr_delta.storage.limits import Limits
-from kaspr_delta.storage.namespace import Namespace, Warehouse
+from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
@@ -67,20 +66,10 @@ class Application:
             app.join("orders-products-join").to_dict()
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        namespace: Namespace,
-        plan: Plan,
-        *,
-        declared: Plan | None = None,
-        limits: Limits | None = None,
-    ) -> None:
-        """Use ``Application.open``."""
-        self.spark = spark
-        self.delta = open_tables(namespace, limits)
-        # ``declared`` is everything that was applied, ``plan`` the part of it that can run.
-        self.declared, self.plan = declared or plan, plan
+    def __init__(self, spark: SparkSession, delta: Tables, plan: Plan, declared: Plan) -> None:
+        """Use ``Application.open``. ``declared`` is everything that was applied, ``plan`` the part that can run."""
+        self.spark, self.delta = spark, delta
+        self.plan, self.declared = plan, declared
 
     @classmethod
     def open(  # noqa: PLR0913  each says where to find something
@@ -100,11 +89,11 @@ class Application:
         ``warehouse`` is a folder, or ``unity://CATALOG.SCHEMA/VOLUME``; by default the environment variable
         ``KASPR_DELTA_WAREHOUSE`` or ``./.kaspr-delta``. ``app`` names the application if there are several.
         ``spark`` is a session, classic or Connect, to use. ``profile`` names a profile of ``~/.databrickscfg``, whose
-        compute is used through databricks-connect. ``limits`` are sizes from which on the engine works in another way.
+        compute is used through databricks-connect. ``limits`` are sizes at which the engine changes its method.
 
         Raises ManifestError (with every finding), NotFoundError, UsageError and SetupError.
         """
-        location = Warehouse(str(warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE))
+        location = Warehouse(warehouse_location(None if warehouse is None else str(warehouse)))
         if profile is not None:
             spark = _session_of(profile, location, spark)
         if path is not None:
@@ -114,14 +103,14 @@ class Application:
         delta = open_tables(location.namespace(schema), limits)
         create_system_tables(session, delta)
         documents = Registry(SessionSystemTables(session, delta)).documents()
-        return cls._with_tables(session, delta, _plan_of(loaded(documents), app if location.is_unity else schema))
+        return cls._with_tables(session, delta, only_plan(loaded(documents), app if location.is_unity else schema))
 
     @classmethod
     def _apply(
         cls, path: Path, location: Warehouse, app: str | None, spark: SparkSession | None, limits: Limits | None
     ) -> Application:
         manifests = load_path(path)
-        alone = _plan_of(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
+        alone = only_plan(manifests, app)  # before Spark starts: a mistake in YAML should not cost seconds
         session = spark or spark_session(location.log_file)
         delta = open_tables(location.namespace(alone.schema), limits)
         create_system_tables(session, delta)
@@ -131,7 +120,7 @@ class Application:
         def update(before: list[Document]) -> list[Document]:
             nonlocal plan
             after = applied(before, new, path)
-            plan = _plan_of(loaded(after), alone.application)
+            plan = only_plan(loaded(after), alone.application)
             return after
 
         Registry(SessionSystemTables(session, delta)).change(update)
@@ -139,7 +128,7 @@ class Application:
 
     @classmethod
     def _with_tables(cls, session: SparkSession, delta: Tables, plan: Plan) -> Application:
-        return cls(session, delta.namespace, _made(session, delta, plan), declared=plan, limits=delta.limits)
+        return cls(session, delta, _made(session, delta, plan), plan)
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -252,7 +241,7 @@ class Application:
             for ref, reason in self.plan.waiting:
                 if listener is not None and waited.get(ref) != reason:
                     listener(Waits(ref, reason))
-            known = [name for name in names if self._is_known(name)]
+            known = [name for name in names if name in self._known]
             if known or not names:
                 runner = self._runner(listener)
                 # A task that was deleted and applied again starts a new schedule; the others keep theirs.
@@ -350,14 +339,16 @@ class Application:
                 raise AlreadyRunningError(msg)
             time.sleep(_LOOK)
 
-    def _is_known(self, name: str) -> bool:
-        return name in {str(ref) for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
+    @property
+    def _known(self) -> dict[str, ResourceRef]:
+        """The resources that run or wait, by name."""
+        return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
     def _runner(self, listener: Listener | None) -> Runner:
         return Runner(self.spark, self.delta, self.plan, listener or nobody)
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
-        known = {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
+        known = self._known
         for name in (wanted := list(only)):
             if name not in known:
                 raise NotFoundError.among("resource", name, known)
@@ -400,22 +391,3 @@ def _made(spark: SparkSession, delta: Tables, declared: Plan) -> Plan:
     plan = typed.follow(plan)
     create_views(spark, delta, plan)
     return plan
-
-
-def _plan_of(manifests: LoadedManifests, app: str | None) -> Plan:
-    """The plan of the only application, or of the named one. Raises ManifestError, NotFoundError and UsageError."""
-    plans, findings = build_plans(manifests)
-    if has_errors(findings):
-        raise ManifestError(findings)
-    if app is not None:
-        chosen = [plan for plan in plans if app in {plan.application, plan.schema}]
-        if not chosen:
-            raise NotFoundError.among("application", app, [plan.application for plan in plans])
-        return chosen[0]
-    if len(plans) == 1:
-        return plans[0]
-    if not plans:
-        msg = "there is no application in these manifests: label resources with kaspr.io/app, or add a KasprApp"
-        raise UsageError(msg)
-    msg = f"there are several applications: choose one with --app ({', '.join(plan.application for plan in plans)})"
-    raise UsageError(msg)

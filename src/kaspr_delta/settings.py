@@ -1,4 +1,6 @@
-"""Environment variables that are read, and what holds without them."""
+"""Environment variables that are read, and the values without them."""
+
+import os
 
 WAREHOUSE_VARIABLE = "KASPR_DELTA_WAREHOUSE"
 DEFAULT_WAREHOUSE = ".kaspr-delta"
@@ -7,3 +9,8 @@ JOB_FRAMEWORK = "kaspr-delta"
 
 APP_PORT_VARIABLE = "DATABRICKS_APP_PORT"
 """Set in a Databricks App: where it has to listen."""
+
+
+def warehouse_location(given: str | None) -> str:
+    """The location of the warehouse: the given one, or that of the environment, or the default."""
+    return given or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE

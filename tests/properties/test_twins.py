@@ -345,7 +345,7 @@ class Tables:
         spark, live = self.app.spark, self.live(name)
         self.app.delta.replace(self.app.spark, frame_of(spark, rows), live.plan.delta_name)
         value_of = live.text.value_object
-        expected = {row["key"]: row["value"] for row in live.texts(live.live_rows(spark)).collect()}
+        expected = {row["key"]: row["value"] for row in live.texts(live.live_rows(spark)).collect().to_pylist()}
         read = {key: shown(value_of(value)) for key, value in expected.items()}
         copy = LocalCopy(delta_rs(self.app.delta.namespace), live.plan)
         try:

@@ -93,9 +93,9 @@ def test_a_rebuild_leaves_one_letter_of_each_row_that_fails_and_none_of_others(a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [(Folding, "fold"), (Progress, "record")])
+@pytest.mark.parametrize("step", [(Folding, "fold"), (Progress, "record")])
 def test_a_rebuild_that_dies_before_or_after_it_wrote_its_letters_is_finished_by_the_next_run(
-    app: Application, monkeypatch: pytest.MonkeyPatch, place: tuple[type, str]
+    app: Application, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
 ) -> None:
     def lost_power(*_: Any, **__: Any) -> None:
         raise InterruptedError
@@ -104,10 +104,29 @@ def test_a_rebuild_that_dies_before_or_after_it_wrote_its_letters_is_finished_by
     app.run()
     for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
         with monkeypatch.context() as patched:
-            patched.setattr(*place, lost_power)
+            patched.setattr(*step, lost_power)
             with pytest.raises(InterruptedError):
                 app.rebuild(resource)
         app.run(only=[resource])
         assert failing(app, resource) == [*of_records, '"worse"']
         app.run(only=[resource])
         assert failing(app, resource) == [*of_records, '"worse"']
+
+
+@pytest.mark.slow
+def test_a_rebuild_of_no_rows_that_dies_before_its_fold_removes_their_letters_in_the_next_run(
+    app: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost_power(*_: Any, **__: Any) -> None:
+        raise InterruptedError
+
+    app.table("orders").delete(["good", "bad", "worse"])
+    app.run()
+    for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
+        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+        with monkeypatch.context() as patched:
+            patched.setattr(Folding, "fold", lost_power)
+            with pytest.raises(InterruptedError):
+                app.rebuild(resource)
+        app.run(only=[resource])
+        assert failing(app, resource) == of_records

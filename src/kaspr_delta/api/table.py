@@ -16,6 +16,7 @@ from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file,
 from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
@@ -24,7 +25,7 @@ from kaspr_delta.storage.spark.decoded import by_key, decoded
 from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Windowed(NamedTuple):
@@ -106,12 +107,12 @@ class TableHandle:
 
         Rows that SQL wrote with a key or value that the table's serializers cannot read are left out. SQL shows them.
         """
-        return self._pairs(self._live)
+        return self._pairs(self.table.live_rows(self.spark))
 
     def rows_of(self, key: Any) -> Pairs:
         """The rows of one key in the form of ``rows``: one or none, in a table with windows all, ordered by time."""
         rows = self.table.live_rows(self.spark, keys=[self.table.text.key(key)])
-        return self._pairs(self.table.texts(rows))
+        return self._pairs(rows)
 
     def to_dict(self) -> dict[Any, Any]:
         """All rows by key; list keys as tuples. Raises UsageError if two keys are equal in Python."""
@@ -131,25 +132,23 @@ class TableHandle:
     @property
     def _live(self) -> DataFrame:
         """The live rows, with values as JSON text."""
-        return self.table.texts(self.table.live_rows(self.spark))
+        return self.table.texts(self.table.live_rows(self.spark)).df
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         """Live rows with the JSON of their keys and values as typed columns."""
-        spelled = {"key": self.table.plan.serializers.key, "value": self.table.plan.serializers.value}
-        columns = tuple(column for column, serializer in spelled.items() if serializer == "json")
         windows = ("window_start", "window_end") if self.table.plan.window else ()
-        return decoded(rows.select("key", *windows, "value", "timestamp"), columns)
+        return decoded(rows.select("key", *windows, "value", "timestamp"), self.table.plan.serializers.json_columns)
 
     def _refuse_foreign(self) -> None:
         if self.table.plan.is_foreign:
             raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
 
-    def _pairs(self, rows: DataFrame) -> Pairs:
-        return [
-            pair for row in rows.orderBy(*self.table.row_key_columns).collect() if (pair := self._pair(row)) is not None
-        ]
+    def _pairs(self, rows: Rows) -> Pairs:
+        order = [(name, "ascending") for name in self.table.row_key_columns]
+        found = self.table.texts(rows).collect().sort_by(order).to_pylist()
+        return [pair for row in found if (pair := self._pair(row)) is not None]
 
-    def _pair(self, row: Row) -> tuple[Any, Any] | None:
+    def _pair(self, row: Mapping[str, Any]) -> tuple[Any, Any] | None:
         pair = _readable(self.table.text, row["key"], row["value"])
         if pair is None or self.table.plan.window is None:
             return pair

@@ -183,8 +183,7 @@ def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:
 
 def _decoded(records: DataFrame, serializers: Serializers) -> DataFrame:
     """Records with the JSON of their keys and values as typed columns."""
-    spelled = {"key": serializers.key, "value": serializers.value}
-    columns = tuple(column for column, serializer in spelled.items() if serializer == "json")
+    columns = serializers.json_columns
     texts = {column: F.col(column).cast("string") for column in columns}
     return decoded(records.withColumns(texts) if texts else records, columns)
 

@@ -1,4 +1,7 @@
-"""The command ``kaspr-delta``: one function per command, errors as one clear message, exit codes 0, 1 and 2."""
+"""The command ``kaspr-delta``: one function per command, errors as one clear message, exit codes 0, 1 and 2.
+
+``run`` that is interrupted ends with 128 and the signal; ``deploy`` with the exit code of the Databricks CLI.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +67,8 @@ def main() -> None:
 def task() -> None:
     """Run the command line as a task of a Databricks job.
 
-    What goes wrong is raised, so that the run says it. An end without errors is just that: a task that exits with 0
-    counts as failed there.
+    Errors are raised, so that Databricks shows them. SystemExit(0) is not: Databricks counts a task that raises it as
+    failed.
     """
     try:
         application()

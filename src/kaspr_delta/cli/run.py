@@ -32,7 +32,7 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
         ),
     ] = None,
     continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until stopped.")] = False,  # noqa: FBT002
-    every: Annotated[str, typer.Option(help="With --continuous: the pause between batches.")] = "5s",
+    every: Annotated[str, typer.Option(help="With --continuous: the least time between two batches.")] = "5s",
     progress: Annotated[
         ProgressOutput,
         typer.Option(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import typer
 
-from kaspr_delta.settings import DEFAULT_WAREHOUSE, WAREHOUSE_VARIABLE
+from kaspr_delta.settings import warehouse_location
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,4 +25,4 @@ class Target:
     @property
     def location(self) -> str:
         """The location of the warehouse: named, or that of the environment, or the default."""
-        return self.warehouse or os.environ.get(WAREHOUSE_VARIABLE) or DEFAULT_WAREHOUSE
+        return warehouse_location(self.warehouse)

@@ -53,12 +53,17 @@ def applied_plan(warehouse: Warehouse, app: str | None) -> Plan | None:
 
 def documents_in(manifests: LoadedManifests, app: str | None) -> list[Document]:
     """The documents of the only or the named application. Raises ManifestError, NotFoundError and UsageError."""
-    (plan, *others) = _chosen(manifests, app)
+    return documents_of(manifests, only_plan(manifests, app).application)
+
+
+def only_plan(manifests: LoadedManifests, app: str | None) -> Plan:
+    """The plan of the only or the named application. Raises ManifestError, NotFoundError and UsageError."""
+    plan, *others = _chosen(manifests, app)
     if others:
         names = ", ".join(one.application for one in (plan, *others))
         msg = f"there are several applications: choose one with --app ({names})"
         raise UsageError(msg)
-    return documents_of(manifests, plan.application)
+    return plan
 
 
 def apply_manifests(
@@ -71,14 +76,14 @@ def apply_manifests(
     applied before: then nothing of their application is changed. Raises NotFoundError and UsageError.
     """
     outcomes: list[Outcome] = []
-    told: list[Finding] = []
+    findings: list[Finding] = []
     for plan in _chosen(manifests, app):
         new = documents_of(manifests, plan.application)
         before, after = registry_of(warehouse, plan.schema).change(partial(_update, new=new, path=path))
         outcomes.extend(_outcomes(plan.application, before, after, {document.id for document in new}))
         files = {document.file for document in new}
-        told.extend(finding for finding in build_plans(loaded(after))[1] if finding.location.file in files)
-    return outcomes, sorted_findings(told)
+        findings.extend(finding for finding in build_plans(loaded(after))[1] if finding.location.file in files)
+    return outcomes, sorted_findings(findings)
 
 
 def _chosen(manifests: LoadedManifests, app: str | None) -> list[Plan]:

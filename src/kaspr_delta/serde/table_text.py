@@ -38,10 +38,7 @@ class TableText:
         return text
 
     def foreign_key(self, key: Any) -> str | None:
-        """The text of a key that a function returned: like ``key``, but for raw keys the function must return bytes.
-
-        None for a key of several columns if one of them has no value: it belongs to no row.
-        """
+        """The text of a key that a function returned: like ``key``, but for raw keys the function must return bytes."""
         if self.serializers.key == "raw" and not isinstance(key, bytes):
             msg = f"the table has raw keys, which are bytes, and the function gave {type(key).__name__}"
             raise SerializationError(msg)

@@ -39,6 +39,7 @@ class TypedText(TableText):
         return f"[{','.join(parts)}]"
 
     def foreign_key(self, key: Any) -> str | None:
+        """As of other tables; None for a key of several columns if one of them has no value: it belongs to no row."""
         if isinstance(key, list | tuple) and any(part is None for part in key):
             return None
         return self.key(key)

@@ -47,7 +47,7 @@ _FILES, _LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns and properties with which a table is created. A ``change_feed`` can be read by anybody."""
+    """The columns and properties with which a table is created. With ``change_feed``, Delta records one."""
 
     columns: str
     change_feed: bool = False
@@ -168,10 +168,11 @@ BUFFER = Layout(
 # An agent's log: its effects. `kind` is `send` (target: a topic), `write` (target: a table; no value: a deletion),
 # `dead-letter` (target: where the record came from), `close` or `expire` (target: a table; its windows that end after
 # `window_start`, up to `timestamp`, as far as `stream` wrote them).
-EFFECT = (
+_SEND = (
     f"kind STRING, target STRING, key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT,"
-    f" seq BIGINT, problem {PROBLEM}, window_start TIMESTAMP, stream STRING"
+    f" seq BIGINT, problem {PROBLEM}"
 )
+EFFECT = f"{_SEND}, window_start TIMESTAMP, stream STRING"
 EFFECTS = Layout(
     f"{EFFECT}, {BATCH}",
     change_feed=True,
@@ -181,11 +182,7 @@ EFFECTS = Layout(
 
 # The log of what reads a topic from elsewhere: its effects are sends to the topic and dead letters, as an agent's, and
 # `source` is where each came from: a topic on Kafka with `source_offset`, or a file.
-INGEST = Layout(
-    f"kind STRING, target STRING, key BINARY, value BINARY, headers {HEADERS}, timestamp TIMESTAMP, partition INT,"
-    f" seq BIGINT, problem {PROBLEM}, source STRING, source_offset BIGINT, {BATCH}",
-    found_by=_BATCH_COLUMNS,
-)
+INGEST = Layout(f"{_SEND}, source STRING, source_offset BIGINT, {BATCH}", found_by=_BATCH_COLUMNS)
 
 # The log of what writes a topic to elsewhere: each batch is the records after one offset, up to and with another.
 EXPORT = Layout(f"after BIGINT, upto BIGINT, records BIGINT, {BATCH}")

@@ -1,4 +1,4 @@
-"""Every size from which on the engine works in another way. Answers do not depend on one of them."""
+"""The sizes at which the engine changes its method. Answers do not depend on them."""
 
 from __future__ import annotations
 

@@ -76,9 +76,9 @@ class Namespace(Protocol):
 
     @property
     def streams_go_on(self) -> bool:
-        """Whether a stream of its tables can be started again from its checkpoint, whatever has been committed since.
+        """Whether Spark can start a stream again from its checkpoint if its tables have no new commits.
 
-        Of a catalog-managed table it can only if something was, and two tables in one stream are seldom both written.
+        Over catalog-managed tables it cannot: each table of the stream needs a new commit.
         """
         ...
 
@@ -87,9 +87,10 @@ class Namespace(Protocol):
         ...
 
     def running(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
-        """Held while a resource runs; the event is set when another took it all the same, as after a long sleep.
+        """The lock that a resource holds while it runs.
 
-        Raises AlreadyRunningError when another process holds it, and at the end when another took it.
+        The event is set if another process takes the lock all the same, for example because this machine slept. Raises
+        AlreadyRunningError when another process holds the lock, and at the end when another one took it.
         """
         ...
 

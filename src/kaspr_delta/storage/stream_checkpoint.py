@@ -14,8 +14,8 @@ _NO_OFFSET = "-"
 class Position(NamedTuple):
     """The position of a stream in a Delta table: earlier versions were read, and of this one some files or none.
 
-    ``files`` is how many of this one were read: in their order, and where the commit has any those of its change data
-    only. The id tells the table from one that was made later under its name.
+    ``files`` is the number of files of this version that were read. If its commit has change data files, only these
+    count. The id differs from that of a table that was made later under the same name.
     """
 
     table_id: str
@@ -35,7 +35,8 @@ class Position(NamedTuple):
     def has_read(self, version: int, change_files: int | None) -> bool:
         """Whether the stream has read everything up to a version, which has this number of change data files.
 
-        Of a commit that has some Spark does not say so when the last one was read; of others it goes on to the next.
+        If a commit has change data files, Spark's offset stays at its version after the last file. If it has none, the
+        offset moves to the next version.
         """
         if self.version > version:
             return True
@@ -59,9 +60,9 @@ def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:
 
 
 def remove_unfinished(checkpoint: Path) -> None:
-    """Remove the files of a stream that does not run which Spark began to write when it died or the disk was full.
+    """Remove half-written files from the checkpoint of a stopped stream: of a Spark that died, or of a full disk.
 
-    Spark renames a file when it is whole, and reads no other. But it refuses to begin a stream beside one.
+    Spark renames a file when it is whole, and reads no other. But it does not start a stream beside a half-written one.
     """
     for folder in ("offsets", "commits"):
         for file in (checkpoint / folder).glob(".*.tmp*"):

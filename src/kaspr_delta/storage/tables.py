@@ -2,7 +2,7 @@
 
 Two backends keep it. ``storage.spark`` uses Spark's SQL and DataFrame API and works everywhere. ``storage.native``
 works in a folder of this machine: it uses delta-rs for what ``native.supports`` names, and Spark for the rest.
-``storage.opening`` chooses the backend once, when a warehouse is opened; nobody else asks where tables lie.
+``storage.opening`` chooses the backend once, when a warehouse is opened; the engine does not ask where tables lie.
 
 Each method takes the session it works on: inside ``foreachBatch`` that must be the batch's own.
 """
@@ -73,8 +73,8 @@ class Upsert:
 class Merged:
     """The result of a merge: the number of rows that changed, and its cost.
 
-    ``copied`` rows stood in a rewritten file and did not change; ``rewritten`` is the number of such files. Both are 0
-    where a backend does not report them.
+    ``copied`` rows stood in a rewritten file and did not change; ``rewritten`` is the number of such files. A number
+    that a backend does not report is 0.
     """
 
     rows: int
@@ -131,7 +131,7 @@ class Tables(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """The sizes from which on the engine works in another way."""
+        """The sizes at which the engine changes its method."""
         ...
 
     # -- create --------------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class Tables(Protocol):
     # -- pin and describe ----------------------------------------------------------------------------------------------
 
     def newest(self, spark: SparkSession, table: str) -> Commit:
-        """The newest version, to pin for a batch. Raises SetupError or LookupError where there is no table."""
+        """The newest version, to pin for a batch. Raises an error where there is no table."""
         ...
 
     def exists(self, spark: SparkSession, table: str) -> bool:

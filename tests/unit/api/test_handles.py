@@ -18,6 +18,7 @@ from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.opening import open_tables
 
 MANIFESTS = """\
 apiVersion: kaspr.io/v1alpha1
@@ -51,7 +52,7 @@ spec: {from: {join: nowhere}, count: {}}
 def app(tmp_path: Path) -> Application:
     """An application whose tables are never touched."""
     ((plan,), _) = build_plans(load_text(MANIFESTS, "m.yaml"))
-    return Application(cast("Any", None), Warehouse(str(tmp_path)).namespace(plan.schema), plan)
+    return Application(cast("Any", None), open_tables(Warehouse(str(tmp_path)).namespace(plan.schema)), plan, plan)
 
 
 def test_a_join_of_two_tables_gives_a_table_and_one_with_a_stream_a_stream(app: Application) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SparkTableReader:
-    """Reads a table at the version it had when the batch began; one Spark job per call."""
+    """Reads a table at the version it had when the batch began; one Spark job per call at most."""
 
     spark: SparkSession
     table: KeyedTable
@@ -50,7 +50,7 @@ class SparkTableReader:
         return self._rows(self.table.live_rows(self.spark, self.version))
 
     def _rows(self, rows: Rows) -> dict[str, str]:
-        found = collected(self.table.texts(rows.select("key", "value")))
+        found = self.table.texts(rows.select("key", "value")).collect()
         return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
 
 
@@ -74,7 +74,7 @@ class SparkWindowReader:
         return self._rows(rows.made(rows.df.where(F.col("window_start") == moment_of((start or 0) * 1_000))))
 
     def _rows(self, rows: Rows) -> dict[Cell, str]:
-        texts = self.table.texts(rows)
+        texts = self.table.texts(rows).df
         found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
         cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
         return dict(zip(cells, found["value"].to_pylist(), strict=True))

@@ -50,9 +50,7 @@ class Table(MutableMapping[Any, Any]):
         self._default = default
 
     def __getitem__(self, key: Any) -> Any:
-        state = self._state
-        state.retrieved += 1
-        text = None if key is None else state.get(self._text.key(key))
+        text = self._retrieve(key)
         if text is not None:
             return self._text.value_object(text)
         if self._default is not None:

@@ -153,20 +153,18 @@ class TableAggregation(Aggregation):
         if again:
             parts += [*self._emptied(folded.df), _gone(grouped.df)]
         rows = union_of(parts)
-        effects = grouped.made(rows)
-        # A first batch without input rows would never be folded again: with effects it counts at least one.
-        return Decision(effects, touched.number or int(effects.max_rows != 0))
+        return Decision(grouped.made(rows), touched.number)
 
     def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
         """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""
         spark = keys.spark
-        rows = self.origin.texts(self.origin.live_rows(spark, version, keys if isinstance(keys, LocalRows) else None))
-        rows = rows.select("key", "value", "timestamp", "duplicate_count")
+        rows = self.origin.live_rows(spark, version, keys if isinstance(keys, LocalRows) else None)
+        texts = self.origin.texts(rows).select("key", "value", "timestamp", "duplicate_count")
         known = self.delta.read(spark, self.plan.contributions)
         known = known.where(F.lit(not anew)).select(
             "key", F.col("grp").alias("old_grp"), F.col("value").alias("old_value")
         )
-        found = keys.df.join(rows, "key", "left").join(known, "key", "left").select(*_COLUMNS)
+        found = keys.df.join(texts.df, "key", "left").join(known, "key", "left").select(*_COLUMNS)
         group = GroupRows(self.grouping, self.origin.text, self.table.text)
         return keys.made(found).map(group, _GROUPED)
 

@@ -1,7 +1,4 @@
-"""The batch that every resource runs.
-
-*The feed names the keys, pinned snapshots give the values, one append commits, everything else is a fold.*
-"""
+"""The batch that every resource runs: its steps are numbered in ``Batch.process``."""
 
 from __future__ import annotations
 
@@ -106,10 +103,9 @@ class Batch:
     def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
         """Fold the committed batches that wait; with ``if_due`` only if they have waited long enough."""
         folding = self.folding
-        wanted, fold = (folding.due, folding.fold_due) if if_due else (folding.waits, folding.settle)
-        if wanted:
+        if folding.due if if_due else folding.waits:
             with self.delta.namespace.table_group_lock(self.resource.table_group):
-                self.report(fold(spark))
+                self.report(folding.fold_due() if if_due else folding.settle(spark))
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogEnd:
         """Fold the committed batches that are not ``folded`` yet (see ``folded_batches``); return the end of the log.

@@ -14,7 +14,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.batch.resource import FoldsTogether, Resource
-from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
 from kaspr_delta.storage.tables import Tables
@@ -28,10 +28,10 @@ _NOTHING = BatchReport(0, 0, 0, 0, 0, 0.0)
 
 @dataclass
 class DeferredState:
-    """How far the state of one resource is folded, and the states of the batches that it lacks.
+    """The last batch whose state is in the state table of a resource, and the states of the batches after it.
 
-    Progress records this from the first time that the state lags. Until then the state is folded as far as everything
-    else.
+    Progress records that batch from the first time that the state lags. Until then the state is folded as far as
+    everything else.
     """
 
     delta: Tables
@@ -70,7 +70,7 @@ class DeferredState:
         began = time.monotonic()
         after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before
         if self.held:
-            rows: Rows = LocalRows(spark, last_of_each_key(self.held), self.delta.limits)
+            rows: Rows = LocalRows(spark, newest_states(self.held), self.delta.limits)
         else:
             rows = Log(self.delta, self.resource.log_table).between(spark, after, upto)
         counts = json.dumps(dict(self.resource.fold_states(rows, several=not self.held)))
@@ -82,12 +82,9 @@ class DeferredState:
         self._recorded = upto
 
 
-def last_of_each_key(states: Sequence[pa.Table]) -> pa.Table:
+def newest_states(states: Sequence[pa.Table]) -> pa.Table:
     """The last row of each key, in states of successive batches, the oldest first."""
-    rows = pa.concat_tables(states)
-    numbered = rows.append_column("n", pa.array(range(rows.num_rows), pa.int64()))
-    last = numbered.group_by("key").aggregate([("n", "max")])["n_max"]
-    return rows.take(last).combine_chunks()
+    return last_of_each_key(pa.concat_tables(states), ["key"]).combine_chunks()
 
 
 def _newest(folded: Mapping[str, int]) -> BatchId | None:

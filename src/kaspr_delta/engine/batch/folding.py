@@ -13,7 +13,7 @@ import pyarrow as pa
 from kaspr_delta.engine.batch.batch_timing import BatchTiming
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter, failed_natively
-from kaspr_delta.engine.batch.deferred_state import DeferredState, last_of_each_key
+from kaspr_delta.engine.batch.deferred_state import DeferredState, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.batch.resource import Folded, FoldsTogether, Resource
@@ -100,9 +100,9 @@ class Folding:
         committed.timing.done("fold")
         self.pending_batches.append(replace(committed, state=state))
         self._came = time.monotonic()
-        return self.settle(spark) if state is None else self.fold_due(spark)
+        return self.settle(spark) if state is None else self.fold_due()
 
-    def fold_due(self, spark: SparkSession) -> list[BatchReport]:
+    def fold_due(self) -> list[BatchReport]:
         """Fold the waiting batches, if they are due. Their states may be deferred."""
         return self._fold_pending() if self.due else []
 
@@ -131,7 +131,7 @@ class Folding:
         """The states that are in no table yet, the last of each key; None if they must be folded now."""
         if not self.lasting or any(one.state is None for one in self.pending_batches):
             return None
-        state = last_of_each_key(self.states)
+        state = newest_states(self.states)
         return state if state.nbytes <= self.delta.limits.deferred_bytes else None
 
     def fold(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool = True) -> list[BatchReport]:

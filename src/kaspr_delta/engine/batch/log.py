@@ -1,4 +1,4 @@
-"""The log of a resource: one append per batch is the batch's only commit point."""
+"""The log of a resource: one append per batch commits it, or announces its commit to a topic (``topic_commit``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class BatchMetadata:
 
     ``stream`` is the last batch of the streaming query that is in the log, -1 before the first. ``rows_in`` and
     ``counts`` say how much the batch processed. ``state`` is handed to the resource's next batch. With ``direct`` the
-    batch is only announced: the append to a topic commits it.
+    batch is only announced: the append to a topic commits it. ``folds``: a batch with a start is to be folded all the
+    same. (Earlier versions did not record that: there it has ``rows_in``.)
     """
 
     stream: int = -1
@@ -43,6 +44,12 @@ class BatchMetadata:
     counts: Mapping[str, int] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     direct: CommitIntent | None = None
+    folds: bool = False
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether a batch with a start has something to fold."""
+        return self.folds or self.rows_in > 0
 
     def to_json(self) -> str:
         """Return the JSON text that the log holds."""
@@ -137,8 +144,7 @@ class Log:
         metadata_of = {batch: BatchMetadata.from_json(row["memo"]) for batch, row in found.items()}
         starts = {batch for batch, row in found.items() if row["start"] is not None}
         unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
-        # A start without rows has nothing to fold.
-        unfolded = [batch for batch in unfolded if batch not in starts or metadata_of[batch].rows_in]
+        unfolded = [batch for batch in unfolded if batch not in starts or metadata_of[batch].is_folded]
         never = {batch for batch in unfolded if self._never_came(spark, batch, metadata_of[batch])}
         begun = max(starts)
         mine = [batch for batch in found if batch.checkpoint == begun.checkpoint]

@@ -98,7 +98,8 @@ class Recovery:
         if end.start is None or set(self.batch.resource.sources(spark)) != set(end.start.positions):
             self._begin(spark, end)
         else:
-            # Earlier versions continued streams everywhere. Over tables of a catalog, their streams count as died.
+            # A start that an earlier version of this package wrote has no table ids. Over tables of a catalog its
+            # stream is not continued: a new one begins.
             start = end.start if end.start.tables else replace(end.start, tables=table_ids(self.batch, spark))
             self.batch.end = replace(end, start=start, unfolded=())
 
@@ -125,10 +126,11 @@ class Recovery:
         batch, first = self.batch, BatchId(new_checkpoint(end.newest))
         start = Start(batch.resource.definition, positions, tables=table_ids(batch, spark))
         timing.done("decide")
-        metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state)
+        folds = again or decision.effects.max_rows != 0
+        metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
         logged = batch.log.begin(decision.effects, first, metadata, start)
         timing.done("commit")
-        if again or decision.effects.max_rows != 0:
+        if folds:
             batch.report(batch.folding.fold(spark, [Committed(first, logged, metadata, timing)]))
         batch.end = LogEnd(first, metadata, start, first, newest=first.checkpoint)
 

@@ -29,10 +29,10 @@ class StreamRun:
 
     batch: Batch
     recovery: Recovery
-    # The versions of the tables when the stream that runs now began, by source.
-    _running: Mapping[str, int] = field(default_factory=dict, init=False)
-    # The stream of this run that ended last, by the batch with which it began, and those versions.
-    _ended: tuple[BatchId, Mapping[str, int]] | None = field(default=None, init=False)
+    # By source, the version of its table at the start of the current stream.
+    _versions_at_start: Mapping[str, int] = field(default_factory=dict, init=False)
+    # Of the stream that ended last: its first batch, and the versions at its start.
+    _last_stream: tuple[BatchId, Mapping[str, int]] | None = field(default=None, init=False)
 
     def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
         """Start the stream: until everything present is processed, or, with an interval, until it is stopped.
@@ -49,11 +49,11 @@ class StreamRun:
         if batch.shipped:
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
                 batch.learn(spark)
-        self._running = {
+        self._versions_at_start = {
             name: 0 if source.table is None else batch.delta.newest(spark, source.table).version
             for name, source in self._sources(spark).items()
         }
-        if not self._running or (every is None and self._has_read_all(spark)):
+        if not self._versions_at_start or (every is None and self._has_read_all(spark)):
             return None
         unread = self._unread(spark)
         if not unread.positions:  # a run that died had read all news
@@ -74,7 +74,7 @@ class StreamRun:
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
                 batch.learn(spark)
                 self._continue(spark, self._newest(spark))
-        self._ended = batch.end.begun, self._running
+        self._last_stream = batch.end.begun, self._versions_at_start
 
     @property
     def _start(self) -> Start:
@@ -99,12 +99,12 @@ class StreamRun:
         that changes nothing leaves no trace in the log, and a large commit comes in several batches.
         """
         start, delta = self._start, self.batch.delta
-        if self._ended is not None and self._ended[0] == self.batch.end.begun:
-            return self._running == self._ended[1]
+        if self._last_stream is not None and self._last_stream[0] == self.batch.end.begun:
+            return self._versions_at_start == self._last_stream[1]
         if start.tables:
             return not self._news(spark) and start.tables == table_ids(self.batch, spark)
         sources = sorted(self._sources(spark).items())
-        tables = [(source.table, self._running[name]) for name, source in sources if source.table is not None]
+        tables = [(source.table, self._versions_at_start[name]) for name, source in sources if source.table is not None]
         if len(tables) < len(sources):  # the checkpoint has no version of an endpoint
             return False
         positions = positions_in(self._checkpoint)
@@ -117,7 +117,7 @@ class StreamRun:
 
     def _newest(self, spark: SparkSession) -> dict[str, int]:
         """The positions at which the tables are read as far as they were when the stream began."""
-        return {name: source.upto(self._running[name]) for name, source in self._sources(spark).items()}
+        return {name: source.upto(self._versions_at_start[name]) for name, source in self._sources(spark).items()}
 
     def _news(self, spark: SparkSession) -> dict[str, int]:
         """The sources whose tables have new commits, with their positions."""

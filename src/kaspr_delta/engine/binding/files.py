@@ -14,6 +14,7 @@ from kaspr_delta.engine.rows.json_columns import is_json
 from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.plan.definition.bindings import FilesPlan
 from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.storage.layout import HEADERS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -79,7 +80,7 @@ class Files:
             F.when(failed, F.col("_kaspr_path")).otherwise(self.topic).alias("target"),
             F.when(~failed, key).alias("key"),
             F.encode(text, "UTF-8").alias("value"),
-            F.expr("CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)").alias("headers"),
+            F.expr(f"CAST(NULL AS {HEADERS})").alias("headers"),
             F.coalesce(at, F.col("_kaspr_modified")).alias("timestamp"),
             partition_of(key, self.partitions),
             wrong.alias("problem"),

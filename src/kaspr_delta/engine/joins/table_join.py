@@ -149,7 +149,10 @@ def newest_by_key(rows: Rows, *, several: bool) -> Rows:
 
 
 def stored_in_log(rows: Rows, condition: str, *, several: bool) -> Scan | None:
-    """The rows of one batch that hold, if they are read back from the log: a new table may be filled by a copy."""
+    """A scan of the rows of one batch for which a condition holds: a new table may be filled by copying it.
+
+    None for the rows of several batches, and for rows that are not read back from the log.
+    """
     return None if rows.scan is None or several else rows.scan.where(condition)
 
 

@@ -178,9 +178,9 @@ class KeyedTable:
         live = rows.newest(self.row_key_columns, order, "duplicate_count")
         return live if self._is_ordered else live.select(*(name for name in live.columns if name != "rank"))
 
-    def texts(self, rows: Rows) -> DataFrame:
-        """Rows with a column ``value`` as JSON text, in Spark."""
-        return rows.df if self.plan.row_type is None else rows.df.withColumn("value", row_text(F.col("value")))
+    def texts(self, rows: Rows) -> Rows:
+        """Rows with a column ``value`` as JSON text."""
+        return rows if self.plan.row_type is None else rows.made(rows.df.withColumn("value", row_text(F.col("value"))))
 
     @property
     def _is_ordered(self) -> bool:
@@ -210,21 +210,21 @@ class KeyedTable:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
         return SparkRows(among(rows, keys, self.row_key_columns, self.delta), limits=self.delta.limits)
 
-    def greatest(self, among: Column, *also: str) -> Column:
-        """The row that counts among rows of one key: a struct of timestamp, value (see ``row``) and other columns.
+    def greatest(self, condition: Column, *also: str) -> Column:
+        """An aggregate over rows of a key: of those for which a condition holds, the one that ``live_rows`` returns.
 
-        It is the latest of those that are ``among`` them, then the greatest.
+        A struct of timestamp, value (see ``row``) and other columns.
         """
-        row = F.when(among, F.struct("timestamp", "value", *also))
+        row = F.when(condition, F.struct("timestamp", "value", *also))
         if self.plan.row_type is None:
             return F.max(row)
-        return F.max_by(row, F.when(among, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))
+        return F.max_by(row, F.when(condition, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))
 
     def write(self, given: Rows, *, timely: bool = False) -> None:
         """Bring keys to given values: columns key, value (text; NULL deletes), timestamp, one row per key.
 
-        For a table with windows also window_start and stream, one row per key and window. A row that already has the
-        value is left alone; where rows are ``timely``, one that has the timestamp as well.
+        For a table with windows also window_start and stream, one row per key and window. A stored row with the same
+        value is not written. If ``timely``, it is written if its timestamp differs.
         """
         compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
         if self._is_plain:
@@ -262,9 +262,9 @@ class KeyedTable:
         self._merge(given.made(stored), Upsert(on=typed.key, compare=compare, also=also, keep="keep"))
 
     def put_rows(self, rows: DataFrame) -> None:
-        """Write rows of a typed table that stand in columns: some of its own, those of the key among them, each once.
+        """Write rows of a typed table, given as columns: those of the key, and any others of the table.
 
-        What they do not have becomes null. Raises LookupError for a table without columns.
+        Each key occurs once. Columns that are not given become null. Raises LookupError for a table without columns.
         """
         if self.plan.typed is None:
             msg = f"table {self.plan.name!r} has no columns"

@@ -117,11 +117,7 @@ class LocalRows:
         return self._with(pa.concat_tables([self.table, other.table], promote_options="default"))
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
-        sorted_rows = self.table.take(_sorted_indices(self.table, order))
-        numbers = sorted_rows.select(on).append_column("n", pa.array(range(sorted_rows.num_rows), pa.int64()))
-        last = numbers.group_by(list(on)).aggregate([("n", "max"), ("n", "count")])
-        rows = sorted_rows.take(last["n_max"])
-        return self._with(rows if count is None else rows.append_column(count, last["n_count"]))
+        return self._with(last_of_each_key(self.table.take(_sorted_indices(self.table, order)), on, count))
 
     def numbered(self, order: str) -> Rows:
         rows = self.table.take(_sorted_indices(self.table, [order]))
@@ -132,6 +128,9 @@ class LocalRows:
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.coalesce(1)
+
+    def collect(self) -> pa.Table:
+        return self.table
 
     def count(self) -> int:
         return self.max_rows
@@ -160,6 +159,14 @@ class LocalRows:
 
     def _with(self, table: pa.Table) -> LocalRows:
         return LocalRows(self.spark, table, self.limits)
+
+
+def last_of_each_key(rows: pa.Table, on: Sequence[str], count: str | None = None) -> pa.Table:
+    """The last row with each value of the columns ``on``; ``count`` adds a column: how many rows had it."""
+    numbers = rows.select(on).append_column("n", pa.array(range(rows.num_rows), pa.int64()))
+    last = numbers.group_by(list(on)).aggregate([("n", "max"), ("n", "count")])
+    found = rows.take(last["n_max"])
+    return found if count is None else found.append_column(count, last["n_count"])
 
 
 def within(rows: Rows, most: Size) -> Rows:

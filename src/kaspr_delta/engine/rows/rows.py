@@ -57,7 +57,7 @@ class Rows(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """The sizes from which on rows are treated in another way."""
+        """The sizes at which the engine changes its method."""
         ...
 
     @property
@@ -139,6 +139,10 @@ class Rows(Protocol):
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         """Rows that Spark makes from these: in one partition if these are on the driver, else by columns."""
+        ...
+
+    def collect(self) -> pa.Table:
+        """The rows as an Arrow table; a Spark action unless they are on the driver."""
         ...
 
     def count(self) -> int:

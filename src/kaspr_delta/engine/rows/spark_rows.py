@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import narwhals as nw
+import pyarrow as pa
 
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.spec.ddl import columns_of_json
 from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Frame, Scan
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class SparkRows:
         return self._with(nw.from_native(self.df).filter(condition).to_native())
 
     def select(self, *columns: str | nw.Expr) -> Rows:
-        if all(isinstance(one, str) for one in columns):  # no look at the columns, which a query may be asked for
+        if all(isinstance(one, str) for one in columns):  # narwhals would read the schema: on Spark Connect a request
             return self._with(self.df.select(*columns))  # type: ignore[arg-type]
         return self._with(nw.from_native(self.df).select(*columns).to_native())
 
@@ -114,6 +116,9 @@ class SparkRows:
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.repartition(*columns) if columns else df
+
+    def collect(self) -> pa.Table:
+        return collected(self.df)
 
     def count(self) -> int:
         return self.df.count()

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 def rows_made(
     spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, limits: Limits
 ) -> Rows:
-    """The rows, held while they have no more bytes than a small batch; others stand in the folder while in use.
+    """The rows of batches: on the driver up to the size of a small batch; more of them in a file, read by Spark.
 
-    The folder is the caller's alone, one such batch at a time; Spark's workers have to see it.
+    The file is written to the folder, and removed when the rows are no longer used. Only one caller at a time may use
+    the folder. Spark's workers have to see it.
     """
     most = limits.small_batch.bytes
     groups = _groups(batches, schema, most)

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.layout import EFFECT, HEADERS, PROBLEM
+from kaspr_delta.storage.layout import EFFECT, HEADERS, PROBLEM, TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +28,7 @@ RECORD_COLUMNS = "key BINARY, value BINARY, timestamp TIMESTAMP, partition INT, 
 WORKERS_COLUMNS = f"kind STRING, target STRING, {RECORD_COLUMNS}"
 
 # The columns that make a send a record of its topic.
-RECORD = ("key", "value", "headers", "timestamp", "partition", "seq")
+RECORD = tuple(column.name for column in columns_of(TOPIC.columns))
 
 
 class EventFailedError(Exception):

@@ -21,7 +21,7 @@ from kaspr_delta.plan.definition.resources import ChannelInput, Serializers, Top
 from kaspr_delta.plan.names import channel_table, topic_table
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.layout import RECORDS, RETRY_FOR, kind_for
+from kaspr_delta.storage.layout import HEADERS, RECORDS, RETRY_FOR, kind_for
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ INPUT = {
     "source": "STRING",
     "key": "BINARY",
     "value": "BINARY",
-    "headers": "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    "headers": HEADERS,
     "timestamp": "TIMESTAMP",
     "partition": "INT",
     "offset": "BIGINT",

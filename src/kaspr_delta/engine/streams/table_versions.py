@@ -30,7 +30,7 @@ _NEVER = "CAST(NULL AS TIMESTAMP)"
 
 def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
     """The current version of every row, as if it had always existed. Columns as in ``versions``."""
-    return table.texts(table.live_rows(spark, version, keys)).select("key", *_before(_NEVER, _NEVER))
+    return table.texts(table.live_rows(spark, version, keys)).df.select("key", *_before(_NEVER, _NEVER))
 
 
 def rows_by_their_time(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:

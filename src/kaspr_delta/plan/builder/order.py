@@ -47,7 +47,7 @@ def stages(resources: Iterable[ResourceRef], edges: Iterable[Edge]) -> tuple[Sta
     return tuple(stage for number in sorted(runs_at) for stage in _side_by_side(runs_at[number]))
 
 
-def groups(agents: Iterable[AgentPlan]) -> tuple[tuple[ResourceRef, ...], ...]:
+def groups(agents: Collection[AgentPlan]) -> tuple[tuple[ResourceRef, ...], ...]:
     """Groups of agents that share tables, directly or through other agents. Each group and all groups are sorted."""
     graph: nx.Graph[str] = nx.Graph()
     refs = {str(agent.ref): agent.ref for agent in agents}

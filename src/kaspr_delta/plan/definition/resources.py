@@ -53,6 +53,11 @@ class Serializers:
     key: SerializerName
     value: SerializerName
 
+    @property
+    def json_columns(self) -> tuple[str, ...]:
+        """The columns among key and value that hold JSON text."""
+        return tuple(name for name in ("key", "value") if getattr(self, name) == "json")
+
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:

@@ -1,7 +1,7 @@
 """Delta tables in a folder of this machine through delta-rs: reads and small commits take milliseconds.
 
-For commands that answer at once and for the web side. Like every local commit, one made here takes the table's file
-lock. Tables that are not there are empty.
+For the native backend, for commands that answer at once, and for the web side. Like every local commit, one made here
+takes the table's file lock. Tables that do not exist are empty.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.int96_timestamps import misread
-from kaspr_delta.storage.native.log_files import actions_of, commit_of, oldest_version, rows_changed_after
+from kaspr_delta.storage.native.log_files import actions_of, commit_of, oldest_version, rows_changed_after, versions_in
 from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ class DeltaRs:
         log = self._location(table) / "_delta_log"
         if last is not None and _head(log, last.version) == last and _head(log, last.version + 1) is None:
             return last
-        names = (commit.stem for commit in log.glob("?" * 20 + ".json"))
-        newest = max(names, default=None)
-        return None if newest is None else _head(log, int(newest))
+        newest = max(versions_in(self._location(table)), default=None)
+        return None if newest is None else _head(log, newest)
 
     def has(self, table: str, commit: Head) -> bool:
         """Whether the log of the table still has this commit, so that the table was not created anew."""
@@ -224,7 +223,7 @@ class DeltaRs:
 
 
 def append_to(opened: DeltaTable, rows: pa.Table, transaction: Transaction | None = None) -> bool:
-    """Append rows to an opened table, unless it has the transaction: whether it had not.
+    """Append rows to an opened table. Returns False, and appends nothing, if the table has the transaction.
 
     The caller holds the lock of the table's commits.
     """

@@ -15,6 +15,11 @@ from kaspr_delta.storage.commit_info import CommitInfo, counts_of
 _FAR_BACK = 100
 
 
+def versions_in(location: Path) -> list[int]:
+    """The versions whose commits are in the log, in no order; none where there is no table."""
+    return [int(file.stem) for file in (location / "_delta_log").glob("?" * 20 + ".json")]
+
+
 def commit_of(location: Path, version: int) -> CommitInfo | None:
     """The commit of a version; None where it is gone from the log."""
     file = location / "_delta_log" / f"{version:020}.json"
@@ -69,7 +74,7 @@ def change_files_of(location: Path, version: int) -> int | None:
 def oldest_version(location: Path) -> int:
     """The oldest version that can be read: that of the first commit, or else of the oldest checkpoint."""
     log = location / "_delta_log"
-    commits = {int(file.stem) for file in log.glob("?" * 20 + ".json")}
+    commits = versions_in(location)
     if 0 in commits:
         return 0
     found = (_CHECKPOINT.match(file.name) for file in log.glob("*.checkpoint*"))
@@ -81,15 +86,10 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 
 def rows_changed_after(location: Path, version: int) -> int | None:
     """The rows that the commits after a version wrote, changed or deleted; None where there is no table."""
-    commits = sorted((location / "_delta_log").glob("?" * 20 + ".json"), reverse=True)
+    commits = versions_in(location)
     if not commits:
         return None
-    rows = 0
-    for commit in commits:
-        if int(commit.stem) <= version:
-            break
-        rows += rows_of_commit(actions_of(commit))
-    return rows
+    return sum(rows_of_commit(_actions(location, commit) or ()) for commit in commits if commit > version)
 
 
 def actions_of(commit: Path) -> list[dict[str, Any]]:

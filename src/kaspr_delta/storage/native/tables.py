@@ -19,7 +19,7 @@ from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
-from kaspr_delta.storage.native.log_files import change_files_of, commit_of, files_of, metrics_of, notes_in
+from kaspr_delta.storage.native.log_files import change_files_of, commit_of, files_of, metrics_of, notes_in, versions_in
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.scan import NativeScan
@@ -52,7 +52,7 @@ class NativeTables(SparkTables):
         folder = self.namespace.folder(table)
         identifier = self.namespace.identifier(table)
         with self.namespace.commit_lock(table):
-            if folder is not None and _is_delta(folder):
+            if folder is not None and versions_in(folder):
                 if table not in self._listed:
                     spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
                 return
@@ -76,7 +76,7 @@ class NativeTables(SparkTables):
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         folder = self.namespace.folder(table)
-        return super().exists(spark, table) if folder is None else _is_delta(folder)
+        return super().exists(spark, table) if folder is None else bool(versions_in(folder))
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
         folder = self.namespace.folder(table)
@@ -184,13 +184,9 @@ class NativeTables(SparkTables):
 
 def newest_in(folder: Path) -> Commit:
     """The newest version of a table by the names of its log files. Raises SetupError for a table that is gone."""
-    commits = (folder / "_delta_log").glob("?" * 20 + ".json")
-    newest = max(commits, key=lambda commit: commit.name, default=None)
-    if newest is None:
+    versions = versions_in(folder)
+    if not versions:
         raise table_gone(folder)
-    return Commit(int(newest.stem), datetime.fromtimestamp(newest.stat().st_mtime, tz=timezone.utc))
-
-
-def _is_delta(folder: Path) -> bool:
-    """Whether a table was committed there; a kill may leave an empty log folder behind."""
-    return any((folder / "_delta_log").glob("*.json"))
+    newest = max(versions)
+    written = (folder / "_delta_log" / f"{newest:020}.json").stat().st_mtime
+    return Commit(newest, datetime.fromtimestamp(written, tz=timezone.utc))

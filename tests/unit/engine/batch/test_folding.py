@@ -148,7 +148,7 @@ def test_what_waits_is_folded_when_no_other_batch_comes(clock: Clock, reported: 
     folded = list[int]()
     for seconds in (11.9, 0.2, 100):
         clock.now += seconds
-        taken.fold_due(NO_SPARK)
+        taken.fold_due()
         folded.append(len(join.folds))
     assert folded == [1, 2, 2]
     assert join.folds == [[0], [1, 2, 3]]

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
@@ -106,9 +105,9 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """The subscriptions that a batch changed (see ``Subscriptions.unmerged``); None if there are too many."""
         if rows.max_rows == 0:
             return _NO_STATE
-        if isinstance(rows, LocalRows):
-            states = rows.table.filter(pc.is_valid(rows.table["live"]))
-            return states.select(_NO_STATE.column_names).cast(_NO_STATE.schema)
+        states = rows.filter(exists("live")).select(*_NO_STATE.column_names)
+        if isinstance(states, LocalRows):
+            return states.table.cast(_NO_STATE.schema)
         changed = self._changed_subscriptions(rows)
         return changed.cast(_NO_STATE.schema) if self.delta.limits.waiting_state.fits(changed) else None
 
@@ -117,7 +116,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         columns, most = _NO_STATE.column_names, self.delta.limits.waiting_state.rows + 1
         if rows.scan is not None:
             return rows.scan.where("live IS NOT NULL").rows(columns, most)
-        return collected(rows.df.where(F.col("live").isNotNull()).select(*columns).limit(most))
+        return collected(rows.filter(exists("live")).select(*columns).df.limit(most))
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """The rows of the log for touched keys and the current subscriptions."""

@@ -30,8 +30,8 @@ def send(
     foreign key: the extractor is not called. A triggered left row that has changed is ``stale``. If the extractor
     fails, ``fk`` is NULL, and the row gets a dead letter.
 
-    Spark computes a foreign key that consists of ``columns``. ``constants`` are columns of the context that are the
-    same for all rows: they are added after the extractor, so that they do not go through Python.
+    In a large batch Spark computes a foreign key that consists of ``columns``. ``constants`` are columns of the context
+    that are the same for all rows: they are added after the extractor, so that they do not go through Python.
     """
     unchanged = nw.col("triggered_by_right") & same("old_hash", "left_hash")
     rows = context if constants else context.with_columns(unchanged=unchanged)

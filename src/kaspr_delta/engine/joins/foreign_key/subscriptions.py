@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import pyarrow as pa
 
-from kaspr_delta.engine.batch.deferred_state import last_of_each_key
+from kaspr_delta.engine.batch.deferred_state import newest_states
 from kaspr_delta.engine.joins.results import never_emitted
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.looked_up import collected_with, looked_up
@@ -70,6 +70,6 @@ class Subscriptions:
         """Stored subscriptions, overlaid with the unmerged ones."""
         rows = stored.select(*COLUMNS)
         if self.unmerged:
-            newer = LocalRows(self.spark, last_of_each_key(self.unmerged), self.delta.limits)
+            newer = LocalRows(self.spark, newest_states(self.unmerged), self.delta.limits)
             rows = rows.join(newer, "key", "left_anti").union(newer.filter(nw.col("live")).select(*COLUMNS))
         return rows.with_columns(emitted=never_emitted()) if self.emit_again else rows

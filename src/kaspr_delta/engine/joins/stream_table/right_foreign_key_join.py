@@ -114,9 +114,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         effects = effects.withColumn("seq", seq_of_rows())
         few = isinstance(rows, LocalRows)
         logged = rows.made(effects.coalesce(1) if few else effects)
-        count = rows.count() if few else stored.count()
-        # A first batch whose number of rows in is 0 is not folded after a crash.
-        return Decision(logged, count or int(logged.max_rows != 0), began.plain), positions
+        return Decision(logged, rows.count() if few else stored.count(), began.plain), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
