@@ -326,7 +326,7 @@ class Application:
     def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:
         """Take the lock of a resource. Returns whether it was free."""
         try:
-            held.enter_context(self.delta.namespace.running(str(ref)))
+            held.enter_context(self.delta.namespace.resource_lock(str(ref)))
         except AlreadyRunningError:
             return False
         return True

@@ -19,7 +19,7 @@ from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.resources import query_of
+from kaspr_delta.runtime.resources import run_of
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.spark.frames import collected, frame_of
@@ -149,7 +149,7 @@ def filled(app: Application, made: Made, of: Mapping[str, pa.Table]) -> DataFram
 
 def decided(app: Application, name: str, limits: Limits, *of_batch: Any) -> Rows:
     """The rows of the log for a batch under these limits."""
-    join: Any = query_of(open_tables(app.delta.namespace, limits), app.plan, ResourceRef("join", name)).resource
+    join: Any = run_of(open_tables(app.delta.namespace, limits), app.plan, ResourceRef("join", name)).resource
     effects: Rows = join.decide(*of_batch).effects
     assert isinstance(effects, LocalRows) == (limits == Limits())
     return effects

@@ -42,7 +42,7 @@ def test_contending_processes_lose_no_commit(spark: SparkSession, tmp_path: Path
 def test_a_resource_started_twice_is_refused_and_producing_is_not(spark: SparkSession, tmp_path: Path) -> None:
     manifests = Path(__file__).parents[2] / "bundles" / "order-system"
     app = Application.open(manifests, warehouse=tmp_path, spark=spark)
-    with app.delta.namespace.running("agent/ingest-orders"):
+    with app.delta.namespace.resource_lock("agent/ingest-orders"):
         assert app.topic("raw-orders").produce([{"key": "O1", "value": {}}]) == 1
         with pytest.raises(AlreadyRunningError, match="agent/ingest-orders already runs"):
             app.run()

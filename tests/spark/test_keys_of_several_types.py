@@ -10,7 +10,7 @@ from pyarrow.csv import read_csv
 from pyarrow.parquet import read_table
 
 from kaspr_delta import Application
-from kaspr_delta.storage.native.reads import NativeReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.web.past import Past
 from tests.folders import delta_rs
 
@@ -77,7 +77,7 @@ def test_pages_show_their_rows_by_key_text(
     handles: list[TableHandle | JoinHandle | StreamJoinHandle], spark: SparkSession, tmp_path: Path
 ) -> None:
     assert len(handles) == 2
-    reads = NativeReads(delta_rs(Application.open(warehouse=tmp_path / "wh", spark=spark).delta.namespace))
+    reads = NativePageReads(delta_rs(Application.open(warehouse=tmp_path / "wh", spark=spark).delta.namespace))
     for name in ("things", "pairs"):
         past = Past(reads, name)
         rows = past.then(past.versions[-1]).rows

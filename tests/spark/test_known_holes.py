@@ -15,11 +15,11 @@ from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.resource_run import ResourceRun
 from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.resources import query_of
+from kaspr_delta.runtime.resources import run_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,14 +36,14 @@ class Joins:
     def __init__(self, app: Application) -> None:
         self.app = app
         self.batches = dict.fromkeys(JOINS, 0)
-        self.queries: dict[str, Query] = {}
+        self.runs: dict[str, ResourceRun] = {}
         self.start()
 
     def start(self) -> None:
         """As a new process would."""
         for join in JOINS:
-            self.queries[join] = query_of(self.app.delta, self.app.plan, ResourceRef("join", join))
-            self.queries[join].recovery.recover(self.app.spark, folded_batches(self.app.delta, self.app.spark))
+            self.runs[join] = run_of(self.app.delta, self.app.plan, ResourceRef("join", join))
+            self.runs[join].recovery.recover(self.app.spark, folded_batches(self.app.delta, self.app.spark))
 
     def put(self, table: str, rows: list[tuple[Any, Any]]) -> None:
         if rows:
@@ -56,11 +56,11 @@ class Joins:
         changes = self.app.spark.createDataFrame(rows, "side STRING, key STRING, changed_at TIMESTAMP").coalesce(1)
         numbers = {join: self.batches[join] for join in joins}
         self.batches |= {join: number + 1 for join, number in numbers.items()}
-        side_by_side([partial(self._fold_at_once, self.queries[join], changes, numbers[join]) for join in joins])
+        side_by_side([partial(self._fold_at_once, self.runs[join], changes, numbers[join]) for join in joins])
 
-    def _fold_at_once(self, query: Query, changes: DataFrame, number: int) -> None:
-        query.batch.process(changes, number)
-        query.batch.settle(self.app.spark)
+    def _fold_at_once(self, run: ResourceRun, changes: DataFrame, number: int) -> None:
+        run.batch.process(changes, number)
+        run.batch.settle(self.app.spark)
 
     def result(self, join: str) -> list[tuple[Any, Any]]:
         return [(key, pair(row)) for key, row in self.app.join(join).rows()]

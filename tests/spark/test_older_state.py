@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.runtime.resources import query_of
+from kaspr_delta.runtime.resources import run_of
 from tests.spark.shapes import LAST, outcome, write_wave
 
 if TYPE_CHECKING:
@@ -46,5 +46,5 @@ def test_a_warehouse_of_an_older_version_goes_on(spark: SparkSession, tmp_path: 
 
 def checkpoints(app: Application) -> dict[str, int]:
     """The number of starts in each log: a rebuild makes another one."""
-    logs = [query_of(app.delta, app.plan, ref).resource.log_table for ref in app.plan.runs]
+    logs = [run_of(app.delta, app.plan, ref).resource.log_table for ref in app.plan.runs]
     return {log: app.delta.read(app.spark, log).where("start IS NOT NULL").count() for log in logs}

@@ -12,6 +12,10 @@ PACKAGE = ROOT / "src" / "kaspr_delta"
 GIVEN_UP = (
     "LiveTable",
     "StateBehind",
+    "ResourceStanding",
+    "query_of",
+    "TableReads",
+    "told",
     "DeltaRsReads",
     "LocalSystemTables",
     "append_held",

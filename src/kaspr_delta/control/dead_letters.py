@@ -15,7 +15,7 @@ from kaspr_delta.plan.definition.joins import StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, TopicInput
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.storage.layout import DEAD_LETTERS
-from kaspr_delta.storage.table_reads import TableReads
+from kaspr_delta.storage.page_reads import PageReads
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Retried:
 class DeadLetters:
     """The current dead letters of an application. Only LocalDeadLetters can retry them."""
 
-    tables: TableReads
+    tables: PageReads
     plan: Plan
 
     def newest(self, most: int, resource: str | None = None, letter: str | None = None) -> list[Letter]:

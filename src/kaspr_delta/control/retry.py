@@ -14,7 +14,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.sql_text import literal, moment_literal
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 
@@ -28,7 +28,7 @@ class LocalDeadLetters(DeadLetters):
     @classmethod
     def of(cls, delta: DeltaRs, plan: Plan) -> LocalDeadLetters:
         """The dead letters in the tables of a namespace."""
-        return cls(NativeReads(delta), plan, delta)
+        return cls(NativePageReads(delta), plan, delta)
 
     def can_retry(self, letter: Letter) -> bool:
         """Whether the letter came from a topic or a channel."""

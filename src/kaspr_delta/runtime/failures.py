@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kaspr_delta.disk_errors import disk_problem
-from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.resource_run import ResourceRun
 from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, nobody
@@ -22,7 +22,7 @@ _AWAITED = "Exception thrown in awaitResult"
 class Failures:
     """The errors of resources that stopped. The other resources go on; ``tell`` raises all errors at the end."""
 
-    queries: Mapping[ResourceRef, Query]
+    runs: Mapping[ResourceRef, ResourceRun]
     listener: Listener = nobody
     errors: dict[ResourceRef, Exception] = field(default_factory=dict)
 
@@ -49,12 +49,12 @@ class Failures:
             )
 
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
-        query = self.queries[ref]
+        run = self.runs[ref]
         # Before ``account_of``, which takes a missing file for changes that were vacuumed.
-        problem = _disk_problem(query.batch.delta, query.batch.failure or error)
+        problem = _disk_problem(run.batch.delta, run.batch.failure or error)
         if problem is not None:
             return problem
-        return what_is_gone(query.batch.failure or error) or query.recovery.account_of(error)
+        return what_is_gone(run.batch.failure or error) or run.recovery.account_of(error)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Create the Delta tables and views of a plan, and the queries of its resources."""
+"""Create the Delta tables and views of a plan, and the parts that run its resources."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
 from kaspr_delta.engine.aggregation.over_table import TableAggregation
 from kaspr_delta.engine.batch.checkpoint import checkpoints_of
-from kaspr_delta.engine.batch.query import Query, query_over
 from kaspr_delta.engine.batch.resource import Resource
+from kaspr_delta.engine.batch.resource_run import ResourceRun, run_over
 from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.binding.export import Export
 from kaspr_delta.engine.binding.ingest import Ingest
@@ -173,10 +173,10 @@ def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
         delta.create_view(spark, value_view(join.name), join.result, {**columns, "timestamp": "timestamp"})
 
 
-def query_of(delta: Tables, plan: Plan, ref: ResourceRef) -> Query:
-    """The query that runs a resource. Raises NotFoundError for a resource that does not run."""
+def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
+    """The parts that run a resource. Raises NotFoundError for a resource that does not run."""
     own = open_tables(delta.namespace, delta.limits)  # so that its statistics are those of this resource alone
-    return query_over(own, _resource(own, plan, ref))
+    return run_over(own, _resource(own, plan, ref))
 
 
 def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource:

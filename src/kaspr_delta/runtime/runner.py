@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaspr_delta.control.batches import last_of
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
-from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.resource_run import ResourceRun
 from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.retention import remove_old
 from kaspr_delta.engine.rows.planning import runs_here
@@ -22,7 +22,7 @@ from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
-from kaspr_delta.runtime.resources import query_of
+from kaspr_delta.runtime.resources import run_of
 from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
@@ -49,7 +49,7 @@ class Runner:
     plan: Plan
     listener: Listener = nobody
     started: dict[ResourceRef, datetime] = field(default_factory=dict)
-    _queries: dict[ResourceRef, Query] = field(default_factory=dict, init=False)
+    _runs: dict[ResourceRef, ResourceRun] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     # Set to end a run before it is quiet.
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
@@ -57,8 +57,8 @@ class Runner:
     _table_groups: TableGroups = field(init=False)
 
     def __post_init__(self) -> None:
-        self._table_groups = TableGroups(self.spark, self.delta.namespace, self._queries)
-        self._failures = Failures(self._queries, self.listener)
+        self._table_groups = TableGroups(self.spark, self.delta.namespace, self._runs)
+        self._failures = Failures(self._runs, self.listener)
 
     def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
         """Run all resources, in dependency order, until none has anything to do, or ``stop`` is set.
@@ -71,7 +71,7 @@ class Runner:
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
         with self._held([*_refs(stages), *tasks]) as folded:
             for ref in tasks:
-                self._progress(ref, lambda ref: self._queries[ref].batch.tick(self.spark, ending=True))
+                self._progress(ref, lambda ref: self._runs[ref].batch.tick(self.spark, ending=True))
             for _ in range(_MOST_ROUNDS):
                 rows = sum(self._until_stage_quiet(stage) for stage in stages)
                 # A topic that a nameSelector names may be read by any stage, also by an earlier one.
@@ -99,7 +99,7 @@ class Runner:
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
         with self._held([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
-            schedules = [(self._queries[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
+            schedules = [(self._runs[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
             endless = runs_here(self.spark) and self.delta.namespace.streams_go_on
             run = self._streaming if endless else self._again_and_again
             with tasks_firing(self.spark, schedules, self._failures.note, self.started):
@@ -108,9 +108,9 @@ class Runner:
 
     def rebuild(self, ref: ResourceRef) -> RunReport:
         """Rebuild a resource's state. Returns a report of it. Raises AlreadyRunningError and NotFoundError."""
-        with disk_errors_explained(self.delta), self.delta.namespace.running(str(ref)):
+        with disk_errors_explained(self.delta), self.delta.namespace.resource_lock(str(ref)):
             folded = folded_batches(self.delta, self.spark)
-            query_of(self.delta, self.plan, ref).recovery.rebuild(self.spark)
+            run_of(self.delta, self.plan, ref).recovery.rebuild(self.spark)
         return RunReport.after(self.spark, self.delta, last_of(folded))
 
     def _again_and_again(
@@ -132,7 +132,7 @@ class Runner:
         self, refs: Sequence[ResourceRef], stop: threading.Event, every: int, changed: Callable[[], bool]
     ) -> None:
         """Run streams that do not end by themselves."""
-        with Streams(self.spark, self._queries, self._failures, every, self.listener) as streams:
+        with Streams(self.spark, self._runs, self._failures, every, self.listener) as streams:
             self._tell(Started, refs)
             streams.start(refs)
             self._watch(streams, refs, stop, changed)
@@ -185,18 +185,18 @@ class Runner:
         refs = [ref for ref in refs if ref not in self._failures]
         with (
             self._table_groups.held(refs),
-            Streams(self.spark, self._queries, self._failures, None, self.listener) as streams,
+            Streams(self.spark, self._runs, self._failures, None, self.listener) as streams,
         ):
             self._tell(Started, refs)
             streams.start(refs)
-            rows = sum(self._progress(ref, lambda ref: self._rows_of(streams, ref)) for ref in refs)
+            rows = sum(self._progress(ref, lambda ref: self._processed(streams, ref)) for ref in refs)
         if self._stop.is_set():  # some queries may have failed without being awaited
             streams.note_failures()
         return _Round(rows, streams.took_new_columns)
 
-    def _rows_of(self, streams: Streams, ref: ResourceRef) -> int:
+    def _processed(self, streams: Streams, ref: ResourceRef) -> int:
         """Let a resource process all available rows, and those that it holds back. Returns the number of rows."""
-        rows = streams.rows_of(ref, self._stop)
+        rows = streams.await_processed(ref, self._stop)
         return rows if self._stop.is_set() else rows + self._rest(ref)
 
     def _progress(self, ref: ResourceRef, work: Callable[[ResourceRef], int]) -> int:
@@ -218,8 +218,8 @@ class Runner:
 
     def _rest(self, ref: ResourceRef) -> int:
         """Process rows that are held back for later ones: none will come in this run. Returns the number of rows."""
-        query = self._queries[ref]
-        return query.batch.tick(self.spark, ending=True) if query.resource.timed else 0
+        run = self._runs[ref]
+        return run.batch.tick(self.spark, ending=True) if run.resource.timed else 0
 
     def _sends_anywhere(self, stages: Iterable[Stage]) -> bool:
         agents = [self.plan.agent(ref.name) for ref in _refs(stages) if ref.kind == "agent"]
@@ -242,11 +242,13 @@ class Runner:
         Yields the batches that were folded before the recovery (see ``folded_batches``).
         """
         with disk_errors_explained(self.delta), contextlib.ExitStack() as held:
-            self._lost = [held.enter_context(self.delta.namespace.running(str(ref))) for ref in self._to_lock(refs)]
-            self._queries.update({ref: self._query(ref) for ref in refs})
-            for ref, query in self._queries.items():
-                query.batch.companions = tuple(
-                    query_of(self.delta, self.plan, other).batch for other in self._companions(ref)
+            self._lost = [
+                held.enter_context(self.delta.namespace.resource_lock(str(ref))) for ref in self._to_lock(refs)
+            ]
+            self._runs.update({ref: self._run_of(ref) for ref in refs})
+            for ref, run in self._runs.items():
+                run.batch.companions = tuple(
+                    run_of(self.delta, self.plan, other).batch for other in self._companions(ref)
                 )
             folded = folded_batches(self.delta, self.spark)
             recoveries = [partial(self._recover, ref, folded) for ref in refs]
@@ -257,15 +259,15 @@ class Runner:
             side_by_side([*recoveries, *cleaning])
             yield folded
 
-    def _query(self, ref: ResourceRef) -> Query:
-        query = query_of(self.delta, self.plan, ref)
+    def _run_of(self, ref: ResourceRef) -> ResourceRun:
+        run = run_of(self.delta, self.plan, ref)
         if self.listener is not nobody:
-            query.batch.listener = lambda report: self.listener(BatchDone(ref, report))
-        return query
+            run.batch.listener = lambda report: self.listener(BatchDone(ref, report))
+        return run
 
     def _recover(self, ref: ResourceRef, folded: dict[str, dict[str, int]]) -> None:
         try:
-            self._queries[ref].recovery.recover(self.spark, folded)
+            self._runs[ref].recovery.recover(self.spark, folded)
         except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
             self._failures.note(ref, error)
 

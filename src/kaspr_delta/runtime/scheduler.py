@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from kaspr_delta import steady_clock
-from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.resource_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan
 from kaspr_delta.runtime.schedule import firings
 
@@ -28,7 +28,7 @@ _BEGAN_AT = steady_clock.seconds()
 @contextlib.contextmanager
 def tasks_firing(
     spark: SparkSession,
-    tasks: Iterable[tuple[Query, SchedulePlan | None]],
+    tasks: Iterable[tuple[ResourceRun, SchedulePlan | None]],
     failed: Failed,
     started: MutableMapping[ResourceRef, datetime],
 ) -> Iterator[None]:
@@ -40,9 +40,9 @@ def tasks_firing(
     stop = threading.Event()
     threads = [
         threading.Thread(
-            target=_keep_firing, args=(spark, query, schedule, stop, failed, started), name=str(query.resource.ref)
+            target=_keep_firing, args=(spark, run, schedule, stop, failed, started), name=str(run.resource.ref)
         )
-        for query, schedule in tasks
+        for run, schedule in tasks
     ]
     for thread in threads:
         thread.start()
@@ -56,7 +56,7 @@ def tasks_firing(
 
 def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
     spark: SparkSession,
-    query: Query,
+    run: ResourceRun,
     schedule: SchedulePlan | None,
     stop: threading.Event,
     failed: Failed,
@@ -65,15 +65,15 @@ def _keep_firing(  # noqa: PLR0913, PLR0917  a thread is given all it needs
     now = _clock_of(schedule)
     free = now()
     try:
-        for moment in firings(schedule, started.setdefault(query.resource.ref, free)):
+        for moment in firings(schedule, started.setdefault(run.resource.ref, free)):
             if moment < free:  # it fell into the previous run: missed runs are skipped
                 continue
             if not _comes(moment, now, stop):
                 return
-            query.batch.tick(spark, ending=False)
+            run.batch.tick(spark, ending=False)
             free = now()
     except Exception as error:  # noqa: BLE001  a thread has no caller that could catch it
-        failed(query.resource.ref, error)
+        failed(run.resource.ref, error)
 
 
 def _clock_of(schedule: SchedulePlan | None) -> Clock:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.resource_run import ResourceRun
 from kaspr_delta.engine.batch.source_errors import columns_were_added
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from typing_extensions import Self
 
-# Seconds between two checks: ``_POLL`` of a query that is to stop, ``_LOOK`` of one that runs until all is processed.
-_POLL = 0.1
+# Seconds between two checks of a query that is to stop, and of one that runs until all is processed.
+_STOP_POLL, _AWAIT_POLL = 0.1, 1
 _NO_WORKER = "Python worker failed to connect back"
 _MORE_ATTEMPTS = 5
-_LOOK = 1
 
 
 @dataclass
@@ -35,11 +34,11 @@ class Streams:
     """The queries of some resources. With an interval they run until stopped, without one until all is processed."""
 
     spark: SparkSession
-    queries: Mapping[ResourceRef, Query]
+    runs: Mapping[ResourceRef, ResourceRun]
     failures: Failures
     every: int | None
     listener: Listener = nobody
-    running: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
+    queries: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)
     _filled: set[ResourceRef] = field(default_factory=set, init=False)
 
@@ -48,9 +47,9 @@ class Streams:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Stop all queries, and fold the waiting batches of those that did not fail."""
-        for query in self.running.values():
+        for query in self.queries.values():
             _stop_after_batch(query)
-        for ref in self.running:
+        for ref in self.queries:
             if ref not in self.failures:
                 self._settle(ref)
 
@@ -58,30 +57,30 @@ class Streams:
         """Start resources that have something to read. One that fails to start does not stop the others."""
         for ref in refs:
             try:
-                self.queries[ref].recovery.follow_sources(self.spark)
+                self.runs[ref].recovery.follow_sources(self.spark)
                 self._start(ref)
             except Exception as error:  # noqa: BLE001  all failures are raised at the end
                 self.failures.note(ref, error)
 
-    def rows_of(self, ref: ResourceRef, stop: threading.Event) -> int:
+    def await_processed(self, ref: ResourceRef, stop: threading.Event) -> int:
         """Wait until a resource has processed all available rows, or ``stop`` is set. Returns the number of rows.
 
         Raises the error that stopped the query, unless a restart gets over it.
         """
-        if ref not in self.running:
+        if ref not in self.queries:
             return 0
         try:
-            while not self.running[ref].awaitTermination(_LOOK):
+            while not self.queries[ref].awaitTermination(_AWAIT_POLL):
                 if stop.is_set():
                     return 0
                 self.tell_lag()
         except Exception:
             if not self.restart(ref):
                 raise
-            return self.rows_of(ref, stop)
-        self.queries[ref].stream.ended(self.spark)
+            return self.await_processed(ref, stop)
+        self.runs[ref].stream.finish(self.spark)
         # Spark Connect reports no sum over all sources.
-        progress = self.running[ref].recentProgress
+        progress = self.queries[ref].recentProgress
         return sum(int(source["numInputRows"]) for batch in progress for source in batch["sources"])
 
     def restart(self, ref: ResourceRef) -> bool:
@@ -89,7 +88,7 @@ class Streams:
 
         A second restart for the same reason needs progress since the first. Returns whether the query goes on.
         """
-        query = self.running[ref]
+        query = self.queries[ref]
         error = query.exception()
         has_got_on = query.lastProgress is not None
         if error is None:
@@ -99,29 +98,29 @@ class Streams:
             self._start(ref)
             self.listener(ColumnsChanged(ref))
             return True
-        if (has_got_on or ref not in self._filled) and self.queries[ref].recovery.fill_gap(self.spark, error):
+        if (has_got_on or ref not in self._filled) and self.runs[ref].recovery.fill_gap(self.spark, error):
             self._filled.add(ref)
             self._start(ref)
-            self.listener(GapFilled(ref, rebuilt=self.queries[ref].resource.fills_gaps))
+            self.listener(GapFilled(ref, rebuilt=self.runs[ref].resource.fills_gaps))
             return True
         return False
 
     def all_go_on(self) -> bool:
         """Whether all queries run, after a restart of those that can be restarted."""
-        stopped = [ref for ref, query in self.running.items() if not query.isActive]
+        stopped = [ref for ref, query in self.queries.items() if not query.isActive]
         return not [ref for ref in stopped if not self.restart(ref)]
 
     @property
     def took_new_columns(self) -> bool:
         """Whether a query restarted for new columns has made progress since: the plan must learn these columns."""
-        going_on = [query for ref, query in self.running.items() if ref in self._restarted]
+        going_on = [query for ref, query in self.queries.items() if ref in self._restarted]
         return any(query.lastProgress is not None for query in going_on)
 
     def tell_lag(self) -> None:
         """Tell the listener, if there is one, the lag of each resource."""
         if self.listener is nobody:
             return
-        for ref, query in self.running.items():
+        for ref, query in self.queries.items():
             progress = query.lastProgress
             lag = None if progress is None else lag_of(progress, rows_changed_after)
             if lag is not None:
@@ -129,45 +128,45 @@ class Streams:
 
     def tick(self, ref: ResourceRef) -> None:
         """Do the work that no arriving record starts: due folds, timed batches, and new topics that match a pattern."""
-        query = self.queries[ref]
+        run = self.runs[ref]
         try:
-            query.batch.settle(self.spark, if_due=True)
-            if query.resource.timed:
-                query.batch.tick(self.spark, ending=False)
-            if query.recovery.sources_changed(self.spark):
-                if ref in self.running:
-                    _stop_after_batch(self.running[ref])
-                query.recovery.follow_sources(self.spark)
+            run.batch.settle(self.spark, if_due=True)
+            if run.resource.timed:
+                run.batch.tick(self.spark, ending=False)
+            if run.recovery.sources_changed(self.spark):
+                if ref in self.queries:
+                    _stop_after_batch(self.queries[ref])
+                run.recovery.follow_sources(self.spark)
                 self._start(ref)
-        except Exception as error:  # noqa: BLE001  raised with all others, once the queries were stopped
+        except Exception as error:  # noqa: BLE001  raised with all others, once the streams were stopped
             self.failures.note(ref, error)
 
     def _settle(self, ref: ResourceRef) -> None:
         try:
-            self.queries[ref].batch.settle(self.spark)
+            self.runs[ref].batch.settle(self.spark)
         except Exception as error:  # noqa: BLE001  raised with all others
             self.failures.note(ref, error)
 
     def _start(self, ref: ResourceRef) -> None:
         started = self._started(ref)
         if started is None:  # after a gap it may have caught up without a stream
-            self.running.pop(ref, None)
+            self.queries.pop(ref, None)
         else:
-            self.running[ref] = started
+            self.queries[ref] = started
 
     def _started(self, ref: ResourceRef) -> StreamingQuery | None:
         """Start the query, with retries: a busy Spark Connect server waits only ten seconds for a stream's worker."""
         for _ in range(_MORE_ATTEMPTS):
             try:
-                return self.queries[ref].stream.start(self.spark, self.every)
+                return self.runs[ref].stream.start(self.spark, self.every)
             except PySparkException as error:
                 if _NO_WORKER not in str(error):
                     raise
-        return self.queries[ref].stream.start(self.spark, self.every)
+        return self.runs[ref].stream.start(self.spark, self.every)
 
     def note_failures(self) -> None:
         """Note the errors of queries that stopped, unless noted before."""
-        for ref, query in self.running.items():
+        for ref, query in self.queries.items():
             if ref not in self.failures:
                 self.failures.note(ref, query.exception())
 
@@ -177,7 +176,7 @@ def _stop_after_batch(query: StreamingQuery) -> None:
     pause = threading.Event()
     batch = _batch_of(query)
     while query.isActive and query.status["isTriggerActive"] and _batch_of(query) == batch:
-        pause.wait(_POLL)
+        pause.wait(_STOP_POLL)
     query.stop()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaspr_delta.engine.batch.query import Query
+from kaspr_delta.engine.batch.resource_run import ResourceRun
 from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Namespace
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableGroups:
-    """Decides which queries run at the same time, in a session on a namespace."""
+    """Decides which resources run at the same time, in a session on a namespace."""
 
     spark: SparkSession
     namespace: Namespace
-    queries: Mapping[ResourceRef, Query]
+    runs: Mapping[ResourceRef, ResourceRun]
 
     @property
     def by_batch(self) -> bool:
@@ -40,7 +40,7 @@ class TableGroups:
         lists: list[list[ResourceRef]] = []
         met: dict[str, int] = {}
         for ref in refs:
-            group = self.queries[ref].resource.table_group
+            group = self.runs[ref].resource.table_group
             count = met.get(group, 0)
             met[group] = count + 1
             if count == len(lists):
@@ -52,6 +52,6 @@ class TableGroups:
     def held(self, refs: Sequence[ResourceRef]) -> Iterator[None]:
         """Keep timed work of this process apart from batches of these resources in other processes."""
         with contextlib.ExitStack() as held:
-            for group in () if self.by_batch else sorted({self.queries[ref].resource.table_group for ref in refs}):
+            for group in () if self.by_batch else sorted({self.runs[ref].resource.table_group for ref in refs}):
                 held.enter_context(self.namespace.table_group_lock(group))
             yield

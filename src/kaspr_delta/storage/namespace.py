@@ -86,7 +86,7 @@ class Namespace(Protocol):
         """A lock to hold while one of several resources that exclude each other processes a batch."""
         ...
 
-    def running(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
+    def resource_lock(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
         """The lock that a resource holds while it runs.
 
         The event is set if another process takes the lock all the same, for example because this machine slept. Raises
@@ -155,7 +155,7 @@ class LocalNamespace:
         return FileLock(self._lock(f"turn-{_as_file(name)}"))
 
     @contextlib.contextmanager
-    def running(self, resource: str) -> Iterator[threading.Event]:
+    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
         lock = FileLock(self._lock(f"running-{_as_file(resource)}"), timeout=0)
         try:
             lock.acquire()
@@ -228,7 +228,7 @@ class UnityNamespace:
         return _turns[self.schema, name]
 
     @contextlib.contextmanager
-    def running(self, resource: str) -> Iterator[threading.Event]:
+    def resource_lock(self, resource: str) -> Iterator[threading.Event]:
         if self.checkpoints.is_relative_to(_VOLUMES) and not _VOLUMES.is_dir():
             msg = (
                 f"{resource} cannot run from here: its lock and its checkpoints are in {self.checkpoints}, which only"

@@ -15,9 +15,9 @@ from kaspr_delta.engine.batch.counters import Metric
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
-from kaspr_delta.storage.table_reads import TableReads
+from kaspr_delta.storage.page_reads import PageReads
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class PageSource(Protocol):
     """The data of pages, wherever the tables are."""
 
     @property
-    def tables(self) -> TableReads:
+    def tables(self) -> PageReads:
         """The reads of Delta tables."""
         ...
 
@@ -80,8 +80,8 @@ class LocalSource:
     delta: DeltaRs
 
     @property
-    def tables(self) -> NativeReads:
-        return NativeReads(self.delta)
+    def tables(self) -> NativePageReads:
+        return NativePageReads(self.delta)
 
     def documents(self) -> list[Document]:
         return Registry(NativeSystemTables(self.delta)).documents()

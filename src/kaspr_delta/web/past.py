@@ -13,7 +13,7 @@ from kaspr_delta.serde.json_text import canonical_key
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAIR, RECORDS
-from kaspr_delta.storage.table_reads import Columns, History, TableReads, TextFilter
+from kaspr_delta.storage.page_reads import Columns, History, PageReads, TextFilter
 
 _SHOWN = ("key", "value", "left", "right", "window_start", "window_end", "timestamp")
 _WINDOW = "window_start"
@@ -74,7 +74,7 @@ class Past:
     ``is_typed``: the table has columns of its own, and all of them are shown.
     """
 
-    tables: TableReads
+    tables: PageReads
     table: str
     key: tuple[str, ...] = ("key",)
     is_typed: bool = False

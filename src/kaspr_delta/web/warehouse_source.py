@@ -15,7 +15,7 @@ from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
-from kaspr_delta.storage.warehouse.reads import MOST_ROWS, WarehouseReads
+from kaspr_delta.storage.warehouse.page_reads import MOST_ROWS, WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables
 from kaspr_delta.web.page_source import Figures, summed_by_resource
 from kaspr_delta.web.visitor import Visitor
@@ -31,8 +31,8 @@ class WarehouseSource:
     warehouse: SqlWarehouse
 
     @property
-    def tables(self) -> WarehouseReads:
-        return WarehouseReads(self.warehouse)
+    def tables(self) -> WarehousePageReads:
+        return WarehousePageReads(self.warehouse)
 
     def documents(self) -> list[Document]:
         return Registry(WarehouseSystemTables(self.warehouse)).documents()

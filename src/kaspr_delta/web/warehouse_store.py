@@ -20,7 +20,7 @@ from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, WRITTEN_AT
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, struct_of
-from kaspr_delta.storage.warehouse.reads import WarehouseReads
+from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables, binary
 from kaspr_delta.web.sorted_run import Row, RowKey, best_of
 from kaspr_delta.web.typed_rows import FOUND_BY_TEXT, TypedRows
@@ -151,7 +151,7 @@ class WarehouseStore:
         return int(count or 0)
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
-        letters = WarehouseReads(self.warehouse).grouped(DEAD_LETTERS, ("resource",))
+        letters = WarehousePageReads(self.warehouse).grouped(DEAD_LETTERS, ("resource",))
         sums = sums_by_resource(self.warehouse)
         resources = {name: {**one, "dead_letters": letters.get((name,), 0)} for name, one in sums.items()}
         counted: Counter[str] = Counter()

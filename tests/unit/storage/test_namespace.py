@@ -21,20 +21,20 @@ def lock_file(folder: Path) -> Path:
 
 def test_in_a_folder_a_resource_that_runs_is_not_started_twice_and_others_are(tmp_path: Path) -> None:
     namespace = Warehouse(str(tmp_path)).namespace("shop")
-    with namespace.running("agent/orders"):
+    with namespace.resource_lock("agent/orders"):
         with pytest.raises(AlreadyRunningError, match="agent/orders already runs on"):
-            namespace.running("agent/orders").__enter__()
-        with namespace.running("agent/products"):
+            namespace.resource_lock("agent/orders").__enter__()
+        with namespace.resource_lock("agent/products"):
             pass
-    with namespace.running("agent/orders"):
+    with namespace.resource_lock("agent/orders"):
         pass
 
 
 def test_on_a_volume_a_resource_that_runs_is_not_started_twice(tmp_path: Path) -> None:
     namespace = on_a_volume(tmp_path)
-    with namespace.running("agent/orders"):
+    with namespace.resource_lock("agent/orders"):
         with pytest.raises(AlreadyRunningError, match=r"agent/orders already runs on main\.shop: process"):
-            namespace.running("agent/orders").__enter__()
+            namespace.resource_lock("agent/orders").__enter__()
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == [lock_file(tmp_path)]
     assert not lock_file(tmp_path).exists()
 
@@ -54,7 +54,7 @@ def test_on_a_volume_what_runs_on_another_machine_is_not_started_here(tmp_path: 
     other.start()
     try:
         with pytest.raises(AlreadyRunningError, match=r"on main\.shop: process 4711 on host worker-7 keeps renewing"):
-            on_a_volume(tmp_path).running("agent/orders").__enter__()
+            on_a_volume(tmp_path).resource_lock("agent/orders").__enter__()
     finally:
         refused.set()
         other.join()
@@ -70,4 +70,4 @@ def test_a_warehouse_may_name_where_its_tables_are() -> None:
 def test_where_volumes_are_out_of_reach_nothing_runs() -> None:
     namespace = Warehouse("unity://main.shop/checkpoints").namespace("")
     with pytest.raises(UsageError, match=r"agent/orders cannot run from here: .* in /Volumes/main/shop/checkpoints"):
-        namespace.running("agent/orders").__enter__()
+        namespace.resource_lock("agent/orders").__enter__()

@@ -26,7 +26,7 @@ from kaspr_delta.runtime.applying import documents_in
 from kaspr_delta.spec.loader import load_text
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.namespace import UnityNamespace
-from kaspr_delta.storage.warehouse.reads import WarehouseReads
+from kaspr_delta.storage.warehouse.page_reads import WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.server import web_application
@@ -89,9 +89,9 @@ class Workspace:
         )
 
 
-def reads(workspace: Workspace) -> WarehouseReads:
+def reads(workspace: Workspace) -> WarehousePageReads:
     client: Any = workspace
-    return WarehouseReads(SqlWarehouse(client, "w1", NAMESPACE))
+    return WarehousePageReads(SqlWarehouse(client, "w1", NAMESPACE))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
-from kaspr_delta.storage.native.reads import NativeReads
+from kaspr_delta.storage.native.page_reads import NativePageReads
 from kaspr_delta.web.past import Past
 from tests.folders import delta_rs, folder_of
 
@@ -35,13 +35,13 @@ def delta(tmp_path: Path) -> DeltaRs:
 def written(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
     delta.ensure("t", layout)
     delta.append("t", pa.Table.from_pylist(list(rows), arrow_schema(layout.columns)))
-    return Past(NativeReads(delta), "t")
+    return Past(NativePageReads(delta), "t")
 
 
 def test_a_table_that_nobody_wrote_has_no_past(delta: DeltaRs) -> None:
-    assert Past(NativeReads(delta), "t").versions == range(0)
+    assert Past(NativePageReads(delta), "t").versions == range(0)
     delta.ensure("t", RAW)
-    past = Past(NativeReads(delta), "t")
+    past = Past(NativePageReads(delta), "t")
     assert past.versions == range(1)
     assert past.last_change() is None
     assert past.then(0).count == 0
@@ -98,7 +98,7 @@ def test_of_a_table_with_bytes_for_keys_no_key_can_be_asked_for(delta: DeltaRs) 
 def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: DeltaRs) -> None:
     row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
     written(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
-    past = Past(NativeReads(delta), "t", ("shop", "id"), is_typed=True)
+    past = Past(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     delta.delete("t", "shop = 'a' AND id = 2")
     written(delta, TYPED, {**row, "id": 3})
     delta.delete("t", "shop = 'b'")
@@ -113,7 +113,7 @@ def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: D
     last = past.last_change()
     assert last is not None
     assert [dict(one.row) for one in last.changes] == [{**row, "shop": "b", "at": {"zip": 2}}]
-    one = Past(NativeReads(delta), "t", ("shop",), is_typed=True)
+    one = Past(NativePageReads(delta), "t", ("shop",), is_typed=True)
     assert one.has_text_keys
     assert one.then(1, "b").count == 1
 
@@ -136,7 +136,7 @@ def test_versions_before_the_oldest_checkpoint_have_left_the_log(delta: DeltaRs)
     deltalake.DeltaTable(str(location), version=2).create_checkpoint()
     for version in (0, 1):
         (location / "_delta_log" / f"{version:020}.json").unlink()
-    past = Past(NativeReads(delta), "t")
+    past = Past(NativePageReads(delta), "t")
     assert past.versions == range(2, 5)
     assert past.then(0).version == 2
     assert past.then(2).count == 2

@@ -59,9 +59,9 @@ class Folding:
     pending_batches: list[Committed] = field(default_factory=list, init=False)
     lasting: bool = field(default=False, init=False)
     deferred: DeferredState = field(init=False)
-    _took: float = field(default=0.0, init=False)
-    _ended: float = field(default=0.0, init=False)
-    _came: float = field(default=0.0, init=False)
+    _last_fold_took: float = field(default=0.0, init=False)
+    _last_fold_ended: float = field(default=0.0, init=False)
+    _last_batch_came: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         self.deferred = DeferredState(self.delta, self.resource)
@@ -82,8 +82,8 @@ class Folding:
         if not self.pending_batches:
             return False
         now, limits = time.monotonic(), self.delta.limits
-        rested = now - self._ended >= min(self._took * limits.fold_rest, limits.longest_rest)
-        quiet = now - self._came >= max(self._took * limits.fold_quiet, limits.least_quiet)
+        rested = now - self._last_fold_ended >= min(self._last_fold_took * limits.fold_rest, limits.longest_rest)
+        quiet = now - self._last_batch_came >= max(self._last_fold_took * limits.fold_quiet, limits.least_quiet)
         return rested or quiet or sum(one.held for one in self.pending_batches) > limits.waiting_bytes
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
@@ -99,7 +99,7 @@ class Folding:
         state = self.resource.changed_state(committed.rows)
         committed.timing.done("fold")
         self.pending_batches.append(replace(committed, state=state))
-        self._came = time.monotonic()
+        self._last_batch_came = time.monotonic()
         return self.settle(spark) if state is None else self.fold_due()
 
     def fold_due(self) -> list[BatchReport]:
@@ -120,8 +120,8 @@ class Folding:
         plan_for(session, few=are_few(*(one.rows for one in batches)))
         began = time.monotonic()
         reports = self.fold(session, batches, states=state is None)
-        self._ended = time.monotonic()
-        self._took = self._ended - began
+        self._last_fold_ended = time.monotonic()
+        self._last_fold_took = self._last_fold_ended - began
         self.pending_batches.clear()
         if state is not None:
             self.deferred.held = [state]

@@ -68,14 +68,14 @@ class LogEnd:
     """The end of a log: the start of the newest stream, the metadata of the last batch, and the unfolded batches.
 
     ``last`` is the batch with the last number in use, even if it is an announced batch that was not committed.
-    ``begun`` is the batch that holds ``start``; a new log has no start. ``newest`` is the newest checkpoint that the
-    log or the progress names: a deleted log leaves progress behind.
+    ``start_batch`` is the batch that holds ``start``; a new log has no start. ``newest`` is the newest checkpoint that
+    the log or the progress names: a deleted log leaves progress behind.
     """
 
     last: BatchId = field(default=BatchId(""))
     metadata: BatchMetadata = BatchMetadata()
     start: Start | None = None
-    begun: BatchId = field(default=BatchId(""))
+    start_batch: BatchId = field(default=BatchId(""))
     unfolded: tuple[tuple[BatchId, BatchMetadata], ...] = ()
     newest: str = ""
 
@@ -146,12 +146,12 @@ class Log:
         unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
         unfolded = [batch for batch in unfolded if batch not in starts or metadata_of[batch].is_folded]
         never = {batch for batch in unfolded if self._never_came(spark, batch, metadata_of[batch])}
-        begun = max(starts)
-        mine = [batch for batch in found if batch.checkpoint == begun.checkpoint]
+        start_batch = max(starts)
+        mine = [batch for batch in found if batch.checkpoint == start_batch.checkpoint]
         metadata = metadata_of[max(batch for batch in mine if batch not in never)]
-        start = Start.from_json(found[begun]["start"])
+        start = Start.from_json(found[start_batch]["start"])
         left = tuple((batch, metadata_of[batch]) for batch in unfolded if batch not in never)
-        return LogEnd(max(mine), metadata, start, begun, left, max([begun.checkpoint, *folded]))
+        return LogEnd(max(mine), metadata, start, start_batch, left, max([start_batch.checkpoint, *folded]))
 
     def _never_came(self, spark: SparkSession, batch: BatchId, metadata: BatchMetadata) -> bool:
         return metadata.direct is not None and appended(self.delta, spark, metadata.direct, batch) is None

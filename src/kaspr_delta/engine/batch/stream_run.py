@@ -66,7 +66,7 @@ class StreamRun:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{every} milliseconds").start()
 
-    def ended(self, spark: SparkSession) -> None:
+    def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
         batch = self.batch
         batch.settle(spark)
@@ -74,7 +74,7 @@ class StreamRun:
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
                 batch.learn(spark)
                 self._continue(spark, self._newest(spark))
-        self._last_stream = batch.end.begun, self._versions_at_start
+        self._last_stream = batch.end.start_batch, self._versions_at_start
 
     @property
     def _start(self) -> Start:
@@ -90,7 +90,7 @@ class StreamRun:
 
     @property
     def _checkpoint(self) -> Path:
-        return checkpoints_of(self.batch.delta, self.batch.resource.ref) / self.batch.end.begun.name
+        return checkpoints_of(self.batch.delta, self.batch.resource.ref) / self.batch.end.start_batch.name
 
     def _has_read_all(self, spark: SparkSession) -> bool:
         """Whether all current versions of the tables were read, by a stream of this run or by an earlier one.
@@ -99,7 +99,7 @@ class StreamRun:
         that changes nothing leaves no trace in the log, and a large commit comes in several batches.
         """
         start, delta = self._start, self.batch.delta
-        if self._last_stream is not None and self._last_stream[0] == self.batch.end.begun:
+        if self._last_stream is not None and self._last_stream[0] == self.batch.end.start_batch:
             return self._versions_at_start == self._last_stream[1]
         if start.tables:
             return not self._news(spark) and start.tables == table_ids(self.batch, spark)
@@ -147,5 +147,5 @@ class StreamRun:
         start, this = replace(self._start, positions=positions), end.last.next
         metadata = BatchMetadata(state=end.metadata.state)
         self.batch.log.begin(LocalRows.none(spark), this, metadata, start)
-        self.batch.end = replace(end, last=this, metadata=metadata, start=start, begun=this)
+        self.batch.end = replace(end, last=this, metadata=metadata, start=start, start_batch=this)
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage

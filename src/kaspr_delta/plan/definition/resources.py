@@ -19,7 +19,7 @@ from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.spec.diagnostics import Location
 
 SerializerName = Literal["json", "raw", "pickle", "binary"]
-Start = Literal["earliest", "latest"]
+StartingOffset = Literal["earliest", "latest"]
 
 NOT_SHOWN = {"shown": False}
 """Metadata of a field that the JSON form of a plan leaves out."""
@@ -166,7 +166,7 @@ class TopicInput:
     topics: tuple[str, ...]
     pattern: str | None
     serializers: Serializers
-    start: Start
+    start: StartingOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class ChannelInput:
     channel: str
     join: str
     tombstones: bool
-    start: Start
+    start: StartingOffset
 
 
 @dataclass(frozen=True, slots=True)

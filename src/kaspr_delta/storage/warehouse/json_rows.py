@@ -10,8 +10,8 @@ from typing import Any
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.typed_values import SPARK_FORMATS, read
 from kaspr_delta.spec.ddl import Type, quoted
+from kaspr_delta.storage.page_reads import Columns
 from kaspr_delta.storage.spark.sql_text import literal
-from kaspr_delta.storage.table_reads import Columns
 
 _OPTIONS = ", ".join(
     literal(text) for option in {**SPARK_FORMATS, "ignoreNullFields": "false"}.items() for text in option

@@ -1,4 +1,4 @@
-"""Receive, on the right side: the right row of each subscription, at the pinned version.
+"""Receive, on the right side: the right row of each foreign key, at the pinned version.
 
 The counterpart of Kafka Streams' ``SubscriptionReceiveProcessorSupplier`` and ``SubscriptionJoinProcessorSupplier``.
 """
@@ -13,17 +13,17 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 
 
-def receive(subscriptions: Rows, right: KeyedTable, version: int) -> Rows:
-    """Return subscriptions with the right rows that they refer to (see ``with_right_rows``).
+def receive(sent: Rows, right: KeyedTable, version: int) -> Rows:
+    """Return the rows of ``send`` with the right rows that they refer to (see ``with_right_rows``).
 
-    Subscriptions on the driver look up their keys; many are joined with the whole table.
+    Rows on the driver look up their foreign keys; many are joined with the whole table.
     """
-    keys = subscriptions.select(nw.col("fk").alias("key"))
-    return with_right_rows(subscriptions, side_rows(right, subscriptions.spark, version, keys))
+    keys = sent.select(nw.col("fk").alias("key"))
+    return with_right_rows(sent, side_rows(right, sent.spark, version, keys))
 
 
-def with_right_rows(subscriptions: Rows, right: Rows) -> Rows:
-    """Join subscriptions with right rows (see ``side_rows``): right, right_hash and right_timestamp are added.
+def with_right_rows(sent: Rows, right: Rows) -> Rows:
+    """Join rows of ``send`` with right rows (see ``side_rows``): adds right, right_hash and right_timestamp.
 
     An unreadable right row, which SQL wrote, counts as missing; each of its subscribers gets a dead letter.
     """
@@ -36,7 +36,7 @@ def with_right_rows(subscriptions: Rows, right: Rows) -> Rows:
         nw.col("readable").alias("right_readable"),
         nw.when(~nw.col("readable") | (nw.col("duplicate_count") > 1)).then(nw.col("text")).alias("right_text"),
     )
-    rows = with_duplicates(subscriptions.join(found, "fk"), "right", "right_count", "right_text", key=nw.col("fk"))
+    rows = with_duplicates(sent.join(found, "fk"), "right", "right_count", "right_text", key=nw.col("fk"))
     return with_problem(
         rows,
         exists("right_text") & ~nw.col("right_readable"),

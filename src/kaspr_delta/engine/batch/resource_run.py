@@ -11,7 +11,7 @@ from kaspr_delta.engine.batch.stream_run import StreamRun
 from kaspr_delta.storage.tables import Tables
 
 
-class Query(NamedTuple):
+class ResourceRun(NamedTuple):
     """A resource's batch, its recovery, and its stream. They share the end of its log, which the batch knows."""
 
     batch: Batch
@@ -24,8 +24,8 @@ class Query(NamedTuple):
         return self.batch.resource
 
 
-def query_over(delta: Tables, resource: Resource) -> Query:
-    """The query of a resource."""
+def run_over(delta: Tables, resource: Resource) -> ResourceRun:
+    """The parts that run a resource."""
     batch = Batch(delta, resource)
     recovery = Recovery(batch)
-    return Query(batch, recovery, StreamRun(batch, recovery))
+    return ResourceRun(batch, recovery, StreamRun(batch, recovery))

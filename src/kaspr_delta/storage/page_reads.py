@@ -53,7 +53,7 @@ class RowsChanged:
     pairs: tuple[tuple[Row | None, Row | None], ...]
 
 
-class TableReads(Protocol):
+class PageReads(Protocol):
     """Reads of the Delta tables of one application. A table that does not exist is empty."""
 
     def counts(self, tables: Collection[str]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Implements TableReads over Unity Catalog, by statements of a SQL warehouse, each with a limit."""
+"""Implements PageReads over Unity Catalog, by statements of a SQL warehouse, each with a limit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from kaspr_delta.spec.ddl import Type, columns_of, quoted
 from kaspr_delta.storage.commit_info import CommitInfo, rows_counted
 from kaspr_delta.storage.layout import SYSTEM, UNCOMPARED
+from kaspr_delta.storage.page_reads import Columns, RowsChanged, RowsFound, TextFilter
 from kaspr_delta.storage.spark.sql_text import literal
-from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, TextFilter
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
 from kaspr_delta.storage.warehouse.sql_warehouse import RefusedError, SqlWarehouse
 
@@ -47,8 +47,8 @@ class WarehouseHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class WarehouseReads:
-    """Implements TableReads."""
+class WarehousePageReads:
+    """Implements PageReads."""
 
     warehouse: SqlWarehouse
 
@@ -101,7 +101,7 @@ class WarehouseReads:
             raise
         return {column.name: column.type for column in found}
 
-    def rows(  # noqa: PLR0913, PLR0917  as TableReads has it
+    def rows(  # noqa: PLR0913, PLR0917  as PageReads has it
         self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
     ) -> RowsFound | str:
         rows = f"{self._named(table, version)} WHERE {_condition(texts)}"

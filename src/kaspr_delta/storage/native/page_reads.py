@@ -1,4 +1,4 @@
-"""Implements TableReads by delta-rs, for tables in a folder of this machine."""
+"""Implements PageReads by delta-rs, for tables in a folder of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import UNCOMPARED
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.sql_text import literal, quoted
-from kaspr_delta.storage.table_reads import Columns, RowsChanged, RowsFound, TextFilter
+from kaspr_delta.storage.page_reads import Columns, RowsChanged, RowsFound, TextFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class NativeHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class NativeReads:
-    """Implements TableReads."""
+class NativePageReads:
+    """Implements PageReads."""
 
     delta: DeltaRs
 
@@ -64,7 +64,7 @@ class NativeReads:
         here = self.delta.has_folder(table)
         return {column.name: column.type for column in (self.delta.types(table, version) if here else None) or ()}
 
-    def rows(  # noqa: PLR0913, PLR0917  as TableReads has it
+    def rows(  # noqa: PLR0913, PLR0917  as PageReads has it
         self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
     ) -> RowsFound | str:
         if version is not None and not self.delta.is_whole(table, version):
