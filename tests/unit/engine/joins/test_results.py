@@ -1,0 +1,92 @@
+"""The results of joins of two tables: which keys have one, and which rows of the log they make."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.joins.results import logged, never_emitted, with_result
+from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.plan.definition.joins import JoinType
+from kaspr_delta.storage.arrow_types import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAIRS = pa.schema(
+    [
+        *arrow_schema(
+            "key STRING, left STRING, left_hash STRING, right STRING, right_hash STRING, emitted STRING, fk STRING,"
+            " old_fk STRING, result_timestamp TIMESTAMP"
+        ),
+        ("problem", ARROW_PROBLEM),
+    ]
+)
+FAILED = {"reason": "r", "detail": "d", "value": None}
+
+
+def pairs(*found: dict[str, Any]) -> LocalRows:
+    return LocalRows(cast("SparkSession", None), pa.Table.from_pylist(list(found), PAIRS))
+
+
+def pair(left: str | None, right: str | None, **columns: Any) -> dict[str, Any]:
+    """A key with its rows, whose hashes are their texts."""
+    return {"key": "k", "left": left, "left_hash": left, "right": right, "right_hash": right, **columns}
+
+
+def rows_of(found: Rows) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = found.collect().to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("join_type", "expected"),
+    [
+        ("inner", ["l:r", None, None, None]),
+        ("left", ["l:r", "l:", None, None]),
+        ("outer", ["l:r", "l:", ":r", None]),
+    ],
+)
+def test_the_join_type_decides_which_row_may_be_missing(join_type: JoinType, expected: list[str | None]) -> None:
+    every = pairs(pair("l", "r"), pair("l", None), pair(None, "r"), pair(None, None))
+    assert [row["result"] for row in rows_of(with_result(every, join_type, ""))] == expected
+
+
+def test_another_select_makes_another_result() -> None:
+    (row,) = rows_of(with_result(pairs(pair("l", "r")), "inner", "fingerprint"))
+    assert row["result"] == "l:r:fingerprint"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (pair("l", "r", emitted=None), [("value", "l", "r", "l:r", False)]),
+        (pair("l", "r", emitted="l:old"), [("value", "l", "r", "l:r", False)]),
+        (pair("l", None, emitted="l:old"), [("tombstone", None, None, None, False)]),
+        (pair("l", "r", emitted="l:r"), []),
+        (pair("l", None, emitted=None), []),
+        (pair("l", "r", emitted="l:r", problem=FAILED), [("state", None, None, "l:r", True)]),
+    ],
+)
+def test_the_log_gets_new_results_results_that_no_longer_hold_and_problems(
+    given: dict[str, Any], expected: list[tuple[Any, ...]]
+) -> None:
+    found = rows_of(logged(with_result(pairs(given), "inner", "")))
+    assert [tuple(row[name] for name in ("kind", "left", "right", "emitted", "failed")) for row in found] == expected
+
+
+def test_a_changed_state_goes_to_the_log_with_its_columns() -> None:
+    given = pairs(pair("l", "r", emitted="l:r", fk="new", old_fk="old"))
+    (row,) = rows_of(logged(with_result(given, "inner", ""), ["fk"], nw.col("fk") != nw.col("old_fk")))
+    assert (row["kind"], row["fk"]) == ("state", "new")
+
+
+def test_a_new_channel_gets_all_results_again_and_a_tombstone_where_there_is_none_any_more() -> None:
+    again = pairs(pair("l", "r", emitted="l:r"), pair("l", None, emitted="l:r"), pair("l", None))
+    found = rows_of(logged(with_result(again.with_columns(emitted=never_emitted()), "inner", "")))
+    assert [row["kind"] for row in found] == ["value", "tombstone"]
