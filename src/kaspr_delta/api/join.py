@@ -85,7 +85,7 @@ class JoinHandle:
 
     def _pairs(self, rows: DataFrame) -> Pairs:
         if self.join.select is not None:
-            result = KeyedTable(self.delta, self.application.rows_of(self.join.name))
+            result = KeyedTable(self.delta, self.application.table_or_result(self.join.name))
             found = rows.select("key", result.value).orderBy("key").collect()
             return [(result.text.key_object(row["key"]), result.text.value_object(row["value"])) for row in found]
         texts, rows = self._texts, as_text(rows, self.application.column_types(self.join))

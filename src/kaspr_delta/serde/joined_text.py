@@ -39,9 +39,9 @@ class JoinedText:
         left, right = (TableText(Serializers(spelled.key, value)) for value in (spelled.left, spelled.right))
         keys = left
         if not isinstance(join, StreamStreamJoinPlan):
-            table = application.rows_of(join.right)
+            table = application.table_or_result(join.right)
             right = text_of(table) if table.has_types else right
-        if isinstance(join, TableTableJoinPlan) and (table := application.rows_of(join.left)).has_types:
+        if isinstance(join, TableTableJoinPlan) and (table := application.table_or_result(join.left)).has_types:
             keys = left = text_of(table)
         return cls(keys, left, right)
 

@@ -27,7 +27,7 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
 from kaspr_delta.engine.streams.effect import SCHEMA, to_arrow, to_rows
 from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
-from kaspr_delta.engine.streams.offset_range import LargeBatch, positions_of, rows_of
+from kaspr_delta.engine.streams.offset_range import LargeBatch, positions_of, row_counts
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 
@@ -130,7 +130,7 @@ class Agent(Pipeline[AgentPlan]):
 
     def _in_workers(self, run: RunAgent, large: LargeBatch, before: AgentState) -> Decision:
         ranges, records = large.ranges, large.all()
-        positions, rows = positions_of(ranges), rows_of(ranges)
+        positions, rows = positions_of(ranges), row_counts(ranges)
         topic = self._only_topic
         direct = None if topic is None else DirectAppend(topic, run.sends(records, ranges))
         effects = SparkRows(run.effects(records), limits=self.delta.limits)

@@ -77,7 +77,7 @@ class TableAggregation(Aggregation):
     @property
     def origin(self) -> KeyedTable:
         """The table that this one is made from."""
-        return KeyedTable(self.delta, self.application.rows_of(str(self.plan.origin)))
+        return KeyedTable(self.delta, self.application.table_or_result(str(self.plan.origin)))
 
     @property
     def definition(self) -> Mapping[str, str]:

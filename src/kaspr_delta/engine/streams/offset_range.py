@@ -54,7 +54,7 @@ def positions_of(ranges: Iterable[OffsetRange]) -> dict[str, int]:
     return {source: found[-1].last_offset for source, found in by_source(ranges).items()}
 
 
-def rows_of(ranges: Iterable[OffsetRange]) -> dict[str, int]:
+def row_counts(ranges: Iterable[OffsetRange]) -> dict[str, int]:
     """The number of records of each source."""
     return {source: sum(one.rows for one in found) for source, found in by_source(ranges).items()}
 

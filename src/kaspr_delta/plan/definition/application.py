@@ -107,7 +107,7 @@ class Plan:
             raise LookupError(msg)
         return table
 
-    def rows_of(self, name: str) -> TablePlan:
+    def table_or_result(self, name: str) -> TablePlan:
         """The table of that name, or the result of the join of that name as a table. Raises LookupError if none exists.
 
         The values of a result are ``{"left": …, "right": …}``, or the columns that the join selects.
@@ -135,7 +135,9 @@ class Plan:
     def sides_of(self, join: TableTableJoinPlan) -> tuple[TablePlan, TablePlan]:
         """The left and right table of a join, with their columns in the order in which the join's channel has them."""
         left, right = join.stored
-        return replace(self.rows_of(join.left), like=left), replace(self.rows_of(join.right), like=right)
+        return replace(self.table_or_result(join.left), like=left), replace(
+            self.table_or_result(join.right), like=right
+        )
 
     def _selected(self, join: TableTableJoinPlan) -> TypedPlan | None:
         return None if join.select is None else TypedPlan((), join.select.columns(*self.column_types(join)))

@@ -38,7 +38,7 @@ def key_types(table: TablePlan) -> tuple[Type, ...]:
 
 def foreign_key_types(plan: Plan, join: ForeignKeyJoinPlan) -> tuple[Type, ...]:
     """The types of the foreign key's columns if Spark can compute the key; empty if Python has to."""
-    left, right = plan.rows_of(join.left), plan.rows_of(join.right)
+    left, right = plan.table_or_result(join.left), plan.table_or_result(join.right)
     if join.picked is None or left.row_type is None:
         return ()
     found = [_type_of(left.row_type, part) for part in join.picked.parts]
@@ -54,7 +54,7 @@ def foreign_key_types(plan: Plan, join: ForeignKeyJoinPlan) -> tuple[Type, ...]:
 
 def type_problems(plan: Plan, join: TableTableJoinPlan) -> Iterator[Misfit]:
     """The keys that cannot be joined and the columns that cannot be selected, as far as columns are known."""
-    left, right = plan.rows_of(join.left), plan.rows_of(join.right)
+    left, right = plan.table_or_result(join.left), plan.table_or_result(join.right)
     yield from _select_problems(join, left, right)
     if isinstance(join, SameKeyJoinPlan):
         own, other = key_types(left), key_types(right)

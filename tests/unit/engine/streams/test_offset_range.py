@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kaspr_delta.engine.rows.sequence import SEQ_BITS, SEQ_MASK, first_seq
-from kaspr_delta.engine.streams.offset_range import Numbering, OffsetRange, positions_of, rows_of
+from kaspr_delta.engine.streams.offset_range import Numbering, OffsetRange, positions_of, row_counts
 
 offsets = st.sets(
     st.builds(
@@ -49,4 +49,4 @@ def test_what_a_batch_consists_of() -> None:
     one, other = {5, (1 << SEQ_BITS) + 3, (1 << SEQ_BITS) + 9}, {(4 << SEQ_BITS) + 7}
     found = [*ranges("a", one), *ranges("b", other)]
     assert positions_of(found) == {"a": max(one), "b": max(other)}
-    assert rows_of(found) == {"a": 3, "b": 1}
+    assert row_counts(found) == {"a": 3, "b": 1}

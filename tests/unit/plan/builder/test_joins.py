@@ -178,7 +178,7 @@ def test_the_result_of_two_tables_stands_for_a_table(plan: Callable[..., Plan]) 
     assert (found.left, found.spelling) == ("z-first", Spelling("raw", "json", "raw"))
     assert Edge("join/z-first", "join/a-second") in built.edges
     assert [[str(ref) for ref in stage.resources] for stage in built.stages] == [["join/z-first"], ["join/a-second"]]
-    assert built.rows_of("z-first").serializers == Serializers("raw", "json")
+    assert built.table_or_result("z-first").serializers == Serializers("raw", "json")
 
 
 def test_a_join_waits_with_the_one_it_reads_whatever_their_names(plan: Callable[..., Plan]) -> None:

@@ -69,7 +69,7 @@ class StreamTable(Join[StreamTablePlanT]):
     @property
     def right(self) -> KeyedTable:
         """The table."""
-        return KeyedTable(self.delta, self.application.rows_of(self.plan.right))
+        return KeyedTable(self.delta, self.application.table_or_result(self.plan.right))
 
     @property
     def follows_table(self) -> bool:
