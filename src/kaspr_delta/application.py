@@ -321,6 +321,7 @@ class Application:
         before = self.declared, self.plan.tables
         self._reload()
         if (self.declared, self.plan.tables) != before:
+            self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
             self.plan = _made(self.spark, self.delta, self.declared)
 
     def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:

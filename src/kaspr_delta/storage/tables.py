@@ -137,7 +137,10 @@ class Tables(Protocol):
     # -- create --------------------------------------------------------------------------------------------------------
 
     def create_schema(self, spark: SparkSession) -> None:
-        """Create the schema unless it exists. A user who may only use it needs no right to create one."""
+        """Create the schema unless it exists, and list its tables: ``create`` leaves these alone.
+
+        A user who may only use the schema needs no right to create one.
+        """
         ...
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:

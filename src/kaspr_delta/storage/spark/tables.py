@@ -53,6 +53,7 @@ class SparkTables:
             return
         # One listing: a statement for each table and view takes ten times as long.
         found = asked_again(lambda: spark.sql(f"SHOW TABLES IN {self.namespace.schema}").collect())
+        self._listed.clear()
         self._listed.update(row["tableName"] for row in found if not row["isTemporary"])
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
