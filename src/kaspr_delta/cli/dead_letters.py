@@ -39,7 +39,7 @@ def dead_letters(  # noqa: PLR0913, PLR0917  one parameter an option
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Print what could not be processed, and why, as JSON lines, oldest first; or try it again.
+    """Print the records and rows that could not be processed, with the reason, as JSON lines, oldest first; or retry.
 
     A retry puts each record once more on the topic or channel that it came from, and removes the dead letter. All
     readers of the topic or channel get the record; the command names those that would get it a second time, and asks.

@@ -27,10 +27,10 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Remove a resource from the application that was applied; its manifest file is left alone.
+    """Remove a resource from the applied application; its manifest file stays.
 
-    What refers to it waits from then on, and a `run --continuous` or `serve` that goes on lets go of it within seconds.
-    Its data stay where they are, and are found again when it is applied anew, unless --purge deletes them too.
+    Resources that refer to it wait from then on. A running `run --continuous` or `serve` stops using it within seconds.
+    Its data stay, and are used again if it is applied again; --purge deletes them too.
 
     For example:
 

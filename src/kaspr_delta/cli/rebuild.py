@@ -24,11 +24,11 @@ def rebuild(
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Make the state of a join anew, or of a table that is made from something, by its definition as last applied.
+    """Make the state of a join, or of a table made from another resource, anew: by its newest applied definition.
 
-    It is made from what it reads as that is now. Needed after a join's extractor, type or tables or a table's functions
-    changed, and when changes of what it reads were lost. Readers see one change: rows that stay the same do not appear
-    in it.
+    The new state is computed from the current rows of its sources. A rebuild is needed if a join's extractor, type or
+    tables have changed, or a table's functions, and if unread changes of a source are gone. Readers see one change,
+    with only the rows that differ.
 
     For example:
 

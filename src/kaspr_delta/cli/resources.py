@@ -86,9 +86,10 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """List applied resources: whether all they need is there, their rows, and how far they are behind.
+    """List applied resources: whether they are ready, their rows and their lag.
 
-    ROWS are the rows of a table or of a join's result, else what was taken in; LAG is what was not read yet.
+    ROWS: the rows of a table or of a join's result; of other resources, the records they have read. LAG: the rows and
+    records they have not read yet.
     Kaspr's columns MEMBERS and REBALANCING are not there: they count worker pods that share out the partitions of
     topics. Here each resource is run by one process at a time, and nothing is shared out.
 
@@ -126,7 +127,7 @@ def describe(
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Show a resource: what was applied, how it stands, and what happened to what it refers to.
+    """Show a resource: its manifest, its status, and the events of the resources that it refers to.
 
     For example:
 

@@ -43,9 +43,9 @@ def serve(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Serve the web views of an application, pages at /ui/, /status/, /metrics and /openapi.json, until stopped.
 
-    Nothing is run here, and Spark is not started: tables are read as they are, and what is applied, changed or deleted
-    meanwhile is taken up. Over Unity Catalog the manifests of PATH are not applied, but served as they are. With the
-    environment variable KASPR_DELTA_TOKEN each request must bring that bearer token.
+    No resource runs here, and Spark is not started. Tables are read as they are; resources that are applied, changed
+    or deleted meanwhile are noticed. Over Unity Catalog the manifests of PATH are not applied, but served as they are.
+    With the environment variable KASPR_DELTA_TOKEN each request must bring that bearer token.
 
     For example:
 

@@ -40,22 +40,21 @@ def status(  # noqa: PLR0913, PLR0917  one parameter an option
     warehouse: WarehouseOption = None,
     app: AppOption = None,
 ) -> None:
-    """Show what every resource has done since it was first run: rows, and when its last batch was.
+    """Show the rows that every resource has processed since its first run, and the time of its last batch.
 
-    Dead letters are those that are there now: a retry takes them away. With -o json `failures` counts all
-    that there ever were.
+    Dead letters are the present ones: a retry removes them. With -o json `failures` counts all, also removed ones.
 
     Below stand Kaspr's counters: how often functions read, wrote and deleted keys of which table, and how many records
     came from and went to which topic. Only what was committed is counted.
 
-    With -o wide it shows as well why the last batch of each resource took as long as it did: rows that were read and
-    emitted; files that its look-ups read, and left out; rows that its MERGEs changed, rows they had to copy with them,
-    and how many files that rewrote; and the seconds of each step. Where many rows are copied for few that change, a
-    table is large and its files are too. If delta-rs failed at an operation and Spark did it instead, the table and
-    the cause stand below: the answers are right, but the operation was slower.
+    With -o wide it also shows the cost of the last batch of each resource: rows read and emitted; files that its
+    look-ups read and skipped; rows that its MERGEs changed, rows they copied with them, and files they rewrote; and the
+    seconds of each step. If many rows are copied for few that change, a table has large files. If delta-rs failed at an
+    operation and Spark did it instead, the table and the cause stand below: the answers are right, but the operation
+    was slower.
 
-    With --target it shows how the jobs stand that were deployed to that target of the bundle: what starts them, their
-    last runs, and why the newest failed.
+    With --target it shows the status of the jobs that were deployed to that target of the bundle: their triggers, their
+    last runs, and why the newest run failed.
 
     For example:
 

@@ -180,15 +180,15 @@ EFFECTS = Layout(
     found_by=_BATCH_COLUMNS,
 )
 
-# The log of what reads a topic from elsewhere: its effects are sends to the topic and dead letters, as an agent's, and
-# `source` is where each came from: a topic on Kafka with `source_offset`, or a file.
+# The log of an ingest: its effects are sends to the topic and dead letters, as an agent's, and `source` is the origin
+# of each: a topic on Kafka with `source_offset`, or a file.
 INGEST = Layout(f"{_SEND}, source STRING, source_offset BIGINT, {BATCH}", found_by=_BATCH_COLUMNS)
 
-# The log of what writes a topic to elsewhere: each batch is the records after one offset, up to and with another.
+# The log of an export: each batch is the records after one offset, up to and with another.
 EXPORT = Layout(f"after BIGINT, upto BIGINT, records BIGINT, {BATCH}")
 
-# The log of a table that is made from something. `kind` is `write` (key, value: none deletes), `contribution` (key: a
-# row of the table it is made from; what it adds to the group `grp` while `live`), `time` (key: a group whose time moved
+# The log of a table that is made from another resource. `kind` is `write` (key, value: none deletes), `contribution`
+# (key: a row of the source table; what it adds to the group `grp` while `live`), `time` (key: a group whose time moved
 # and whose value did not; not `live`: a group that is gone), `failed`, or `close` and `expire` as in an agent's log.
 AGGREGATED = (
     "kind STRING, key STRING, value STRING, timestamp TIMESTAMP, window_start TIMESTAMP, stream STRING, grp STRING,"
@@ -200,7 +200,7 @@ AGGREGATION = Layout(
     keeps_log=True,
 )
 
-# What the rows of a table contribute to the groups of a table made from it.
+# The contributions of a table's rows to the groups of a table made from it.
 CONTRIBUTIONS = Layout("key STRING, grp STRING, value STRING")
 
 # The times of groups of a table that is made from another one, where they are newer than the rows of the groups: a row
@@ -214,7 +214,7 @@ RESULT = Layout(
 # State of a join per left key, and its index by foreign key, in one table.
 SUBSCRIPTIONS = Layout("key STRING, fk STRING, left_hash STRING, emitted STRING", found_by=("key", "fk"))
 
-# How long rows of system tables are kept, in days. What is still needed, the last batch of a checkpoint, stays.
+# The days for which rows of system tables are kept. The last batch of a checkpoint, which is still needed, stays.
 RETENTION = {PROGRESS: 30, DEAD_LETTERS: 90, EVENTS: 90}
 
 SYSTEM = {
