@@ -17,6 +17,7 @@ from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.write_time import write_time
 from kaspr_delta.errors import SerializationError, UsageError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
@@ -162,9 +163,7 @@ class TableHandle:
             raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
         if not values:
             return
-        # No whole millisecond, so that it differs from every event's time (see ``engine.streams.table_versions``).
-        now = datetime.now(timezone.utc)
-        now = now.replace(microsecond=now.microsecond // 1_000 * 1_000 + 1)
+        now = write_time()
         self.table.put(self.spark, [(key, value, now) for key, value in values.items()])
 
 

@@ -27,6 +27,7 @@ from kaspr_delta.engine.rows.typed_columns import (
     row_text,
 )
 from kaspr_delta.engine.rows.value_functions import Always, InSpark, IsJson, TextHash, Unchanged
+from kaspr_delta.engine.rows.write_time import write_time_in_spark
 from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.table_text import TableText
@@ -271,9 +272,7 @@ class KeyedTable:
             raise LookupError(msg)
         missing = [one for one in self.plan.typed.columns if one.name not in rows.columns]
         rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
-        # No event has it: no whole millisecond (see ``engine.streams.table_versions``).
-        now = F.timestamp_micros(F.unix_millis(F.current_timestamp()) * 1_000 + 1)
-        stored = rows.withColumns({WRITTEN_AT: now, "keep": F.expr("true")})
+        stored = rows.withColumns({WRITTEN_AT: write_time_in_spark(), "keep": F.expr("true")})
         rest = tuple(column.name for column in self.plan.typed.rest)
         self._merge(SparkRows(stored), Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"))
 

@@ -5,8 +5,8 @@ records of the stream, they are merged by the times of their heads, each side in
 Streams chooses in the same way between the buffers of its inputs. The *stream time* of a change or record is the
 greatest time so far on its side: a record comes after every change whose stream time is not greater.
 
-The time of an event is a whole millisecond. A row that no event wrote has the time of its writing, which is not one. A
-deletion has no time at all. Such changes keep the order of arrival: a record sees them if it was committed after them.
+A row that no event wrote has the time of its writing (``write_time``), and a deletion has no time at all. Such changes
+keep the order of arrival: a record sees them if it was committed after them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.write_time import event_time
 from kaspr_delta.engine.streams.source import partition_of
 
 if TYPE_CHECKING:
@@ -130,11 +131,6 @@ def in_their_own_time(rows: DataFrame) -> DataFrame:
     return rows.withColumns(
         {name: F.when(F.col("order") == _BEFORE, time).otherwise(F.col(name)) for name, time in times.items()}
     )
-
-
-def event_time(timestamp: Column) -> Column:
-    """The time of the event that wrote a row; NULL if no event did."""
-    return F.when(F.unix_micros(timestamp) % 1_000 == 0, timestamp)
 
 
 def _before(since: str, committed: str) -> tuple[Column, ...]:

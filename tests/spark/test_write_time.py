@@ -1,0 +1,27 @@
+"""The time of a write without an event is the present, and no event's, on the driver and in Spark."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from kaspr_delta.engine.rows.write_time import event_time, write_time, write_time_in_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_write_without_an_event_has_a_time_that_no_event_has(spark: SparkSession) -> None:
+    before = datetime.now(timezone.utc)
+    event = before.replace(microsecond=before.microsecond // 1_000 * 1_000)
+    times = spark.createDataFrame([(event, write_time())], "event TIMESTAMP, here TIMESTAMP")
+    times = times.withColumn("in_spark", write_time_in_spark())
+    names = ("event", "here", "in_spark")
+    (row,) = times.select(
+        *names, *(F.isnotnull(event_time(F.col(name))).alias(f"of_{name}") for name in names)
+    ).collect()
+    assert (row["of_event"], row["of_here"], row["of_in_spark"]) == (True, False, False)
+    for name in ("here", "in_spark"):
+        assert abs(row[name].astimezone(timezone.utc) - before) < timedelta(minutes=1)
