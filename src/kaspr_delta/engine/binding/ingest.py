@@ -24,7 +24,7 @@ _COLUMNS = ["kind", "target", "key", "value", "headers", "timestamp", "partition
 
 
 class Ingest(EffectResource[TopicPlan]):
-    """Reads a endpoint until all records that it had at the start of a run are on the topic, or for ever.
+    """Reads an endpoint until all records that it had at the start of a run are on the topic, or for ever.
 
     The position is in the checkpoint of Spark's stream, which delivers the same records again after a kill.
     """
