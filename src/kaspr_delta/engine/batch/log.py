@@ -47,7 +47,7 @@ class BatchMetadata:
     folds: bool = False
 
     @property
-    def is_folded(self) -> bool:
+    def needs_fold(self) -> bool:
         """Whether a batch with a start has something to fold."""
         return self.folds or self.rows_in > 0
 
@@ -144,7 +144,7 @@ class Log:
         metadata_of = {batch: BatchMetadata.from_json(row["memo"]) for batch, row in found.items()}
         starts = {batch for batch, row in found.items() if row["start"] is not None}
         unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))
-        unfolded = [batch for batch in unfolded if batch not in starts or metadata_of[batch].is_folded]
+        unfolded = [batch for batch in unfolded if batch not in starts or metadata_of[batch].needs_fold]
         never = {batch for batch in unfolded if self._never_came(spark, batch, metadata_of[batch])}
         start_batch = max(starts)
         mine = [batch for batch in found if batch.checkpoint == start_batch.checkpoint]
