@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kaspr_delta import Application
-from kaspr_delta.engine.batch.side_by_side import side_by_side
+from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.storage.tables import Upsert
 from tests.oracle.case import Case, Emission, Event
 from tests.oracle.compare import Outcome

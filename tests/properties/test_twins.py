@@ -23,10 +23,10 @@ from pyspark.sql import functions as F
 
 from kaspr_delta import Application
 from kaspr_delta.engine.joins.side_rows import side_rows
-from kaspr_delta.engine.rows.json_columns import is_json
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
+from kaspr_delta.engine.rows.value_functions import is_json
 from kaspr_delta.engine.streams.input_rows import for_workers, records_of
 from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.errors import SerializationError
@@ -345,7 +345,9 @@ class Tables:
         spark, live = self.app.spark, self.live(name)
         self.app.delta.replace(self.app.spark, frame_of(spark, rows), live.plan.delta_name)
         value_of = live.text.value_object
-        expected = {row["key"]: row["value"] for row in live.texts(live.live_rows(spark)).collect().to_pylist()}
+        expected = {
+            row["key"]: row["value"] for row in live.with_text_values(live.live_rows(spark)).collect().to_pylist()
+        }
         read = {key: shown(value_of(value)) for key, value in expected.items()}
         copy = LocalCopy(delta_rs(self.app.delta.namespace), live.plan)
         try:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application, ResourceFailedError
-from kaspr_delta.engine.batch.batch import Batch
+from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from tests.folders import folder_of
 from tests.limits import limited
@@ -88,14 +88,14 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     """Of a backlog one commit comes in several batches, its deletions last: they name keys, and erase nothing."""
     seen: list[set[str]] = []
 
-    def watched(self: Batch, batch: DataFrame, batch_id: int) -> None:
+    def watched(self: BatchRunner, batch: DataFrame, batch_id: int) -> None:
         if self.resource.ref.name == "inner":
             seen.append({row["key"] for row in batch.collect()})
         process(self, batch, batch_id)
 
-    process = Batch.process
+    process = BatchRunner.process
     limited(app, feed_batch="1b")
-    monkeypatch.setattr(Batch, "process", watched)
+    monkeypatch.setattr(BatchRunner, "process", watched)
     swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
     rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())
     app.delta.replace(app.spark, rows.repartition(2, "key"), "orders")

@@ -15,9 +15,9 @@ from kaspr_delta import Application
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.resource_run import ResourceRun
-from kaspr_delta.engine.batch.side_by_side import side_by_side
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
+from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import run_of
 
@@ -60,7 +60,7 @@ class Joins:
 
     def _fold_at_once(self, run: ResourceRun, changes: DataFrame, number: int) -> None:
         run.batch.process(changes, number)
-        run.batch.settle(self.app.spark)
+        run.batch.fold_waiting(self.app.spark)
 
     def result(self, join: str) -> list[tuple[Any, Any]]:
         return [(key, pair(row)) for key, row in self.app.join(join).rows()]

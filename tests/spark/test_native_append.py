@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from kaspr_delta.storage.layout import TOPIC
+from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, UNLIKE
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native import tables as native_tables
 from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.spark.frames import frame_of
-from kaspr_delta.storage.tables import Tables
-from kaspr_delta.storage.transaction import Transaction
+from kaspr_delta.storage.tables import Tables, Transaction
 
 if TYPE_CHECKING:
     import pytest
@@ -62,3 +62,24 @@ def test_a_transaction_is_the_same_whoever_appends_it(spark: SparkSession, tmp_p
     delta.append(spark, record(4), "t", other)
     delta.append(spark, record(5), "t", Transaction("one", 1))
     assert seqs(spark, delta) == [1, 3, 5]
+
+
+def test_files_have_the_same_statistics_and_dictionaries_whoever_writes_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    delta = open_tables(Warehouse(str(tmp_path)).namespace("held"))
+    delta.create_schema(spark)
+    delta.create(spark, "t", SUBSCRIPTIONS)
+    rows = pa.table({name: ["text"] * 100 for name in ("key", "fk", "left_hash", "emitted")})
+    delta.append(spark, rows, "t")
+    delta.append(spark, frame_of(spark, rows), "t")
+    files = [pq.read_metadata(file) for file in (tmp_path / "held" / "t").glob("*.parquet")]
+    assert {"delta-rs" in file.created_by or "parquet-rs" in file.created_by for file in files} == {True, False}
+    for file in files:
+        columns = [file.row_group(0).column(number) for number in range(file.num_columns)]
+        unlike = {one.path_in_schema: (one.is_stats_set, one.has_dictionary_page) for one in columns}
+        assert {name: unlike.pop(name) for name in UNLIKE if name in unlike} == {
+            "left_hash": (False, False),
+            "emitted": (False, False),
+        }
+        assert unlike["fk"] == (True, True)

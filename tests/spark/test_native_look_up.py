@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.looked_up import looked_up
+from kaspr_delta.engine.rows.rows_by_key import found_rows
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Warehouse
@@ -70,7 +70,7 @@ def delta(spark: SparkSession, tmp_path: Path, limits: Limits) -> Tables:
 def assert_found(spark: SparkSession, delta: Tables, version: int | None = None) -> None:
     for keys in ([], ["a"], ["gone", "\\"], ODD):
         assert isinstance(delta.look_up(spark, TABLE, {"key": keys}, version), pa.Table)
-        found = looked_up(delta, spark, TABLE, {"key": keys}, version).df
+        found = found_rows(delta, spark, TABLE, {"key": keys}, version).df
         expected = delta.read(spark, TABLE, version).where(F.col("key").isin(keys))
         assert found.schema == expected.schema
         assert sorted(found.collect()) == sorted(expected.collect())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kaspr_delta import Application, ResourceFailedError
-from kaspr_delta.engine.batch.batch import Batch
+from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.stream_run import StreamRun
 from kaspr_delta.storage.limits import Limits
 
@@ -122,7 +122,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
 ) -> None:
     """Of a large commit a stream reads some files, then the others: a run may end between."""
 
-    def once(self: Batch, batch: DataFrame, batch_id: int) -> None:
+    def once(self: BatchRunner, batch: DataFrame, batch_id: int) -> None:
         if done:
             msg = "the machine is switched off"
             raise RuntimeError(msg)
@@ -130,7 +130,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
         process(self, batch, batch_id)
 
     done: list[Row] = []
-    process = Batch.process
+    process = BatchRunner.process
     limits = Limits(ordered_batch="1b")  # a file at least
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark, limits=limits)
     records = spark.range(COUNT).selectExpr(
@@ -143,7 +143,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
     )
     app.delta.append(app.spark, records.repartition(4), "topic__incoming")
     with monkeypatch.context() as patched:
-        patched.setattr(Batch, "process", once)
+        patched.setattr(BatchRunner, "process", once)
         with pytest.raises(ResourceFailedError, match="switched off"):
             app.run(only=["agent/ingest"])
     some = len(app.table("orders").to_dict())

@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import pytest
 
-from kaspr_delta.engine.joins.foreign_key import foreign_key_join, left_context
-from kaspr_delta.engine.joins.foreign_key.emit import emit
-from kaspr_delta.engine.joins.foreign_key.response import respond
-from kaspr_delta.engine.joins.foreign_key.right_change import triggered_by_right
+from kaspr_delta.engine.joins.foreign_key import foreign_key_join, hops
+from kaspr_delta.engine.joins.foreign_key.hops import emit, respond, triggered_by_right
 from kaspr_delta.engine.joins.results import in_order
 from kaspr_delta.engine.rows.expressions import FALSE
 from kaspr_delta.engine.rows.rows import Rows
@@ -147,7 +145,7 @@ def test_every_recorded_join_of_two_tables_passes_on_typed_tables(
 def test_a_right_change_that_triggers_nobody_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(left_context, "triggered_by_right", lambda *rows: triggered_by_right(*rows).filter(FALSE))
+    monkeypatch.setattr(hops, "triggered_by_right", lambda *rows: triggered_by_right(*rows).filter(FALSE))
     assert main([copied(tmp_path, HAND[:1], lambda case: case["name"] in HANDFUL)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "hand-fk-table-table-inner.json: 2 passed, 3 failed"

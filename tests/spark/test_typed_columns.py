@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.send import send
+from kaspr_delta.engine.joins.foreign_key.hops import send
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.spark_rows import SparkRows

@@ -133,7 +133,7 @@ class TableHandle:
     @property
     def _live(self) -> DataFrame:
         """The live rows, with values as JSON text."""
-        return self.table.texts(self.table.live_rows(self.spark)).df
+        return self.table.with_text_values(self.table.live_rows(self.spark)).df
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         """Live rows with the JSON of their keys and values as typed columns."""
@@ -146,7 +146,7 @@ class TableHandle:
 
     def _pairs(self, rows: Rows) -> Pairs:
         order = [(name, "ascending") for name in self.table.row_key_columns]
-        found = self.table.texts(rows).collect().sort_by(order).to_pylist()
+        found = self.table.with_text_values(rows).collect().sort_by(order).to_pylist()
         return [pair for row in found if (pair := self._pair(row)) is not None]
 
     def _pair(self, row: Mapping[str, Any]) -> tuple[Any, Any] | None:

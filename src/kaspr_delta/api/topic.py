@@ -21,14 +21,13 @@ from kaspr_delta.engine.rows.typed_columns import as_text
 from kaspr_delta.engine.streams.effect import RECORD, SCHEMA, Effect, to_arrow
 from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.engine.streams.output import Topics
-from kaspr_delta.engine.streams.source import changelog_records, topic_records
+from kaspr_delta.engine.streams.source import changelog_records, emitted, topic_records
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.plan.definition.resources import Serializers, TopicPlan
 from kaspr_delta.serde.joined_text import JoinedText, json_columns
-from kaspr_delta.storage.layout import RECORDS
 from kaspr_delta.storage.spark.decoded import decoded
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
@@ -170,9 +169,8 @@ class ChannelHandle:
 
     @property
     def _emitted(self) -> DataFrame:
-        emitted = _appended(self.spark, self.delta, self.join.log)
-        emitted = emitted.where((F.col("_change_type") == "insert") & F.col("kind").isin(*RECORDS))
-        return emitted.select("key", "kind", "left", "right", "timestamp", offset())
+        records = emitted(_appended(self.spark, self.delta, self.join.log))
+        return records.select("key", "kind", "left", "right", "timestamp", offset())
 
 
 def _appended(spark: SparkSession, delta: Tables, table: str) -> DataFrame:

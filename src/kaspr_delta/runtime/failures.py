@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kaspr_delta.disk_errors import disk_problem
-from kaspr_delta.engine.batch.resource_run import ResourceRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, nobody

@@ -102,7 +102,7 @@ class Status:
         """The status, summed over the batches of all runs so far, with the current dead letters."""
         from pyspark.sql import functions as F
 
-        from kaspr_delta.engine.batch.metrics import summed_counters
+        from kaspr_delta.engine.batch.progress import summed_counters
 
         batches = delta.read(spark, PROGRESS).groupBy("resource")
         letters = dead_letters_by_resource(partial(delta.query, spark))

@@ -13,8 +13,7 @@ from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
 from kaspr_delta.engine.aggregation.over_table import TableAggregation
 from kaspr_delta.engine.batch.checkpoint import checkpoints_of
 from kaspr_delta.engine.batch.resource import Resource
-from kaspr_delta.engine.batch.resource_run import ResourceRun, run_over
-from kaspr_delta.engine.batch.side_by_side import side_by_side
+from kaspr_delta.engine.batch.stream_run import ResourceRun, run_over
 from kaspr_delta.engine.binding.export import Export
 from kaspr_delta.engine.binding.ingest import Ingest
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
@@ -23,6 +22,7 @@ from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStre
 from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightForeignKeyJoin
 from kaspr_delta.engine.joins.stream_table.stream_table_join import StreamTableJoin
 from kaspr_delta.engine.joins.table.same_key_join import SameKeyJoin
+from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.task import Task
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.application import Plan

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kaspr_delta.control.batches import last_of
 from kaspr_delta.engine.batch.progress import folded_batches, forget_old
-from kaspr_delta.engine.batch.resource_run import ResourceRun
-from kaspr_delta.engine.batch.side_by_side import side_by_side
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.retention import remove_old
-from kaspr_delta.engine.rows.planning import runs_here
+from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.errors import NotQuietError
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from kaspr_delta import steady_clock
-from kaspr_delta.engine.batch.resource_run import ResourceRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef, SchedulePlan
 from kaspr_delta.runtime.schedule import firings
 

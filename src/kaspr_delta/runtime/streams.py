@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from kaspr_delta.engine.batch.resource_run import ResourceRun
 from kaspr_delta.engine.batch.source_errors import columns_were_added
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.query_lag import lag_of
@@ -130,7 +130,7 @@ class Streams:
         """Do the work that no arriving record starts: due folds, timed batches, and new topics that match a pattern."""
         run = self.runs[ref]
         try:
-            run.batch.settle(self.spark, if_due=True)
+            run.batch.fold_waiting(self.spark, if_due=True)
             if run.resource.timed:
                 run.batch.tick(self.spark, ending=False)
             if run.recovery.sources_changed(self.spark):
@@ -143,7 +143,7 @@ class Streams:
 
     def _settle(self, ref: ResourceRef) -> None:
         try:
-            self.runs[ref].batch.settle(self.spark)
+            self.runs[ref].batch.fold_waiting(self.spark)
         except Exception as error:  # noqa: BLE001  raised with all others
             self.failures.note(ref, error)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kaspr_delta.engine.batch.resource_run import ResourceRun
+from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.engine.rows.planning import runs_here
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Namespace

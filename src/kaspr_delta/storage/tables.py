@@ -19,11 +19,11 @@ from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.statistics import Statistics
-from kaspr_delta.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
 
 Frame: TypeAlias = "pa.Table | DataFrame"
 """Rows: an Arrow table on the driver, or a DataFrame."""
@@ -110,6 +110,14 @@ class Scan(Protocol):
     def aggregate(self, expressions: str, **values: Value) -> tuple[Any, ...]:
         """The values of SQL aggregates over the rows."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Delta's transaction identifier: an append with one that the table already has is skipped."""
+
+    app_id: str
+    version: int
 
 
 class Tables(Protocol):

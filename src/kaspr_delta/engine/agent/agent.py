@@ -14,9 +14,8 @@ from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
-from kaspr_delta.engine.agent.state import AgentState
+from kaspr_delta.engine.agent.state import AgentState, ready
 from kaspr_delta.engine.agent.stateless import RunAgent
-from kaspr_delta.engine.agent.take import ready
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.batch.resource import Decision, SourceTable

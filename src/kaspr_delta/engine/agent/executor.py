@@ -133,7 +133,7 @@ class Executor:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often functions used each table, by table and operation (see ``engine.batch.metrics``)."""
+        """How often functions used each table, by table and operation (see ``batch.counters``)."""
         return {
             counter("table_operations", name, operation): times
             for name, state in self.tables.items()
@@ -158,14 +158,13 @@ class Executor:
 
         ``records``, with their values, are the event. ``source`` names the origin of a run without records.
         """
-        step, operations = self._step, self._operations
+        step = self._step
         effects = step.begin(context, timestamp)
         try:
             with self._limit:
                 for clock in self.clocks.values():
                     clock.arrive(records)
-                finals = operations[0].apply(step, value) if len(operations) == 1 else self._finals(step, value)
-                for final in finals:
+                for final in self._finals(step, value):
                     for output in self.plan.outputs:
                         step.send(output, final, {})
         except AUTHORS_CODE_FAILED:

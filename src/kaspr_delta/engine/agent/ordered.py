@@ -11,9 +11,8 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import ByColumn
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.state import AgentState
+from kaspr_delta.engine.agent.state import AgentState, most_of, taken
 from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
-from kaspr_delta.engine.agent.take import most_of, taken
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -50,7 +49,7 @@ class SparkTableReader:
         return self._rows(self.table.live_rows(self.spark, self.version))
 
     def _rows(self, rows: Rows) -> dict[str, str]:
-        found = self.table.texts(rows.select("key", "value")).collect()
+        found = self.table.with_text_values(rows.select("key", "value")).collect()
         return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
 
 
@@ -74,7 +73,7 @@ class SparkWindowReader:
         return self._rows(rows.made(rows.df.where(F.col("window_start") == moment_of((start or 0) * 1_000))))
 
     def _rows(self, rows: Rows) -> dict[Cell, str]:
-        texts = self.table.texts(rows).df
+        texts = self.table.with_text_values(rows).df
         found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
         cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
         return dict(zip(cells, found["value"].to_pylist(), strict=True))

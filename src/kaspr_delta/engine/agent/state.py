@@ -1,13 +1,15 @@
-"""The state that one batch of an agent leaves for the next."""
+"""The state that one batch of an agent leaves for the next, and the groups of records of a ``take``."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.event import InputRecord
+from kaspr_delta.plan.definition.resources import TakePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +61,27 @@ class AgentState:
     def with_clocks(self, clocks: Mapping[str, Clock]) -> AgentState:
         """The state with the stream times of these clocks."""
         return replace(self, clocks={**self.clocks, **{name: clock.times for name, clock in clocks.items()}})
+
+
+def most_of(take: TakePlan | None) -> int:
+    """The maximal number of records in one event."""
+    return 1 if take is None else take.most
+
+
+def ready(waiting: int, take: TakePlan | None, *, rest: bool) -> int:
+    """The number of waiting records to process now: a smaller last group is included only with ``rest``.
+
+    >>> ready(5, TakePlan(2, 1_000), rest=False)
+    4
+    """
+    return waiting if rest else waiting - waiting % most_of(take)
+
+
+def taken(records: Sequence[InputRecord], take: TakePlan | None) -> Iterator[Sequence[InputRecord]]:
+    """Records in groups of ``take.most`` (the last may be smaller); without ``take`` one by one.
+
+    >>> [len(group) for group in taken(range(5), TakePlan(2, 1_000))]
+    [2, 2, 1]
+    """
+    most = most_of(take)
+    return (records[first : first + most] for first in range(0, len(records), most))

@@ -77,7 +77,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
     def held_rows(self, groups: DataFrame) -> DataFrame:
         """The rows of the table for these groups (see ``KeyedTable.live_rows``)."""
         keys = SparkRows(groups, limits=self.delta.limits)
-        return self.table.texts(self.table.live_rows(groups.sparkSession, None, keys)).df
+        return self.table.with_text_values(self.table.live_rows(groups.sparkSession, None, keys)).df
 
     def _held(self, changes: DataFrame) -> DataFrame:
         """The rows that the changed groups hold before the changes, as rows of CHANGES with op ``held``."""

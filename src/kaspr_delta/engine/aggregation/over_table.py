@@ -25,6 +25,7 @@ from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.streams.selector import Selected, Selector, duplicates, problem, with_selected
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.table_text import TableText
@@ -158,8 +159,8 @@ class TableAggregation(Aggregation):
     def _grouped(self, keys: Rows, version: int, *, anew: bool) -> Rows:
         """The touched rows (columns key, changed_at) with their groups and old contributions: rows of _GROUPED."""
         spark = keys.spark
-        rows = self.origin.live_rows(spark, version, keys if isinstance(keys, LocalRows) else None)
-        texts = self.origin.texts(rows).select("key", "value", "timestamp", "duplicate_count")
+        rows = self.origin.live_rows(spark, version, few_keys(keys))
+        texts = self.origin.with_text_values(rows).select("key", "value", "timestamp", "duplicate_count")
         known = self.delta.read(spark, self.plan.contributions)
         known = known.where(F.lit(not anew)).select(
             "key", F.col("grp").alias("old_grp"), F.col("value").alias("old_value")

@@ -1,4 +1,4 @@
-"""The batch that every resource runs: its steps are numbered in ``Batch.process``."""
+"""The batch that every resource runs: its steps are numbered in ``BatchRunner.process``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.batch.batch_timing import BatchTiming
+from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log, LogEnd
 from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
 from kaspr_delta.engine.batch.resource import Decision, FoldsTogether, Resource, StreamedResource
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
-from kaspr_delta.engine.rows.local_rows import LocalRows, are_few
+from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.storage.tables import Tables
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Batch:
+class BatchRunner:
     """Runs the batches of a resource, and knows the end of its log.
 
     Spark Connect ships a copy to a process of its server, which runs the batches of the stream; ticks stay in the
@@ -32,7 +32,7 @@ class Batch:
     delta: Tables
     resource: Resource
     # The resources that share tables with this one: their committed batches are folded before this one reads.
-    companions: tuple[Batch, ...] = ()
+    companions: tuple[BatchRunner, ...] = ()
     # Called with the report of every folded batch, if the batch runs in this process.
     listener: Callable[[BatchReport], None] | None = None
     log: Log = field(init=False)
@@ -81,33 +81,33 @@ class Batch:
         timing, spark = BatchTiming(), rows.sparkSession
         with self._locked(spark):
             if self.resource.timed:  # otherwise only the stream commits while it runs
-                self.learn(spark)
-            # A replay that finds its batch in the log computes nothing: `resume` has folded it.
+                self.read_log_end(spark)
+            # A replay that finds its batch in the log computes nothing: `fold_unfolded` has folded it.
             if number <= self.end.metadata.stream:
                 return
             decision = self._decide(rows)  # steps 1 to 4
-            plan_for(spark, few=are_few(decision.effects))
+            plan_for(spark, decision.effects)
             self._commit(spark, decision, number, timing)  # steps 5 and 6
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
         """Run a batch, outside the stream, for work that the clock has made due; return the number of its rows."""
         timing = BatchTiming()
         with self._locked(spark):
-            self.learn(spark)
+            self.read_log_end(spark)
             decision = self.resource.due(spark, self.end.metadata.state, ending=ending)
             if decision is None:
                 return 0
             self._commit(spark, decision, self.end.metadata.stream, timing)
             return decision.rows_in
 
-    def settle(self, spark: SparkSession, *, if_due: bool = False) -> None:
+    def fold_waiting(self, spark: SparkSession, *, if_due: bool = False) -> None:
         """Fold the committed batches that wait; with ``if_due`` only if they have waited long enough."""
         folding = self.folding
         if folding.due if if_due else folding.waits:
             with self.delta.namespace.table_group_lock(self.resource.table_group):
-                self.report(folding.fold_due() if if_due else folding.settle(spark))
+                self.report(folding.fold_due() if if_due else folding.fold_all(spark))
 
-    def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogEnd:
+    def fold_unfolded(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> LogEnd:
         """Fold the committed batches that are not ``folded`` yet (see ``folded_batches``); return the end of the log.
 
         The caller has the lock of the table group.
@@ -120,10 +120,10 @@ class Batch:
             self.report(self.folding.fold(spark, unfolded))
         return end
 
-    def learn(self, spark: SparkSession) -> None:
+    def read_log_end(self, spark: SparkSession) -> None:
         """Read from the log how to continue, if another process commits to it too. The caller has the lock."""
         if self.shipped:
-            end = self.resume(spark, folded_batches(self.delta, spark))
+            end = self.fold_unfolded(spark, folded_batches(self.delta, spark))
             self.end = replace(self.end, last=end.last, metadata=end.metadata)
 
     def report(self, reports: Iterable[BatchReport]) -> None:
@@ -138,7 +138,7 @@ class Batch:
             if self.companions:
                 folded = folded_batches(self.delta, spark)
                 for companion in self.companions:
-                    companion.resume(spark, folded)
+                    companion.fold_unfolded(spark, folded)
             yield
 
     def _decide(self, rows: DataFrame) -> Decision:
@@ -159,7 +159,7 @@ class Batch:
         committed = Committed(this, self.log.append(decision.effects, this, metadata), metadata, timing)
         timing.done("commit")
         # Step 6: fold, now or later. If two processes decide, each must find everything in the tables.
-        self.report(self.folding.take(spark, committed, may_wait=not self.shipped))
+        self.report(self.folding.accept(spark, committed, may_wait=not self.shipped))
         self.end = replace(self.end, last=this, metadata=metadata)
 
     def _append_directly(

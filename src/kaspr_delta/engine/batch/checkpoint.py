@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.storage.tables import Tables
-from kaspr_delta.storage.transaction import Transaction
+from kaspr_delta.storage.tables import Tables, Transaction
 
 # The number of a checkpoint's first batch.
 FIRST = -1

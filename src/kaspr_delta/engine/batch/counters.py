@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kaspr_delta.storage.statistics import NativeFailure
 
@@ -65,3 +66,29 @@ def as_metrics(summed: Mapping[str, int]) -> list[Metric]:
         Metric(name, dict(zip(LABELS.get(name, ()), labels, strict=False)), times)
         for (name, *labels), times in sorted(found)
     ]
+
+
+@dataclass
+class BatchTiming:
+    """The steps of one batch. Their ``milliseconds`` are counters (see ``engine.batch.counters``).
+
+    A wait between two steps counts for neither of them.
+    """
+
+    milliseconds: dict[str, int] = field(default_factory=dict, init=False)
+    _since: float = field(default_factory=time.monotonic, init=False)
+
+    @property
+    def seconds(self) -> float:
+        """The duration of all steps."""
+        return sum(self.milliseconds.values()) / 1_000
+
+    def begin(self) -> None:
+        """Begin a step now, not at the end of the one before."""
+        self._since = time.monotonic()
+
+    def done(self, step: str) -> None:
+        """End a step, or a part of it."""
+        now, name = time.monotonic(), work(step)
+        self.milliseconds[name] = self.milliseconds.get(name, 0) + round((now - self._since) * 1_000)
+        self._since = now

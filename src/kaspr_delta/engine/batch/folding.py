@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kaspr_delta.engine.batch.batch_timing import BatchTiming
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.counters import counter, failed_natively
+from kaspr_delta.engine.batch.counters import BatchTiming, counter, failed_natively
 from kaspr_delta.engine.batch.deferred_state import DeferredState, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.batch.resource import Folded, FoldsTogether, Resource
 from kaspr_delta.engine.batch.topic_commit import appended
-from kaspr_delta.engine.rows.local_rows import LocalRows, are_few
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.tables import Tables
@@ -40,8 +38,7 @@ class Committed:
     @property
     def held(self) -> int:
         """Its bytes on the driver."""
-        rows = self.rows.table if isinstance(self.rows, LocalRows) else None
-        return sum(table.nbytes for table in (rows, self.state) if table is not None)
+        return self.rows.bytes_on_driver + (0 if self.state is None else self.state.nbytes)
 
 
 @dataclass
@@ -91,7 +88,7 @@ class Folding:
         self.pending_batches.clear()
         self.deferred.resume(spark, folded)
 
-    def take(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
+    def accept(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
         if not may_wait or not isinstance(self.resource, FoldsTogether):
             return self.fold(spark, [committed])
@@ -100,13 +97,13 @@ class Folding:
         committed.timing.done("fold")
         self.pending_batches.append(replace(committed, state=state))
         self._last_batch_came = time.monotonic()
-        return self.settle(spark) if state is None else self.fold_due()
+        return self.fold_all(spark) if state is None else self.fold_due()
 
     def fold_due(self) -> list[BatchReport]:
         """Fold the waiting batches, if they are due. Their states may be deferred."""
         return self._fold_pending() if self.due else []
 
-    def settle(self, spark: SparkSession) -> list[BatchReport]:
+    def fold_all(self, spark: SparkSession) -> list[BatchReport]:
         """Fold all waiting batches and states."""
         reports = self._fold_pending() if self.pending_batches else []
         self.deferred.fold(spark)
@@ -117,7 +114,7 @@ class Folding:
         state = self._deferrable()
         # The rows belong to their stream's session, which has its own settings.
         session = batches[-1].rows.spark
-        plan_for(session, few=are_few(*(one.rows for one in batches)))
+        plan_for(session, *(one.rows for one in batches))
         began = time.monotonic()
         reports = self.fold(session, batches, states=state is None)
         self._last_fold_ended = time.monotonic()

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
 from kaspr_delta.engine.batch.topic_commit import CommitIntent, appended
-from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.expressions import text
+from kaspr_delta.engine.rows.local_rows import LocalRows, union_all
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 # The row of the newest start. May also find older starts, of other checkpoints, with the same batch number.
@@ -56,9 +56,9 @@ class BatchMetadata:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> BatchMetadata:
+    def from_json(cls, memo: str) -> BatchMetadata:
         """Read the JSON text of the log. Fields of later formats are ignored."""
-        fields = json.loads(text)
+        fields = json.loads(memo)
         metadata = cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})
         return metadata if metadata.direct is None else replace(metadata, direct=CommitIntent(*metadata.direct))
 
@@ -101,19 +101,10 @@ class Log:
 
     def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
         spark = effects.spark
-        metadata = pa.table({name: pa.array([text], pa.string()) for name, text in about.items()})
-        if not isinstance(effects, LocalRows):  # many rows: read back, not computed a second time
-            rows = effects.df.unionByName(frame_of(spark, metadata), allowMissingColumns=True)
-            self.delta.append(spark, _marked(rows, batch), self.table, batch.transaction("log"))
-            return self.batch(spark, batch)
-        mine = _marked_here(effects.table, batch)
-        everything = _marked_here(metadata, batch)
-        if effects.max_rows:
-            everything = pa.concat_tables([_optional(mine), everything], promote_options="default")
-        self.delta.append(spark, everything, self.table, batch.transaction("log"))
-        if not effects.max_rows:  # nothing was computed, so its columns may differ from the log's
-            return replace(effects, table=mine, make_df=lambda: self.batch(spark, batch).df)
-        return replace(effects, table=mine)
+        metadata = LocalRows(spark, pa.table({name: [json_text] for name, json_text in about.items()}), effects.limits)
+        ours, everything = (_of_batch(rows, batch) for rows in (effects, union_all([effects, metadata])))
+        self.delta.append(spark, everything.frame, self.table, batch.transaction("log"))
+        return ours.written(lambda: self.batch(spark, batch))
 
     def batch(self, spark: SparkSession, batch: BatchId) -> Rows:
         """The effects of one batch."""
@@ -161,15 +152,5 @@ def _is_folded(batch: BatchId, folded: Mapping[str, int]) -> bool:
     return batch.number <= folded.get(batch.checkpoint, FIRST - 1)
 
 
-def _optional(rows: pa.Table) -> pa.Table:
-    """The rows with all columns nullable: they are null in the row with the metadata."""
-    return rows.cast(pa.schema([field.with_nullable(nullable=True) for field in rows.schema]))
-
-
-def _marked_here(rows: pa.Table, batch: BatchId) -> pa.Table:
-    rows = rows.append_column("checkpoint", pa.repeat(batch.checkpoint, rows.num_rows))
-    return rows.append_column("batch", pa.repeat(pa.scalar(batch.number, pa.int64()), rows.num_rows))
-
-
-def _marked(rows: DataFrame, batch: BatchId) -> DataFrame:
-    return rows.withColumns({"checkpoint": F.lit(batch.checkpoint), "batch": F.lit(batch.number).cast("bigint")})
+def _of_batch(rows: Rows, batch: BatchId) -> Rows:
+    return rows.with_columns(checkpoint=text(batch.checkpoint), batch=nw.lit(batch.number, nw.Int64))

@@ -12,8 +12,8 @@ from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
 from kaspr_delta.engine.batch.resource import Decision, Folded, LoggedBatch
-from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.rows.local_rows import read_back, union_all
+from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -91,8 +91,9 @@ class PlannedResource(Generic[PlanT]):
         counts = [rows.count_by(*self.counted) for rows in parts]
         folded, found = [self.numbers(one) for one in counts], frozenset(chain.from_iterable(counts))
         waited = len(batches) > 1 or not states
-        if waited and sum(sum(one.values()) for one in counts) <= self.delta.limits.logged.rows:
-            parts = [read_back(rows) for rows in parts]
+        most = self.delta.limits.logged
+        if waited and sum(sum(one.values()) for one in counts) <= most.rows:
+            parts = [read_back(rows, most) for rows in parts]
         rows = union_all(parts)
         folds = [*self.folds(rows, found, [batch for batch, _ in batches], states=states)] if found else []
         folds.append(partial(self._fold_letters, batches, folded))

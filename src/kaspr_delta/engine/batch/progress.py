@@ -26,7 +26,7 @@ class BatchReport:
 
     ``rows_out`` are records and table writes. ``stale`` are left rows that had changed since they subscribed, and were
     computed anew. ``conflicts`` are commits that were repeated because of a concurrent commit. ``seconds`` is
-    wall-clock time. ``counts`` is JSON, see ``engine.batch.metrics``.
+    wall-clock time. ``counts`` is JSON, see ``batch.counters``.
     """
 
     rows_in: int
@@ -94,3 +94,10 @@ def _summed(batches: DataFrame) -> DataFrame:
 def _days_ago(days: int) -> str:
     moment = datetime.now(timezone.utc) - timedelta(days=days)
     return f"at < TIMESTAMP'{moment:%Y-%m-%d %H:%M:%S}Z'"
+
+
+def summed_counters(delta: Tables, spark: SparkSession) -> dict[str, int]:
+    """The sums of all counters of an application, by name (see ``engine.batch.counters``)."""
+    counts = F.explode(F.from_json("counts", "MAP<STRING, BIGINT>")).alias("counter", "times")
+    summed = delta.read(spark, PROGRESS).select(counts).groupBy("counter").agg(F.sum("times").alias("times"))
+    return {row["counter"]: row["times"] for row in summed.collect()}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.batch.base64_state import put_on_one_line
-from kaspr_delta.engine.batch.batch import Batch
-from kaspr_delta.engine.batch.batch_timing import BatchTiming
+from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BROKEN_BASE64, STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
 from kaspr_delta.engine.batch.progress import folded_batches
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Recovery:
     """The beginnings of a resource's batches. None of them may run while its stream does."""
 
-    batch: Batch
+    batch: BatchRunner
 
     def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
@@ -36,7 +36,7 @@ class Recovery:
         batch = self.batch
         with batch.delta.namespace.table_group_lock(batch.resource.table_group):
             # Companions may fold for this resource, in another process too: so progress is read under the lock.
-            end = batch.resume(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
+            end = batch.fold_unfolded(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
             if end.start is not None:
                 _check(batch.resource, end.start)
             if self._mended(spark, end):
@@ -91,7 +91,7 @@ class Recovery:
         return error if reason is None else cannot_go_on(self.batch.resource, reason)
 
     def _resumed(self, spark: SparkSession) -> LogEnd:
-        return self.batch.resume(spark, folded_batches(self.batch.delta, spark))
+        return self.batch.fold_unfolded(spark, folded_batches(self.batch.delta, spark))
 
     def _go_on(self, spark: SparkSession, end: LogEnd) -> None:
         """Continue the newest checkpoint if it reads the sources of the resource; otherwise begin a new one."""
@@ -144,7 +144,7 @@ class Recovery:
         return put_on_one_line(self.batch.delta, spark, self.batch.resource.base64_columns)
 
 
-def table_ids(batch: Batch, spark: SparkSession) -> Mapping[str, str]:
+def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
     resource = batch.resource
     if batch.delta.namespace.streams_go_on or not isinstance(resource, StreamedResource):

@@ -6,17 +6,18 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kaspr_delta.engine.batch.batch import Batch
+from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start, checkpoints_of
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
-from kaspr_delta.engine.batch.resource import SourceTable
+from kaspr_delta.engine.batch.resource import Resource, SourceTable
 from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
+from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 class StreamRun:
     """The streams of a resource, one after another."""
 
-    batch: Batch
+    batch: BatchRunner
     recovery: Recovery
     # By source, the version of its table at the start of the current stream.
     _versions_at_start: Mapping[str, int] = field(default_factory=dict, init=False)
@@ -44,11 +45,11 @@ class StreamRun:
         if batch.failure is not None:  # it may have committed a batch without folding it
             batch.failure = None
             self.recovery.recover(spark, folded_batches(batch.delta, spark))
-        batch.settle(spark)  # waiting batches belong to the session of the stream before
+        batch.fold_waiting(spark)  # waiting batches belong to the session of the stream before
         batch.folding.lasting = every is not None
         if batch.shipped:
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
-                batch.learn(spark)
+                batch.read_log_end(spark)
         self._versions_at_start = {
             name: 0 if source.table is None else batch.delta.newest(spark, source.table).version
             for name, source in self._sources(spark).items()
@@ -69,10 +70,10 @@ class StreamRun:
     def finish(self, spark: SparkSession) -> None:
         """End a stream that has processed everything that was present at its start."""
         batch = self.batch
-        batch.settle(spark)
+        batch.fold_waiting(spark)
         if self._start.tables:
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
-                batch.learn(spark)
+                batch.read_log_end(spark)
                 self._continue(spark, self._newest(spark))
         self._last_stream = batch.end.start_batch, self._versions_at_start
 
@@ -149,3 +150,23 @@ class StreamRun:
         self.batch.log.begin(LocalRows.none(spark), this, metadata, start)
         self.batch.end = replace(end, last=this, metadata=metadata, start=start, start_batch=this)
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
+
+
+class ResourceRun(NamedTuple):
+    """A resource's batch, its recovery, and its stream. They share the end of its log, which the batch knows."""
+
+    batch: BatchRunner
+    recovery: Recovery
+    stream: StreamRun
+
+    @property
+    def resource(self) -> Resource:
+        """The resource."""
+        return self.batch.resource
+
+
+def run_over(delta: Tables, resource: Resource) -> ResourceRun:
+    """The parts that run a resource."""
+    batch = BatchRunner(delta, resource)
+    recovery = Recovery(batch)
+    return ResourceRun(batch, recovery, StreamRun(batch, recovery))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.dead_letters import problem
 from kaspr_delta.engine.binding.connectors import need
-from kaspr_delta.engine.rows.json_columns import is_json
+from kaspr_delta.engine.rows.value_functions import is_json
 from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.plan.definition.bindings import FilesPlan
 from kaspr_delta.spec.ddl import columns_of

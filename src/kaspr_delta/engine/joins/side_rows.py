@@ -8,8 +8,8 @@ import narwhals as nw
 
 from kaspr_delta.engine.rows.expressions import text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.looked_up import collected_with
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows_by_key import collected_with
 from kaspr_delta.engine.streams.selector import DUPLICATE_KEY, DUPLICATES
 
 if TYPE_CHECKING:

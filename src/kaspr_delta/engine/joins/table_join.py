@@ -12,13 +12,12 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.resource import SourceTable
-from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.select import SELECTED, SelectRow, picked_column, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
 from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.engine.rows.planning import plan_for
+from kaspr_delta.engine.rows.planning import plan_for, side_by_side
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan
 from kaspr_delta.plan.definition.resources import TablePlan
@@ -72,9 +71,9 @@ class TableJoin(Join[TableJoinPlanT]):
 
     def touched(self, batch: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
-        plan_for(batch.sparkSession, few=True)
+        plan_for(batch.sparkSession)
         touched = self.touched_of(batch)
-        plan_for(batch.sparkSession, few=touched.is_small)
+        plan_for(batch.sparkSession, *touched.keys.values())
         return touched
 
     def touched_of(self, changes: DataFrame) -> Touched:

@@ -13,7 +13,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from kaspr_delta.engine.rows.expressions import TRUE, exists, first_of, text, with_problem
-from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
+from kaspr_delta.engine.rows.local_rows import rows_within, small_together
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.limits import Limits
@@ -35,11 +35,6 @@ class Touched(NamedTuple):
     refused: Rows
     number: int
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the rows of the batch stay on the driver."""
-        return isinstance(self.refused, LocalRows)
-
 
 def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Limits) -> Touched:
     """Each changed key, once, with its last change: from columns side, key, changed_at.
@@ -51,17 +46,9 @@ def touched_keys(changes: DataFrame, texts: Mapping[str, TableText], limits: Lim
     found = rows_within(changes.select("side", "key", "changed_at"), limits.changes, limits)
     every = found.newest(("side", "key"), ("changed_at",)).extend(CheckKeys(texts), "reason STRING")
     fit = every.filter(nw.col("reason").is_null())
-    keys = {side: fit.filter(nw.col("side") == side).select("key", "changed_at") for side in texts}
-    touched = Touched(keys, _refused(every.filter(exists("reason"))), every.count())
-    if touched.is_small and touched.number > limits.small_batch.rows:
-        return Touched(
-            {side: _in_spark(rows) for side, rows in keys.items()}, _in_spark(touched.refused), every.count()
-        )
-    return touched
-
-
-def _in_spark(rows: Rows) -> Rows:
-    return rows.in_spark() if isinstance(rows, LocalRows) else rows
+    by_side = (fit.filter(nw.col("side") == side).select("key", "changed_at") for side in texts)
+    refused, *keys = small_together(limits.small_batch, _refused(every.filter(exists("reason"))), *by_side)
+    return Touched(dict(zip(texts, keys, strict=True)), refused, every.count())
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.rows.base64_text import base64_of, bytes_of, in_lines, on_one_line
 from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.local_rows import LocalRows
-from kaspr_delta.engine.rows.looked_up import Keys, among, looked_up
 from kaspr_delta.engine.rows.rows import Rows, ValueFunction
+from kaspr_delta.engine.rows.rows_by_key import Keys, among, found_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.typed_columns import (
     by_name,
@@ -118,6 +118,11 @@ class KeyedTable:
         return self.plan.row_type is None and self.plan.serializers.value == "json"
 
     @property
+    def has_row(self) -> nw.Expr:
+        """Whether a stored value is a row: neither NULL nor JSON's null."""
+        return exists("value") & (nw.col("value") != "null") if self.has_json_text else exists("value")
+
+    @property
     def hash(self) -> ValueFunction:
         """The hash of a value of ``live_rows``."""
         if self.plan.row_type is not None:
@@ -170,16 +175,14 @@ class KeyedTable:
         ``duplicate_count`` tells how many there were. A NULL value is no row. Values are as the table has them: text,
         or STRUCTs where rows have a type. ``unique_keys``: it is known that no key has several rows.
         """
-        rows = self._stored(spark, version, keys).filter(exists("key") & exists("value"))
-        if self.has_json_text:
-            rows = rows.filter(nw.col("value") != "null")
+        rows = self._stored_rows(spark, version, keys).filter(exists("key") & self.has_row)
         if unique_keys:
             return rows.with_columns(duplicate_count=nw.lit(1))
         order = ("timestamp", "value" if self._is_ordered else "rank")
         live = rows.newest(self.row_key_columns, order, "duplicate_count")
         return live if self._is_ordered else live.select(*(name for name in live.columns if name != "rank"))
 
-    def texts(self, rows: Rows) -> Rows:
+    def with_text_values(self, rows: Rows) -> Rows:
         """Rows with a column ``value`` as JSON text."""
         return rows if self.plan.row_type is None else rows.made(rows.df.withColumn("value", row_text(F.col("value"))))
 
@@ -194,15 +197,15 @@ class KeyedTable:
         serializers = (self.plan.serializers.key, self.plan.serializers.value)
         return not (self.plan.has_types or self.plan.joined or self.plan.window or "raw" in serializers)
 
-    def _stored(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
+    def _stored_rows(self, spark: SparkSession, version: int | None, keys: Keys) -> Rows:
         """Stored rows of these keys: columns key, value, timestamp, those of windows, and rank unless ``_is_ordered``.
 
         On the driver if the table is plain, the keys are known texts, and no Spark job is needed.
         """
         table = self.plan.delta_name
-        known = keys.texts("key") if isinstance(keys, LocalRows) else keys
+        known = keys.distinct("key") if isinstance(keys, LocalRows) else keys
         if self._is_plain and isinstance(known, Collection):
-            found = looked_up(self.delta, spark, table, {"key": known}, version)
+            found = found_rows(self.delta, spark, table, {"key": known}, version)
             return found.select("key", "value", "timestamp")
         windows = ("window_start", "window_end") if self.plan.window else ()
         stored = self.delta.read(spark, table, version)
@@ -239,8 +242,8 @@ class KeyedTable:
         if self.plan.window is not None:
             rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
         stored = rows.select(
-            _stored("key", self.plan.serializers.key),
-            _stored("value", self.plan.serializers.value),
+            _to_stored("key", self.plan.serializers.key),
+            _to_stored("value", self.plan.serializers.value),
             "timestamp",
             *self.row_key_columns[1:],
             *windows,
@@ -315,5 +318,5 @@ def _as_json(column: str, side: TablePlan) -> Column:
     return F.coalesce(json, F.lit("null"))
 
 
-def _stored(column: str, serializer: SerializerName) -> Column:
+def _to_stored(column: str, serializer: SerializerName) -> Column:
     return (bytes_of(F.col(column)) if serializer == "raw" else F.col(column)).alias(column)

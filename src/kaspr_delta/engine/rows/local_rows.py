@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,10 @@ class LocalRows:
     @property
     def max_rows(self) -> int:
         return int(self.table.num_rows)
+
+    @property
+    def bytes_on_driver(self) -> int:
+        return int(self.table.nbytes)
 
     def filter(self, condition: nw.Expr) -> Rows:
         return self._with(self._evaluated(lambda rows: rows.filter(condition)))
@@ -114,7 +118,9 @@ class LocalRows:
     def union(self, other: Rows) -> Rows:
         if not isinstance(other, LocalRows):
             return self.in_spark().union(other)
-        return self._with(pa.concat_tables([self.table, other.table], promote_options="default"))
+        # A column that one of them lacks is NULL there, even if the other one never has NULL in it.
+        nullable = [table.cast(_nullable(table.schema)) for table in (self.table, other.table)]
+        return self._with(pa.concat_tables(nullable, promote_options="default"))
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         return self._with(last_of_each_key(self.table.take(_sorted_indices(self.table, order)), on, count))
@@ -123,8 +129,14 @@ class LocalRows:
         rows = self.table.take(_sorted_indices(self.table, [order]))
         return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
 
-    def made(self, df: DataFrame) -> Rows:
-        return self._with(collected(df))
+    def made(self, df: DataFrame, most: Size | None = None) -> Rows:
+        return self._with(collected(df)) if most is None else rows_within(df, most, self.limits)
+
+    def in_spark(self) -> Rows:
+        return SparkRows(self.df, self.max_rows, limits=self.limits)
+
+    def written(self, stored: Callable[[], Rows]) -> Rows:
+        return self if self.max_rows else replace(self, make_df=lambda: stored().df)
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.coalesce(1)
@@ -141,14 +153,10 @@ class LocalRows:
         counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
         return {tuple(row[column] for column in columns): row["count_all"] for row in counted}
 
-    def texts(self, column: str) -> list[str]:
+    def distinct(self, column: str) -> list[str]:
         """The distinct values in a column, without NULL."""
         values: list[str] = self.table[column].drop_null().unique().to_pylist()
         return values
-
-    def in_spark(self) -> SparkRows:
-        """The same rows as a plan."""
-        return SparkRows(self.df, self.max_rows, limits=self.limits)
 
     def _evaluated(self, verb: Callable[[nw.DataFrame[Any]], nw.DataFrame[Any]]) -> pa.Table:
         if self.table.num_rows:
@@ -177,22 +185,35 @@ def within(rows: Rows, most: Size) -> Rows:
     return LocalRows(rows.spark, table, rows.limits) if most.fits(table) else rows
 
 
+def held(rows: Rows, most: Size) -> pa.Table | None:
+    """The rows as an Arrow table; None if they are in Spark, and more."""
+    found = within(rows, most)
+    return found.table if isinstance(found, LocalRows) else None
+
+
+def small_together(most: Size, *several: Rows) -> tuple[Rows, ...]:
+    """The rows as they are; all in Spark if they are more together."""
+    number = sum(rows.max_rows or 0 for rows in several)
+    return several if number <= most.rows else tuple(rows.in_spark() for rows in several)
+
+
 def rows_within(df: DataFrame, most: Size, limits: Limits) -> Rows:
     """The rows of a DataFrame, on the driver if there are no more; one Spark action."""
     return within(SparkRows(df, limits=limits), most)
 
 
 def are_few(*several: Rows) -> bool:
-    """Whether the rows are on the driver, and few."""
+    """Whether all rows are on the driver, and few together."""
     local = [rows for rows in several if isinstance(rows, LocalRows)]
-    return len(local) == len(several) and sum(rows.max_rows for rows in local) <= several[0].limits.few.rows
+    return len(local) == len(several) and sum(rows.max_rows for rows in local) <= min(
+        (rows.limits.few.rows for rows in local), default=0
+    )
 
 
-def read_back(rows: Rows) -> Rows:
-    """Rows of a log on the driver, if it can read them there without Spark and they are not too many."""
+def read_back(rows: Rows, most: Size) -> Rows:
+    """Rows of a log on the driver, if it can read them there without Spark and they are not more."""
     if isinstance(rows, LocalRows) or rows.scan is None or not rows.scan.reads_files:
         return rows
-    most = rows.limits.logged
     found = rows.scan.rows(rows.columns, most.rows + 1)
     if not most.fits(found):
         return rows
@@ -202,6 +223,10 @@ def read_back(rows: Rows) -> Rows:
 def union_all(several: Sequence[Rows]) -> Rows:
     """The rows of all, at least one; a missing column is NULL."""
     return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.max_rows != 0] or several[:1])
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_nullable(nullable=True) for field in schema])
 
 
 def _sorted_indices(rows: pa.Table, order: Sequence[str]) -> pa.Array:

@@ -1,11 +1,17 @@
-"""Hints for Spark's planning, and a count of the files that a query reads. Answers do not depend on either."""
+"""Statements of Spark for few rows or many, and several at the same time. Answers do not depend on it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from kaspr_delta.engine.rows.local_rows import are_few
+from kaspr_delta.engine.rows.rows import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
@@ -13,8 +19,10 @@ _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 _FEW_PARTITIONS = 8
 
 
-def plan_for(spark: SparkSession, *, few: bool) -> None:
-    """Plan the statements to come for few rows, or for many. ``spark`` is the session of a streaming query.
+def plan_for(spark: SparkSession, *rows: Rows) -> None:
+    """Plan the statements to come for few rows, if these are (see ``are_few``), or for many.
+
+    ``spark`` is the session of a streaming query.
 
     Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. If they are
     known to be few, a statement is one job without it. Only an embedded session, of which a streaming query has its own
@@ -25,7 +33,7 @@ def plan_for(spark: SparkSession, *, few: bool) -> None:
     partitions = str(spark.conf.get(_SHUFFLE_PARTITIONS))
     if not partitions.isdigit() or int(partitions) > _FEW_PARTITIONS:  # Databricks has "auto"
         return
-    wanted = str(not few).lower()
+    wanted = str(not are_few(*rows)).lower()
     if spark.conf.get(_ADAPTIVE) != wanted:
         spark.conf.set(_ADAPTIVE, wanted)
 
@@ -41,3 +49,14 @@ def files_read(rows: DataFrame) -> int:
 def runs_here(session: SparkSession) -> bool:
     """Whether batches run in this process. Spark Connect, whose sessions have another class, runs them on a server."""
     return ".connect." not in type(session).__module__
+
+
+Result = TypeVar("Result")
+# Statements are planned on the driver: more of them at once would only wait for each other.
+_MOST = 4
+
+
+def side_by_side(actions: Sequence[Callable[[], Result]]) -> list[Result]:
+    """Run independent Spark actions at the same time. The first failure is raised after all have ended."""
+    with ThreadPoolExecutor(_MOST) as pool:
+        return [done.result() for done in [pool.submit(action) for action in actions]]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import narwhals as nw
 import pyarrow as pa
 
-from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.tables import Frame, Scan
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Rows(Protocol):
 
     @property
     def scan(self) -> Scan | None:
-        """The scan that reads the rows, if they are read back from a table."""
+        """The scan that reads the rows, if they are read back from a table; it may have more columns."""
         ...
 
     @property
@@ -78,6 +78,11 @@ class Rows(Protocol):
     @property
     def max_rows(self) -> int | None:
         """An upper bound of their number, if one is known."""
+        ...
+
+    @property
+    def bytes_on_driver(self) -> int:
+        """The memory that they take on the driver, in bytes."""
         ...
 
     def filter(self, condition: nw.Expr) -> Rows:
@@ -133,8 +138,19 @@ class Rows(Protocol):
         """The rows in order of a column, with their number in a column ``seq`` (see ``sequence``)."""
         ...
 
-    def made(self, df: DataFrame) -> Rows:
-        """Rows that Spark makes from these: collected if these are on the driver."""
+    def made(self, df: DataFrame, most: Size | None = None) -> Rows:
+        """Rows that Spark makes from these: collected if these are on the driver, up to ``most``."""
+        ...
+
+    def in_spark(self) -> Rows:
+        """The same rows, in Spark."""
+        ...
+
+    def written(self, stored: Callable[[], Rows]) -> Rows:
+        """The rows once a table has them, as ``stored``: read back from there instead of computed a second time.
+
+        Rows on the driver stay there. Without rows, nothing was computed: only the stored ones have all columns.
+        """
         ...
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:

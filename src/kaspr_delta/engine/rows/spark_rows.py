@@ -12,7 +12,7 @@ import pyarrow as pa
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.spec.ddl import columns_of_json
-from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Frame, Scan
 
@@ -41,12 +41,16 @@ class SparkRows:
     def frame(self) -> Frame:
         return self.df
 
+    @property
+    def bytes_on_driver(self) -> int:
+        return 0
+
     def filter(self, condition: nw.Expr) -> Rows:
         return self._with(nw.from_native(self.df).filter(condition).to_native())
 
     def select(self, *columns: str | nw.Expr) -> Rows:
         if all(isinstance(one, str) for one in columns):  # narwhals would read the schema: on Spark Connect a request
-            return self._with(self.df.select(*columns))  # type: ignore[arg-type]
+            return replace(self, df=self.df.select(*columns))  # type: ignore[arg-type]
         return self._with(nw.from_native(self.df).select(*columns).to_native())
 
     def with_columns(self, **columns: nw.Expr) -> Rows:
@@ -111,8 +115,14 @@ class SparkRows:
     def numbered(self, order: str) -> Rows:
         return self._with(self.df.sortWithinPartitions(order).withColumn("seq", seq_of_rows()))
 
-    def made(self, df: DataFrame) -> Rows:
+    def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         return SparkRows(df, limits=self.limits)
+
+    def in_spark(self) -> Rows:
+        return self
+
+    def written(self, stored: Callable[[], Rows]) -> Rows:
+        return stored()
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         return df.repartition(*columns) if columns else df

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -197,7 +197,7 @@ def channel_records(
     """
     kinds = RECORDS if channel.tombstones else RECORDS[:1]
     mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))
-    records = as_text(feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*mine)), types)
+    records = as_text(emitted(feed, mine), types)
     pair = F.to_json(F.struct("left", "right"), {"ignoreNullFields": "false"})
     return records.select(
         F.lit(channel.channel).alias("source"),
@@ -209,6 +209,11 @@ def channel_records(
         offset(),
         _arrived(),
     )
+
+
+def emitted(feed: DataFrame, kinds: Sequence[str] = RECORDS) -> DataFrame:
+    """The rows of a channel's change feed that are records of these kinds."""
+    return feed.where((F.col("_change_type") == "insert") & F.col("kind").isin(*kinds))
 
 
 def changelog_records(feed: DataFrame, table: KeyedTable) -> DataFrame:

@@ -10,9 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import end_of
 from kaspr_delta.engine.streams.event import Decoder, InputRecord, JoinedValue, microseconds
@@ -170,11 +168,8 @@ class StreamSide:
 
 def reached(records: Rows) -> dict[str, int]:
     """The last offset of each topic or channel among rows of InputRecord or RECORD."""
-    if isinstance(records, LocalRows):
-        last = records.table.group_by("source").aggregate([("offset", "max")]).to_pylist()
-        return {row["source"]: row["offset_max"] for row in last}
-    rows = records.df.groupBy("source").agg(F.max("offset").alias("last")).collect()
-    return {row["source"]: row["last"] for row in rows}
+    last = records.select("source", "offset").newest(("source",), ("offset",)).collect()
+    return dict(zip(last["source"].to_pylist(), last["offset"].to_pylist(), strict=True))
 
 
 def _plain(value: Any) -> Any:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import narwhals as nw
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.write_time import event_time
 from kaspr_delta.engine.streams.source import partition_of
 
@@ -31,7 +33,7 @@ _NEVER = "CAST(NULL AS TIMESTAMP)"
 
 def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
     """The current version of every row, as if it had always existed. Columns as in ``versions``."""
-    return table.texts(table.live_rows(spark, version, keys)).df.select("key", *_before(_NEVER, _NEVER))
+    return table.with_text_values(table.live_rows(spark, version, keys)).df.select("key", *_before(_NEVER, _NEVER))
 
 
 def rows_by_their_time(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
@@ -98,8 +100,7 @@ def _changed(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> D
         F.col("_commit_version").alias("version"),
         F.col("_commit_timestamp").alias("at"),
     )
-    if table.has_json_text:  # as in live rows, JSON's null is no value
-        rows = rows.withColumn("value", F.nullif(F.col("value"), F.lit("null")))
+    rows = SparkRows(rows).with_columns(value=nw.when(table.has_row).then(nw.col("value"))).df
     # Of several rows of one key the newest counts, as in live rows.
     commits = rows.groupBy("key", "version").agg(
         table.greatest(~F.col("is_new")).alias("was"),

@@ -23,7 +23,7 @@ from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.int96_timestamps import misread
 from kaspr_delta.storage.native.log_files import actions_of, commit_of, oldest_version, rows_changed_after, versions_in
-from kaspr_delta.storage.transaction import Transaction
+from kaspr_delta.storage.tables import Transaction
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame
 
-    from kaspr_delta.storage.tables import Value
-    from kaspr_delta.storage.transaction import Transaction
+    from kaspr_delta.storage.tables import Transaction, Value
 
 
 @dataclass(frozen=True, slots=True)

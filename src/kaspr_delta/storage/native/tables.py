@@ -25,8 +25,7 @@ from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.scan import NativeScan
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.spark.tables import FIRST_ROWS, SparkTables
-from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Upsert
-from kaspr_delta.storage.transaction import Transaction
+from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Transaction, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""Values in the text of Spark's SQL."""
+"""Values and table properties in the text of Spark's SQL."""
 
 from __future__ import annotations
 
@@ -32,3 +32,16 @@ def _literal(value: Value) -> str:
     if isinstance(value, datetime):
         return f"TIMESTAMP_MICROS({round(value.timestamp() * 1_000_000)})"
     return literal(value) if isinstance(value, str) else str(value)
+
+
+def creation(identifier: str, columns: str, properties: Mapping[str, str], location: str | None) -> str:
+    """CREATE TABLE unless it exists; without a location the catalog chooses one."""
+    clause = f" LOCATION {literal(location)}" if location is not None else ""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns}) USING DELTA{clause} TBLPROPERTIES ({listed(properties)})"
+    )
+
+
+def listed(properties: Mapping[str, str]) -> str:
+    """Table properties as SQL lists them."""
+    return ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())

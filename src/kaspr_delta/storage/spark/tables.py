@@ -14,16 +14,14 @@ from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
 from kaspr_delta.storage.layout import TRACKED, Layout
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
-from kaspr_delta.storage.spark.creation import creation, listed
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.spark.merge import as_stored, merge_statement
 from kaspr_delta.storage.spark.retries import asked_again, retried
 from kaspr_delta.storage.spark.scan import SparkScan
-from kaspr_delta.storage.spark.sql_text import with_values
+from kaspr_delta.storage.spark.sql_text import creation, listed, with_values
 from kaspr_delta.storage.statistics import Statistics
-from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Upsert, Value
-from kaspr_delta.storage.transaction import Transaction
+from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Transaction, Upsert, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

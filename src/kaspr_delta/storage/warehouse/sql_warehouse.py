@@ -13,8 +13,7 @@ from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.layout import SYSTEM, Layout
 from kaspr_delta.storage.namespace import Namespace
-from kaspr_delta.storage.spark.creation import creation
-from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.spark.sql_text import creation, literal
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.batch.batch import Batch
+from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
 from kaspr_delta.engine.batch.progress import BatchReport
@@ -29,8 +29,8 @@ def test_a_batch_travels_to_another_process_without_whoever_listens(tmp_path: Pa
             told.append(report)
 
     resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
-    batch = Batch(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource, listener=listen)
-    arrived: Batch = pickle.loads(pickle.dumps(batch))  # noqa: S301  made here
+    batch = BatchRunner(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource, listener=listen)
+    arrived: BatchRunner = pickle.loads(pickle.dumps(batch))  # noqa: S301  made here
     assert arrived.listener is None
     assert arrived.resource.ref == batch.resource.ref
     assert batch.listener is not None
@@ -44,9 +44,9 @@ def test_a_panic_in_a_batch_is_a_failure_of_its_resource(tmp_path: Path, monkeyp
     def panic(*_: object) -> None:
         raise Panic("Already shut down")
 
-    monkeypatch.setattr(Batch, "process", panic)
+    monkeypatch.setattr(BatchRunner, "process", panic)
     resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
-    batch = Batch(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource)
+    batch = BatchRunner(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource)
     rows: Any = None
     with pytest.raises(RuntimeError, match="Panic: Already shut down") as raised:
         batch.run(rows, 0)
@@ -72,25 +72,25 @@ class Clockwork:
 
 
 @pytest.fixture
-def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Batch:
+def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchRunner:
     """A batch whose log has had seven batches since it was recovered."""
     monkeypatch.setattr("kaspr_delta.engine.batch.batch.folded_batches", lambda delta, spark: {})  # noqa: ARG005
-    monkeypatch.setattr(Batch, "resume", lambda batch, spark, folded: COMMITTED)  # noqa: ARG005
-    return Batch(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]  # no stream
+    monkeypatch.setattr(BatchRunner, "fold_unfolded", lambda batch, spark, folded: COMMITTED)  # noqa: ARG005
+    return BatchRunner(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]  # no stream
 
 
-def asked(batch: Batch) -> list[Mapping[str, Any]]:
+def asked(batch: BatchRunner) -> list[Mapping[str, Any]]:
     assert isinstance(batch.resource, Clockwork)
     return batch.resource.asked
 
 
-def test_a_batch_that_stays_in_its_process_knows_what_it_committed(batch: Batch) -> None:
+def test_a_batch_that_stays_in_its_process_knows_what_it_committed(batch: BatchRunner) -> None:
     batch.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
     assert asked(batch) == [{}]
 
 
-def test_once_shipped_both_copies_go_on_from_what_the_log_says(batch: Batch) -> None:
-    shipped: Batch = pickle.loads(pickle.dumps(batch))  # noqa: S301  our own
+def test_once_shipped_both_copies_go_on_from_what_the_log_says(batch: BatchRunner) -> None:
+    shipped: BatchRunner = pickle.loads(pickle.dumps(batch))  # noqa: S301  our own
     for copy in (batch, shipped):
         copy.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
         assert asked(copy) == [{"at": "seven"}]

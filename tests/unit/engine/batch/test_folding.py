@@ -59,7 +59,7 @@ class Join:
         return rows.table if self.held and isinstance(rows, LocalRows) else None
 
     def fold_states(self, rows: Any, *, several: bool) -> Mapping[str, int]:
-        batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.texts("key")]
+        batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.distinct("key")]
         self.states.append((min(batches), max(batches)))
         return {}
 
@@ -110,7 +110,7 @@ def batch(number: int, rows: int = 1) -> Committed:
 
 
 def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
-    return [report.rows_in for report in taken.take(NO_SPARK, batch(number, rows), may_wait=may_wait)]
+    return [report.rows_in for report in taken.accept(NO_SPARK, batch(number, rows), may_wait=may_wait)]
 
 
 def test_the_fixture_is_a_resource_that_folds_together(clock: Clock) -> None:
@@ -208,9 +208,9 @@ def test_what_waits_is_known_in_its_order_until_it_is_folded(clock: Clock, repor
     take(taken, 1, rows=1)
     take(taken, 2, rows=2)
     assert [table.num_rows for table in taken.states] == [1, 2]
-    taken.settle(NO_SPARK)
+    taken.fold_all(NO_SPARK)
     assert taken.states == []
-    assert taken.settle(NO_SPARK) == []
+    assert taken.fold_all(NO_SPARK) == []
     assert reported == [0, 1, 2]
 
 
@@ -235,9 +235,9 @@ def test_what_a_failed_fold_left_still_waits(
     take(taken, 1)
     monkeypatch.setattr(join, "fold", _fails)
     with pytest.raises(OSError, match="disk is full"):
-        taken.settle(NO_SPARK)
+        taken.fold_all(NO_SPARK)
     monkeypatch.delattr(join, "fold")
-    assert [report.rows_in for report in taken.settle(NO_SPARK)] == [1]
+    assert [report.rows_in for report in taken.fold_all(NO_SPARK)] == [1]
     assert reported == [0, 1]
 
 
@@ -295,7 +295,7 @@ def test_in_a_run_without_end_states_are_deferred_and_known(
     assert (progressed.resource, progressed.states) == (2, -1)
     assert taken.waits
     assert not taken.due
-    taken.settle(NO_SPARK)
+    taken.fold_all(NO_SPARK)
     assert join.states == [(0, 2)]
     assert (progressed.resource, progressed.states) == (2, 2)
     assert not taken.waits
@@ -327,7 +327,7 @@ def test_of_a_key_that_changes_again_and_again_one_state_is_held(clock: Clock, t
     taken.lasting = True
     for number in range(9):
         again = replace(batch(number), rows=LocalRows(NO_SPARK, keys(0, 8)))
-        taken.take(NO_SPARK, again, may_wait=True)
+        taken.accept(NO_SPARK, again, may_wait=True)
     assert (join.deferred, join.states) == (list(range(9)), [])
     assert [table.num_rows for table in taken.states] == [8]
 
@@ -353,7 +353,7 @@ def test_states_of_a_new_checkpoint_are_counted_from_its_beginning(
     taken.resume(NO_SPARK, progressed.done)
     take(taken, 0)
     assert progressed.done["join/j state"] == {"b": 7, "c": -1}
-    taken.settle(NO_SPARK)
+    taken.fold_all(NO_SPARK)
     assert join.states == [(0, 0)]
     join.states.clear()
     progressed.done = {"join/j": {"b": 7, "c": 0}, "join/j state": {"b": 7}}  # killed before the other was written

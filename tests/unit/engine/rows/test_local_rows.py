@@ -36,7 +36,7 @@ def test_without_rows_no_column_is_missed() -> None:
 
 
 def test_texts_are_the_distinct_values_of_a_column() -> None:
-    assert rows(key=["a", "b", "a", None]).texts("key") == ["a", "b"]
+    assert rows(key=["a", "b", "a", None]).distinct("key") == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
 from kaspr_delta.storage.native.sql_text import literal
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
-from kaspr_delta.storage.transaction import Transaction
+from kaspr_delta.storage.tables import Transaction
 from tests.folders import delta_rs, folder_of
 
 

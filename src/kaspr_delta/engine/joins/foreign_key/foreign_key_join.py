@@ -13,22 +13,26 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, cost_of, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.batch.side_by_side import side_by_side
-from kaspr_delta.engine.joins.foreign_key.emit import emit
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.left_context import left_context, left_rows
-from kaspr_delta.engine.joins.foreign_key.receive import receive, with_right_rows
-from kaspr_delta.engine.joins.foreign_key.response import respond
-from kaspr_delta.engine.joins.foreign_key.send import send
+from kaspr_delta.engine.joins.foreign_key.hops import (
+    emit,
+    left_context,
+    left_rows,
+    receive,
+    respond,
+    send,
+    with_right_rows,
+)
 from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
 from kaspr_delta.engine.joins.results import in_order
 from kaspr_delta.engine.joins.side_rows import side_rows
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists
-from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.local_rows import held, read_back
+from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -37,7 +41,6 @@ from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.typed_joins import foreign_key_types
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import RECORDS, SUBSCRIPTIONS
-from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Merged, Upsert
 
 if TYPE_CHECKING:
@@ -105,18 +108,10 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """The subscriptions that a batch changed (see ``Subscriptions.unmerged``); None if there are too many."""
         if rows.max_rows == 0:
             return _NO_STATE
-        states = rows.filter(exists("live")).select(*_NO_STATE.column_names)
-        if isinstance(states, LocalRows):
-            return states.table.cast(_NO_STATE.schema)
-        changed = self._changed_subscriptions(rows)
-        return changed.cast(_NO_STATE.schema) if self.delta.limits.waiting_state.fits(changed) else None
-
-    def _changed_subscriptions(self, rows: Rows) -> pa.Table:
-        """The changed subscriptions, with one more row than may be held, so that the caller sees if there are more."""
-        columns, most = _NO_STATE.column_names, self.delta.limits.waiting_state.rows + 1
-        if rows.scan is not None:
-            return rows.scan.where("live IS NOT NULL").rows(columns, most)
-        return collected(rows.filter(exists("live")).select(*columns).df.limit(most))
+        most = self.delta.limits.waiting_state
+        states = read_back(rows.select(*_NO_STATE.column_names), most)
+        changed = held(states.filter(exists("live")), most)
+        return None if changed is None else changed.cast(_NO_STATE.schema)
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """The rows of the log for touched keys and the current subscriptions."""
@@ -129,16 +124,17 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         results = respond(answered, self.plan.type, self.selected_as)
         # Step 4: difference.
         effects = in_order(emit(results).union(touched.refused))
-        read = self.delta.statistics.files_looked_up.drain()
-        counts = self._files(read, pinned) if isinstance(effects, LocalRows) else {}
-        return Decision(self.with_selected(effects), touched.number, counts=counts)
+        return Decision(self.with_selected(effects), touched.number, counts=self._files(pinned))
 
-    def _files(self, read: int, pinned: Pinned) -> Mapping[str, int]:
+    def _files(self, pinned: Pinned) -> Mapping[str, int]:
         """The number of files that look-ups read, and of all other files of the tables; one look-up per table."""
+        read = self.delta.statistics.files_looked_up.drain()
+        if not read:
+            return {}
         tables = (self.left.plan.delta_name, self.right.plan.delta_name, self.plan.subscriptions)
         there = list(map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None)))
         known = [files for files in there if files is not None]
-        if not read or len(known) < len(there):
+        if len(known) < len(there):
             return {}
         return {work("files_read"): read, work("files_pruned"): sum(known) - read}
 

@@ -19,8 +19,9 @@ from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.joins.touched import NOT_CANONICAL, NULL_KEY
-from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, within
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selected, Selector, problem, with_selected
@@ -106,15 +107,14 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         """Index the key that each row of the table refers to, and remove index rows that refer to nothing any more."""
         began, positions = self.start(spark, state)
         stored = newest_rows(self.right, spark, began.table, None)
-        rows = self._referring(stored)
+        versions = self._versions(stored)
+        rows = self._referring(versions)
         indexed = self.delta.read(spark, self.plan.index)
         gone = indexed.join(rows.df.select(F.col("key").alias("id")), "id", "left_anti")
         gone = gone.select(F.col("id").alias("key"), *_no_problem(), F.lit(None).cast("string").alias("fk"))
         effects = self._indexed(rows.df.select("key", "value", "fk", "problem").unionByName(gone), indexed)
         effects = effects.withColumn("seq", seq_of_rows())
-        few = isinstance(rows, LocalRows)
-        logged = rows.made(effects.coalesce(1) if few else effects)
-        return Decision(logged, rows.count() if few else stored.count(), began.plain), positions
+        return Decision(rows.made(rows.spread(effects)), versions.count(), began.plain), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
@@ -140,11 +140,10 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
             return Decision(LocalRows.none(spark), rows_in, after.plain)
         blank = spark.createDataFrame([], _OF_EITHER)
         rows = union_of([blank, *parts])
-        few = isinstance(records, LocalRows) and isinstance(changed, LocalRows)
-        rows = rows.coalesce(1) if few else rows.repartition("partition")
+        both = records.select("key").union(changed.select("key"))
+        rows = both.spread(rows, "partition")
         rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")
-        logged: Rows = SparkRows(rows, limits=limits)
-        return Decision(within(logged, limits.few) if few else logged, rows_in, after.plain)
+        return Decision(both.made(rows, limits.few), rows_in, after.plain)
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
         return [partial(self._fold_index, rows)] if "state" in kinds_of(found) else []
@@ -153,25 +152,27 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         """The versions of rows that changed since the previous batch, with the keys they refer to."""
         if version <= before.table:
             return LocalRows.none(spark, _REFERRING)
-        return self._referring(changed_rows(self.right, spark, before.table, version))
+        return self._referring(self._versions(changed_rows(self.right, spark, before.table, version)))
 
-    def _referring(self, versions: DataFrame) -> Rows:
+    def _versions(self, versions: DataFrame) -> Rows:
+        return rows_within(versions.select(*_COLUMNS), self.delta.limits.few, self.delta.limits)
+
+    def _referring(self, versions: Rows) -> Rows:
+        """Versions of rows with the keys they refer to."""
         extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)
-        limits = self.delta.limits
-        rows = rows_within(versions.select(*_COLUMNS), limits.few, limits)
-        return rows.map(ReferTo(extractor, self.right.text), _REFERRING)
+        return versions.map(ReferTo(extractor, self.right.text), _REFERRING)
 
     def _rows_met(
         self, records: Rows, changed: Rows, index: DataFrame, before: StreamTableState, version: int
     ) -> DataFrame:
         """Per foreign key the versions of all rows that have it or had it: columns look_up, rows."""
         unchanged = index.join(changed.df.select(F.col("key").alias("id")), "id", "left_anti")
-        if isinstance(records, LocalRows):
-            unchanged = unchanged.join(records.df.select("look_up"), "look_up", "left_semi")
+        few = few_keys(records)
+        if few is not None:
+            unchanged = unchanged.join(few.df.select("look_up"), "look_up", "left_semi")
         indexed = unchanged.select(F.col("id").alias("key"), F.col("look_up").alias("fk"))
-        stored = newest_rows(
-            self.right, index.sparkSession, version, SparkRows(indexed) if isinstance(records, LocalRows) else None
-        )
+        keys = None if few is None else SparkRows(indexed)
+        stored = newest_rows(self.right, index.sparkSession, version, keys)
         versions = stored.join(indexed, "key").unionByName(changed.df.drop("problem"))
         if before.fresh:
             versions = in_their_own_time(versions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -19,8 +19,9 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.planned_resource import Fold, Found
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState, readable, unreadable
-from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, rows_within, within
-from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, rows_within
+from kaspr_delta.engine.rows.rows import Rows, union_of
+from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
@@ -80,18 +81,16 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         # Step 3: recompute. Step 4: every record is a change.
         if records.max_rows != 0:
             after = replace(after, fresh=False)
-            few = isinstance(records, LocalRows)
-            keys = records.select(nw.col("look_up").alias("key")) if few else None
+            keys = few_keys(records.select(nw.col("look_up").alias("key")))
             parts.append(self._joined(records.df, self.rows_seen(spark, before, version, keys)))
-        rows_in = arrived.count()
-        return self._decision(spark, parts, rows_in, after, few=isinstance(records, LocalRows))
+        return self._decision(records, parts, arrived.count(), after)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = StreamTableState.of(state)
         if before.until is None or before.until > _now():
             return None
         waiting = [self._no_longer_waiting(spark, self.right.newest(spark).version)]
-        decision = self._decision(spark, waiting, 0, before, few=True)
+        decision = self._decision(LocalRows.none(spark), waiting, 0, before)
         # The rows in are the records that no longer wait.
         return replace(decision, rows_in=1 if decision.effects.max_rows is None else decision.effects.max_rows)
 
@@ -104,18 +103,14 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
             return None
         return Selector(self.plan.mapper, self.right.text, "extractor", "key", self.event_timeout)
 
-    def _decision(
-        self, spark: SparkSession, parts: list[DataFrame], rows_in: int, after: StreamTableState, *, few: bool
-    ) -> Decision:
+    def _decision(self, records: Rows, parts: list[DataFrame], rows_in: int, after: StreamTableState) -> Decision:
+        """The decision of a batch of these records, with these rows of the log."""
         if not parts:
-            return Decision(LocalRows.none(spark), rows_in, after.plain)
-        rows = reduce(lambda one, other: one.unionByName(other), parts)
-        effects: Rows = SparkRows(
-            in_order(rows.coalesce(1) if few else rows.repartition("partition")), limits=self.delta.limits
-        )
-        effects = within(effects, self.delta.limits.few) if few else effects
+            return Decision(LocalRows.none(records.spark), rows_in, after.plain)
+        rows = records.spread(union_of(parts), "partition")
+        effects = records.made(in_order(rows), self.delta.limits.few)
         if self.plan.pending is not None:
-            after = replace(after, until=self._first_to_give_up(spark, effects))
+            after = replace(after, until=self._first_to_give_up(records.spark, effects))
         return Decision(effects, rows_in, after.plain)
 
     def _joined(self, records: DataFrame, versions: DataFrame) -> DataFrame:

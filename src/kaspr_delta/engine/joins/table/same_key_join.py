@@ -15,14 +15,14 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.batch.side_by_side import side_by_side
 from kaspr_delta.engine.joins.results import identity_of_result, in_order, logged, never_emitted, with_result
 from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists, later, text, with_problem
-from kaspr_delta.engine.rows.looked_up import stored_rows
+from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows_by_key import stored_rows
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
 from kaspr_delta.storage.layout import PAIR, RECORDS
 

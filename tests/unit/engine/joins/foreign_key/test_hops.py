@@ -9,11 +9,8 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
-from kaspr_delta.engine.joins.foreign_key.emit import emit
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
-from kaspr_delta.engine.joins.foreign_key.response import respond
-from kaspr_delta.engine.joins.foreign_key.right_change import triggered_by_right
-from kaspr_delta.engine.joins.foreign_key.send import send
+from kaspr_delta.engine.joins.foreign_key.hops import emit, respond, send, triggered_by_right
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.selector import Selector

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from kaspr_delta.engine.rows.local_rows import LocalRows, within
-from kaspr_delta.engine.rows.planning import files_read
+from kaspr_delta.engine.rows.local_rows import LocalRows, union_all, within
+from kaspr_delta.engine.rows.planning import files_read, plan_for
 from kaspr_delta.engine.rows.rows import Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.value_functions import InSpark
+from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.tables import Tables, Texts
 
@@ -22,12 +24,34 @@ Keys: TypeAlias = "Collection[str] | Rows | None"
 """The keys of rows to look up: known texts, rows with a column ``key``, or None for all rows."""
 
 
-def looked_up(delta: Tables, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Rows:
+def found_rows(delta: Tables, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Rows:
     """The rows that match; on the driver if delta-rs can read them (``Limits.looked_up``). No Spark action."""
     found = delta.look_up(spark, table, texts, version)
     if isinstance(found, pa.Table):
         return LocalRows(spark, found, delta.limits)
     return SparkRows(found, limits=delta.limits)
+
+
+def rows_with(delta: Tables, spark: SparkSession, table: str, keys_of: Mapping[str, Rows], columns: str) -> Rows:
+    """At least the rows of a table, with ``columns`` (DDL), of which any of some columns has one of its keys.
+
+    Where the keys are on the driver the rows are looked up: without Spark, or by one action of Spark. If more rows have
+    a key than fit there (``Limits.looked_up``, ``Limits.small_batch``), two actions find and count them. Of many keys,
+    in Spark, all rows are returned.
+    """
+    local = {name: keys for name, keys in keys_of.items() if isinstance(keys, LocalRows)}
+    if len(local) < len(keys_of):
+        return SparkRows(delta.read(spark, table), limits=delta.limits)
+    texts: Texts = {name: keys.distinct("key") for name, keys in local.items() if keys.max_rows}
+    if not texts:
+        return LocalRows(spark, arrow_schema(columns).empty_table(), delta.limits)
+    found = collected_with(union_all([*local.values()]), found_rows(delta, spark, table, texts), delta)
+    if isinstance(found, LocalRows):
+        return found
+    rows = SparkRows(having(delta.read(spark, table), texts, delta.limits), limits=delta.limits)
+    delta.statistics.files_looked_up.drain()  # a part of the files that are read
+    plan_for(spark, rows)
+    return replace(rows, max_rows=rows.count())
 
 
 def stored_rows(
@@ -41,17 +65,22 @@ def stored_rows(
     if only_in_spark or not isinstance(keys, LocalRows):
         rows: Rows = SparkRows(among(delta.read(spark, table), keys, ("key",), delta), limits=delta.limits)
     else:
-        rows = looked_up(delta, spark, table, {"key": keys.texts("key")})
+        rows = found_rows(delta, spark, table, {"key": keys.distinct("key")})
     for name, (of, function) in derived.items():
         rows = rows.derive(name, function, of)
     return collected_with(keys, rows, delta)
+
+
+def few_keys(keys: Rows) -> Rows | None:
+    """The keys, if they are on the driver, to look up their rows; None if there are many: then all rows are read."""
+    return keys if isinstance(keys, LocalRows) else None
 
 
 def among(rows: DataFrame, keys: Keys, row_key_columns: Sequence[str], delta: Tables) -> DataFrame:
     """The rows of these keys, by these columns."""
     if keys is None:
         return rows
-    texts = keys.texts("key") if isinstance(keys, LocalRows) and len(row_key_columns) == 1 else keys
+    texts = keys.distinct("key") if isinstance(keys, LocalRows) and len(row_key_columns) == 1 else keys
     if isinstance(texts, Collection):
         return having(rows, {"key": texts}, delta.limits)
     return SparkRows(rows, limits=delta.limits).of_keys(texts, row_key_columns).df

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kaspr_delta.engine.agent.ordered import LikelyKeys
-from kaspr_delta.engine.agent.state import AgentState
-from kaspr_delta.engine.agent.take import ready, taken
+from kaspr_delta.engine.agent.state import AgentState, ready, taken
 from kaspr_delta.plan.definition.resources import TakePlan
 from kaspr_delta.storage.limits import Limits
 from tests.unit.engine.agent.agents import executor, in_order, mapped, record, sent, table_state

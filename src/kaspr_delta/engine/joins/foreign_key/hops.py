@@ -1,0 +1,176 @@
+"""The hops of the foreign-key join (KIP-213), in the order in which a batch runs them.
+
+``left_context`` is the input: each affected left key with its stored subscription and its current row. A touched right
+key affects its subscribers (``triggered_by_right``). ``send`` finds the foreign keys, ``receive`` the right rows,
+``respond`` the results, and ``emit`` keeps those that differ from the last emission. Each names its counterpart in
+Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+
+from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
+from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
+from kaspr_delta.engine.joins.foreign_key.subscriptions import Subscriptions
+from kaspr_delta.engine.joins.results import logged, with_result
+from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
+from kaspr_delta.engine.joins.touched import Touched
+from kaspr_delta.engine.rows.expressions import FALSE, TRUE, exists, first_of, later, same, text, with_problem
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.plan.definition.joins import JoinType
+from kaspr_delta.storage.layout import PROBLEM
+from kaspr_delta.storage.tables import Commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def left_context(subscriptions: Subscriptions, touched: Touched, left: KeyedTable, pinned: Commit) -> Rows:
+    """The input of ``send`` for touched left keys, and for left keys that subscribe to a touched right key.
+
+    Columns key, changed_at, triggered_by_right, old_fk, old_hash, emitted, and those of ``left_rows``.
+    """
+    left_keys, right_keys = touched.keys["left"], touched.keys["right"]
+    stored = subscriptions.relevant_to(left_keys, right_keys).select(
+        "key", "fk", nw.col("fk").alias("old_fk"), nw.col("left_hash").alias("old_hash"), "emitted"
+    )
+    # Reduce the subscriptions to touched keys first: the left join then takes a part of the table, not all of it.
+    own = stored.join(left_keys, "key", "left_semi").select("key", "old_fk", "old_hash", "emitted")
+    changed = left_keys.join(own, "key").with_columns(triggered_by_right=FALSE)
+    triggered = triggered_by_right(stored, right_keys, left_keys).with_columns(triggered_by_right=TRUE)
+    affected = changed.union(triggered)
+    return affected.join(left_rows(left, left_keys.spark, pinned, affected.select("key")), "key")
+
+
+def triggered_by_right(subscriptions: Rows, right_keys: Rows, left_keys: Rows) -> Rows:
+    """Right change, on the right side: subscribers of the right keys (columns key, changed_at).
+
+    Left keys that were touched themselves are left out. Kafka Streams' ``ForeignTableJoinProcessorSupplier`` scans
+    combined keys by a prefix. This is a join on the foreign key, which is exact: ``P1`` never triggers the subscribers
+    of ``P10``. Columns key, changed_at, and those of ``subscriptions`` except fk.
+    """
+    touched = right_keys.select(nw.col("key").alias("fk"), "changed_at")
+    rest = [name for name in subscriptions.columns if name not in {"key", "fk"}]
+    subscribers = subscriptions.join(touched, "fk", "inner").select("key", "changed_at", *rest)
+    return subscribers.join(left_keys.select("key"), "key", "left_anti")
+
+
+def left_rows(
+    left: KeyedTable, spark: SparkSession, pinned: Commit, keys: Rows | None, *, unique_keys: bool = False
+) -> Rows:
+    """Left rows at a version: columns key, left, left_hash, left_timestamp, duplicate_count and left_text.
+
+    ``left_text`` is NULL unless a key has several rows (see ``side_rows``).
+    """
+    return side_rows(left, spark, pinned.version, keys, unique_keys=unique_keys).select(
+        "key",
+        nw.col("value").alias("left"),
+        nw.col("hash").alias("left_hash"),
+        nw.col("timestamp").alias("left_timestamp"),
+        "duplicate_count",
+        nw.when(nw.col("duplicate_count") > 1).then(nw.col("text")).alias("left_text"),
+    )
+
+
+def send(
+    context: Rows,
+    extract: ExtractForeignKeys,
+    columns: ForeignKeyColumns | None = None,
+    *,
+    constants: Mapping[str, nw.Expr] | None = None,
+) -> Rows:
+    """Send, on the left side: left keys (columns as in ``left_context``) with their foreign key, problem and staleness.
+
+    The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
+
+    A left row that was only triggered by its right row, and has not changed since it subscribed (same hash), keeps its
+    foreign key: the extractor is not called. A triggered left row that has changed is ``stale``. If the extractor
+    fails, ``fk`` is NULL, and the row gets a dead letter.
+
+    In a large batch Spark computes a foreign key that consists of ``columns``. ``constants`` are columns of the context
+    that are the same for all rows: they are added after the extractor, so that they do not go through Python.
+    """
+    unchanged = nw.col("triggered_by_right") & same("old_hash", "left_hash")
+    rows = context if constants else context.with_columns(unchanged=unchanged)
+    rows = rows.extend(extract, f"fk STRING, problem {PROBLEM}", columns.added_to if columns is not None else None)
+    rows = rows.with_columns(**constants) if constants else rows
+    rows = rows.with_columns(
+        fk=nw.when(nw.col("unchanged")).then(nw.col("old_fk")).otherwise(nw.col("fk")),
+        problem=nw.when(~nw.col("unchanged")).then(nw.col("problem")),
+        stale=nw.col("triggered_by_right") & ~nw.col("unchanged"),
+    )
+    return with_duplicates(rows, "left", "duplicate_count", "left_text")
+
+
+def receive(sent: Rows, right: KeyedTable, version: int) -> Rows:
+    """Receive, on the right side: rows of ``send`` with the right rows that they refer to, at the pinned version.
+
+    The counterpart of Kafka Streams' ``SubscriptionReceiveProcessorSupplier`` and
+    ``SubscriptionJoinProcessorSupplier``. Columns as in ``with_right_rows``. Rows on the driver look up their foreign
+    keys; many are joined with the whole table.
+    """
+    keys = sent.select(nw.col("fk").alias("key"))
+    return with_right_rows(sent, side_rows(right, sent.spark, version, keys))
+
+
+def with_right_rows(sent: Rows, right: Rows) -> Rows:
+    """Join rows of ``send`` with right rows (see ``side_rows``): adds right, right_hash and right_timestamp.
+
+    An unreadable right row, which SQL wrote, counts as missing; each of its subscribers gets a dead letter.
+    """
+    found = right.select(
+        nw.col("key").alias("fk"),
+        nw.when(nw.col("readable")).then(nw.col("value")).alias("right"),
+        nw.when(nw.col("readable")).then(nw.col("hash")).alias("right_hash"),
+        nw.col("timestamp").alias("right_timestamp"),
+        nw.col("duplicate_count").alias("right_count"),
+        nw.col("readable").alias("right_readable"),
+        nw.when(~nw.col("readable") | (nw.col("duplicate_count") > 1)).then(nw.col("text")).alias("right_text"),
+    )
+    rows = with_duplicates(sent.join(found, "fk"), "right", "right_count", "right_text", key=nw.col("fk"))
+    return with_problem(
+        rows,
+        exists("right_text") & ~nw.col("right_readable"),
+        reason=text("right value cannot be read"),
+        detail=nw.concat_str(
+            text("the right row with the key "), nw.col("fk"), text(" is not JSON text: repair or delete it")
+        ),
+        value=nw.col("right_text"),
+    )
+
+
+def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:
+    """Response, back on the left side: answered subscriptions with columns result and result_timestamp.
+
+    The counterpart of Kafka Streams' ``ResponseJoinProcessorSupplier``. There an answer whose hash is not that of the
+    current left row is dropped, because a newer one is under way. Here all left rows, hashes and right rows of a batch
+    are read at pinned versions, and a left row whose hash differs was sent again in the same batch (see ``send``): an
+    old left row never meets a new right one.
+
+    The time of a result or a tombstone is the later one of both rows; if only the right row changed, it is the right
+    row's, as in Kafka Streams. A deleted row has the time of the commit.
+    """
+    # A row that SQL wrote without a time has the time of the commit that touched it.
+    of_both = later(nw.coalesce("left_timestamp", "changed_at"), nw.col("right_timestamp"))
+    of_right = nw.coalesce("right_timestamp", "changed_at")
+    timestamp = first_of(
+        (~exists("left"), nw.col("changed_at")),
+        (nw.col("triggered_by_right") & ~nw.col("stale"), of_right),
+        otherwise=of_both,
+    )
+    return with_result(answered, join_type, selection).with_columns(result_timestamp=timestamp)
+
+
+def emit(results: Rows) -> Rows:
+    """Emit: the rows of the log for results that differ from the last emission, and for changed subscriptions.
+
+    Columns as in ``logged``. A subscription with ``live`` false is to be deleted.
+    """
+    subscriptions = results.with_columns(live=exists("left"))
+    is_changed = ~(same("fk", "old_fk") & same("left_hash", "old_hash"))
+    return logged(subscriptions, ("fk", "left_hash", "live", "stale"), is_changed)
