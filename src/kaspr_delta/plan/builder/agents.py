@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.builder.pipelines import initializer, pipeline, send, table_references
 from kaspr_delta.plan.builder.references import References
@@ -16,7 +16,7 @@ from kaspr_delta.spec.durations import milliseconds
 
 
 def agent_plans(
-    application: Application, defaults: Defaults, references: References, topics: Collection[str]
+    application: DeclaredApplication, defaults: Defaults, references: References, topics: Collection[str]
 ) -> tuple[AgentPlan, ...]:
     """The plans of all agents that do not wait, sorted by name. ``topics`` are those that the application names."""
     agents = (application.agents[name] for name in sorted(application.agents))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import Sides
 from kaspr_delta.plan.builder.stream_serializers import refuse_unspellable
@@ -20,7 +20,9 @@ from kaspr_delta.spec.table import TableSpec
 _FROM: FieldPath = ("spec", "from")
 
 
-def aggregation_plans(application: Application, sides: Sides, references: References) -> tuple[AggregationPlan, ...]:
+def aggregation_plans(
+    application: DeclaredApplication, sides: Sides, references: References
+) -> tuple[AggregationPlan, ...]:
     """The aggregations of all tables with a ``from`` that do not wait, sorted by name."""
     tables = (application.tables[name] for name in sorted(application.tables))
     return tuple(filter(None, (_plan(table, table.spec.from_, sides, references) for table in tables)))

@@ -41,7 +41,7 @@ class Declared(Generic[S_co]):
 
 
 @dataclass(slots=True)
-class Application:
+class DeclaredApplication:
     """The resources of one application by name. ``app`` is None if no KasprApp was loaded."""
 
     name: str
@@ -79,15 +79,15 @@ def channel_of(join: Declared[JoinSpec]) -> str:
 
 def applications(
     manifests: Iterable[LoadedManifest], broken: Iterable[tuple[str, str]], report: Report
-) -> tuple[Application, ...]:
+) -> tuple[DeclaredApplication, ...]:
     """The applications, sorted by name: those with a KasprApp, and those that only labels name."""
     sources = tuple(manifests)
     declared = [source.manifest.metadata.name for source in sources if isinstance(source.manifest, KasprApp)]
-    found: dict[str, Application] = {}
+    found: dict[str, DeclaredApplication] = {}
     for source in sources:
         name = _application_of(source, declared, report)
         if name is not None:
-            _add(source, found.setdefault(name, Application(name)), report)
+            _add(source, found.setdefault(name, DeclaredApplication(name)), report)
     existing = {*declared, *(name for kind, name in broken if kind == "KasprApp")}
     for application in found.values():
         if application.name not in existing:
@@ -113,7 +113,7 @@ def _application_of(source: LoadedManifest, declared: list[str], report: Report)
     return manifest.metadata.application
 
 
-def _add(source: LoadedManifest, application: Application, report: Report) -> None:
+def _add(source: LoadedManifest, application: DeclaredApplication, report: Report) -> None:
     manifest = source.manifest
     name = manifest.metadata.name
     earlier: Declared[ResourceSpec] | None
@@ -140,7 +140,7 @@ def _add(source: LoadedManifest, application: Application, report: Report) -> No
         report.error(source.locate_value("metadata", "name"), message, "give one of them another name or remove it")
 
 
-def _warn_of_absent_app(application: Application, existing: Iterable[str], report: Report) -> None:
+def _warn_of_absent_app(application: DeclaredApplication, existing: Iterable[str], report: Report) -> None:
     first = min(application.resources(), key=lambda resource: resource.location)
     near = nearest(application.name, existing)
     hint = f"did you mean '{near}'?" if near else f"add a KasprApp named '{application.name}' to change them"

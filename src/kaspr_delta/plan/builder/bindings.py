@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.topics import NamedTopic
 from kaspr_delta.plan.definition.bindings import (
@@ -26,7 +26,7 @@ from kaspr_delta.spec.near import suggestion
 
 
 def bound_topics(
-    application: Application, named: Collection[NamedTopic], changelogs: Mapping[str, str], report: Report
+    application: DeclaredApplication, named: Collection[NamedTopic], changelogs: Mapping[str, str], report: Report
 ) -> dict[str, BindingPlan]:
     """The bindings of topics, by topic name. Topics that live on Delta alone have none."""
     app = application.app
@@ -55,7 +55,7 @@ def bound_topics(
 
 
 def _check_use(  # noqa: PLR0913, PLR0917  all that a binding is compared with
-    application: Application,
+    application: DeclaredApplication,
     app: Declared[AppSpec],
     name: str,
     direction: Direction,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kaspr_delta.plan.builder.agents import agent_plans
 from kaspr_delta.plan.builder.aggregations import aggregation_plans
-from kaspr_delta.plan.builder.applications import Application, Declared, applications, channel_of
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, applications, channel_of
 from kaspr_delta.plan.builder.bindings import bound_topics
 from kaspr_delta.plan.builder.defaults import defaults_of
 from kaspr_delta.plan.builder.delta_names import claims, refuse_clashes
@@ -51,7 +51,10 @@ def build_plans(loaded: LoadedManifests) -> tuple[tuple[Plan, ...], tuple[Findin
 
 
 def _plan(
-    application: Application, everything: tuple[Application, ...], broken: frozenset[tuple[str, str]], report: Report
+    application: DeclaredApplication,
+    everything: tuple[DeclaredApplication, ...],
+    broken: frozenset[tuple[str, str]],
+    report: Report,
 ) -> Plan:
     references = References(application, everything, broken, report)
     app = application.app.spec if application.app else None
@@ -103,7 +106,7 @@ def _plan(
     return plan
 
 
-def _refuse_misfits(application: Application, plan: Plan, report: Report) -> None:
+def _refuse_misfits(application: DeclaredApplication, plan: Plan, report: Report) -> None:
     """Report keys that can never be equal and columns that cannot be selected. Foreign tables are checked when read."""
     for join in plan.joins:
         if not isinstance(join, TableTableJoinPlan):
@@ -114,7 +117,7 @@ def _refuse_misfits(application: Application, plan: Plan, report: Report) -> Non
             report.error(declared.source.locate_value("spec", locations[part]), f"join '{join.name}': {message}", hint)
 
 
-def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: Report) -> None:
+def _refuse_circles(application: DeclaredApplication, edges: tuple[Edge, ...], report: Report) -> None:
     locations = {
         **{f"table/{table.name}": table.source.locate("spec", "from") for table in application.tables.values()},
         **{f"join/{join.name}": join.location for join in application.joins.values()},
@@ -125,7 +128,7 @@ def _refuse_circles(application: Application, edges: tuple[Edge, ...], report: R
         report.error(locations[circle[0]], message, "break the circle")
 
 
-def _refuse_shared_channels(application: Application, report: Report) -> None:
+def _refuse_shared_channels(application: DeclaredApplication, report: Report) -> None:
     writers: dict[str, Declared[JoinSpec]] = {}
     for join in application.joins.values():
         channel = channel_of(join)
@@ -136,8 +139,8 @@ def _refuse_shared_channels(application: Application, report: Report) -> None:
             report.error(join.source.locate_value(*at), message, "give each join its own outputChannel")
 
 
-def _refuse_shared_schemas(found: tuple[Application, ...], report: Report) -> None:
-    owners: dict[str, Application] = {}
+def _refuse_shared_schemas(found: tuple[DeclaredApplication, ...], report: Report) -> None:
+    owners: dict[str, DeclaredApplication] = {}
     for application in found:
         first = owners.setdefault(delta_name(application.name), application)
         if first is not application:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.pipelines import OPERATIONS
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side
@@ -40,12 +40,12 @@ class _Spread:
 class Copartitioning:
     """Checks the joins of one application. ``selectors`` are the locations of partition selectors by topic."""
 
-    application: Application
+    application: DeclaredApplication
     report: Report
     selectors: Mapping[str, Location]
 
     @classmethod
-    def of(cls, application: Application, report: Report) -> Copartitioning:
+    def of(cls, application: DeclaredApplication, report: Report) -> Copartitioning:
         """The check for an application."""
         return cls(application, report, dict(_selectors(application)))
 
@@ -147,7 +147,7 @@ def _reasons(left: _Spread, right: _Spread) -> Iterator[str]:
         )
 
 
-def _selectors(application: Application) -> Iterator[tuple[str, Location]]:
+def _selectors(application: DeclaredApplication) -> Iterator[tuple[str, Location]]:
     """The locations of the partition selectors of all sends to named topics, with the topic."""
     for agent in application.agents.values():
         for index, topic in enumerate(agent.spec.output.topics):

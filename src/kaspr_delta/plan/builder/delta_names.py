@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.names import (
     aggregation_table,
@@ -53,7 +53,7 @@ class Claim:
     location: Location
 
 
-def claims(application: Application, topics: Iterable[tuple[str, Location]]) -> Iterator[Claim]:
+def claims(application: DeclaredApplication, topics: Iterable[tuple[str, Location]]) -> Iterator[Claim]:
     """The names of all tables and views in the application's schema, including those of resources that wait."""
     for table in application.tables.values():
         yield from _of_table(table, application)
@@ -69,7 +69,7 @@ def claims(application: Application, topics: Iterable[tuple[str, Location]]) -> 
         yield from _of_bindings(application.app)
 
 
-def _of_table(table: Declared[TableSpec], application: Application) -> Iterator[Claim]:
+def _of_table(table: Declared[TableSpec], application: DeclaredApplication) -> Iterator[Claim]:
     at, spec = _name_of(table), table.spec
     yield Claim(delta_name(table.name), f"table '{table.name}'", at)
     yield Claim(value_view(table.name), f"the view of table '{table.name}'", at)
@@ -106,7 +106,7 @@ def _name_of(resource: Declared[ResourceSpec]) -> Location:
     return resource.source.locate_value("metadata", "name")
 
 
-def _made_from_rows(origin: Origin, application: Application) -> bool:
+def _made_from_rows(origin: Origin, application: DeclaredApplication) -> bool:
     join = application.joins.get(origin.join or "")
     return origin.table is not None or (join is not None and join.spec.has_result)
 

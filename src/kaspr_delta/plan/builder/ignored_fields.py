@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.spec.app import AppSpec
 from kaspr_delta.spec.base import FieldPath
@@ -59,7 +59,7 @@ def has_effect(kind: str, path: tuple[str, ...]) -> bool:
     return not any(_matches(path, pattern) for pattern in patterns) or _is_a_setting_with_effect(path)
 
 
-def note_fields_without_effect(application: Application, report: Report) -> None:
+def note_fields_without_effect(application: DeclaredApplication, report: Report) -> None:
     """Add a note for each manifest of an application with fields that have no effect."""
     if application.app is not None:
         _note_unknown_settings(application.app, report)

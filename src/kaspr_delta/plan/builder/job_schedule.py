@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.job_schedule import JobSchedule
 from kaspr_delta.spec.near import suggestion
@@ -17,7 +17,7 @@ TIMEZONE = f"{PREFIX}timezone"
 _CHECKS: dict[str, Callable[[str], str | None]] = {SCHEDULE: quartz_problem, TIMEZONE: timezone_problem}
 
 
-def job_schedule(application: Application, report: Report) -> JobSchedule:
+def job_schedule(application: DeclaredApplication, report: Report) -> JobSchedule:
     """The schedule. Annotations with the prefix that are misspelt, invalid or not on the KasprApp are errors."""
     for resource in application.resources():
         _check(resource, report, of_app=resource is application.app)

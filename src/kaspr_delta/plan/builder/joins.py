@@ -9,7 +9,7 @@ import networkx as nx
 
 from kaspr_delta.functions.column_paths import Picked, picked
 from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.sides import RecordSide, RowSide, Side, Sides
@@ -39,14 +39,14 @@ from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.streams import StreamSide
 
 
-def join_plans(application: Application, sides: Sides, references: References) -> tuple[JoinPlan, ...]:
+def join_plans(application: DeclaredApplication, sides: Sides, references: References) -> tuple[JoinPlan, ...]:
     """The plans of all joins that do not wait, sorted by name."""
     copartitioning = Copartitioning.of(application, references.report)
     plans = [_plan(join, sides, references, copartitioning) for join in _feeders_first(application)]
     return tuple(sorted((plan for plan in plans if plan is not None), key=lambda plan: plan.name))
 
 
-def _feeders_first(application: Application) -> Iterator[Declared[JoinSpec]]:
+def _feeders_first(application: DeclaredApplication) -> Iterator[Declared[JoinSpec]]:
     """The joins, each after the joins that it reads, so that it is known whether these wait."""
     writers = {channel_of(join): join.name for join in application.joins.values()}
     graph: nx.DiGraph[str] = nx.DiGraph()

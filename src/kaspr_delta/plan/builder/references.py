@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.diagnostics import Location
@@ -21,8 +21,8 @@ class References:
     errors: they are not also reported as missing.
     """
 
-    application: Application
-    everything: tuple[Application, ...]
+    application: DeclaredApplication
+    everything: tuple[DeclaredApplication, ...]
     broken: frozenset[tuple[str, str]]
     report: Report
     waiting: dict[ResourceRef, str] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kaspr_delta.plan.builder.applications import Application, Declared, channel_of
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, SerializerName, Serializers, TopicInput, TopicPlan
@@ -48,7 +48,7 @@ Side = RowSide | RecordSide
 class Sides:
     """Resolves sides that exist. ``changelogs`` are tables by the name of their changelog."""
 
-    application: Application
+    application: DeclaredApplication
     defaults: Defaults
     topics: Mapping[str, TopicPlan]
     changelogs: Mapping[str, str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.definition.resources import Serializers, TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
@@ -14,7 +14,7 @@ from kaspr_delta.spec.table import TableSpec
 from kaspr_delta.spec.topic_configs import DEFAULT_RETENTION, deletes, retention
 
 
-def table_plan(application: Application, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
+def table_plan(application: DeclaredApplication, table: Declared[TableSpec], defaults: Defaults) -> TablePlan:
     """The plan of a table. For a table with a ``from``, an AggregationPlan has how it is made."""
     spec, source = table.spec, table.source
     configs = spec.extra_topic_configs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.builder.pipelines import initializer, pipeline, tables_handed
 from kaspr_delta.plan.builder.references import References
@@ -12,7 +12,7 @@ from kaspr_delta.spec.durations import milliseconds
 from kaspr_delta.spec.task import Schedule, TaskSpec
 
 
-def task_plans(application: Application, defaults: Defaults, references: References) -> tuple[TaskPlan, ...]:
+def task_plans(application: DeclaredApplication, defaults: Defaults, references: References) -> tuple[TaskPlan, ...]:
     """The plans of all tasks that do not wait, sorted by name."""
     tasks = (application.tasks[name] for name in sorted(application.tasks))
     return tuple(filter(None, (_plan(task, defaults, references) for task in tasks)))

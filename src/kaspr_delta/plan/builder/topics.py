@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.builder.pipelines import OPERATIONS
 from kaspr_delta.plan.definition.bindings import BindingPlan
@@ -33,7 +33,7 @@ class NamedTopic(NamedTuple):
     binding: bool = False
 
 
-def named_topics(application: Application) -> Iterator[NamedTopic]:
+def named_topics(application: DeclaredApplication) -> Iterator[NamedTopic]:
     """All topics that are named, also by resources that wait or do not run: they can be filled beforehand."""
     if application.app is not None:
         yield from _of_bindings(application.app)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kaspr_delta.plan.builder.applications import Application, Declared
+from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.builder.pipelines import OPERATIONS, initializer, pipeline, tables_handed
 from kaspr_delta.plan.builder.references import References
@@ -13,7 +13,9 @@ from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.webview import ResponseSelector, WebViewSpec
 
 
-def web_view_plans(application: Application, defaults: Defaults, references: References) -> tuple[WebViewPlan, ...]:
+def web_view_plans(
+    application: DeclaredApplication, defaults: Defaults, references: References
+) -> tuple[WebViewPlan, ...]:
     """The plans of all web views that do not wait, sorted by name."""
     views = [application.web_views[name] for name in sorted(application.web_views)]
     _refuse_addresses_twice(views, references.report)
