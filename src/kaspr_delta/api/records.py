@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
@@ -58,7 +59,7 @@ def _moment(record: Mapping[str, Any]) -> int:
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         raise _refused(record, f"timestamp is milliseconds since 1970, not {given!r}")
     try:
-        return microseconds(EPOCH + timedelta(milliseconds=given))
+        return microseconds(EPOCH + timedelta(milliseconds=math.floor(given)))
     except (OverflowError, ValueError):  # ValueError: not a number
         what = f"timestamp {given} is not between the years 1 and 9999 (milliseconds since 1970)"
         raise _refused(record, what) from None

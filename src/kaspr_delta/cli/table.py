@@ -65,7 +65,7 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
 
     A KEY is JSON where it can be read as such (`1` is a number, `"1"` is text), else text as it stands; of a table with
     raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
-    nothing and ends with 1. Rows of a table with windows have window_start and window_end too.
+    no row and ends with 1. Rows of a table with windows have window_start and window_end too.
 
     For example:
 

@@ -1,1 +1,1 @@
-"""The engine: one batch for every stateful resource, one log each, folds."""
+"""The engine: one batch for every resource, one log each, folds."""

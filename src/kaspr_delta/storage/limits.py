@@ -22,7 +22,7 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one application. Each says why it is as it is; bytes are those of Arrow unless it says otherwise.
+    """The limits of one application. Bytes are those of Arrow, unless it says otherwise.
 
     Measured on two cores, with the benchmarks of ``benchmarks/``.
     """
@@ -83,7 +83,8 @@ class Limits:
     # -- agents, streams and tables made from something ----------------------------------------------------------------
 
     few: Size = Size(2_000, 4 << 20)
-    """Rows that are collected and computed on the driver: for so few it takes less time than to start workers."""
+    """Rows that are collected and computed on the driver: for so few it takes less time than to start workers. Joins of
+    tables plan statements for few rows up to here, and a first load of more takes its shortcut."""
 
     few_events: Size = Size(1_000, 4 << 20)
     """The same for the records of a stateless agent, which runs a function for each."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class NativeFailure(NamedTuple):
-    """An operation of delta-rs on a table that failed although the table is supported; Spark did it instead."""
+    """An operation of delta-rs that failed although the table is supported; Spark did it, if it may be repeated."""
 
     operation: str
     table: str

@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import SYSTEM
+from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class SystemTables(Protocol):
@@ -59,16 +60,13 @@ class SessionSystemTables:
         return self.tables.query(self.spark, table, "SELECT * FROM t")
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.tables.replace(self.spark, self._frame(table, rows), table)
+        self.tables.replace(self.spark, frame_of(self.spark, arrow_rows(table, rows)).coalesce(1), table)
 
     def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.tables.append(self.spark, self._frame(table, rows), table)
+        self.tables.append(self.spark, arrow_rows(table, rows), table)
 
     def version(self, table: str) -> int | None:
         return self.tables.newest(self.spark, table).version
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
         return self.tables.namespace.table_group_lock(table)
-
-    def _frame(self, table: str, rows: Sequence[tuple[Any, ...]]) -> DataFrame:
-        return self.spark.createDataFrame(list(rows), SYSTEM[table].columns).coalesce(1)

@@ -2,7 +2,7 @@
 
 Two backends keep it. ``storage.spark`` uses Spark's SQL and DataFrame API and works everywhere. ``storage.native``
 works in a folder of this machine: it uses delta-rs for what ``native.supports`` names, and Spark for the rest.
-``storage.opening`` chooses the backend once, when a warehouse is opened; the engine does not ask where tables lie.
+``storage.opening`` is the only place that chooses a backend, by the namespace.
 
 Each method takes the session it works on: inside ``foreachBatch`` that must be the batch's own.
 """
@@ -259,7 +259,7 @@ class Tables(Protocol):
         ...
 
     def stream_after(self, spark: SparkSession, table: str, version: int, limit: str | None = None) -> DataFrame:
-        """The same from the version after a given one. Where streams do not go on, that one must exist."""
+        """The same from ``version + 1`` on. In a folder ``version + 1`` need not exist yet; over a catalog it must."""
         ...
 
     # -- write ---------------------------------------------------------------------------------------------------------

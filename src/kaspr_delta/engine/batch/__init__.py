@@ -1,1 +1,1 @@
-"""The batch that every stateful resource runs: touched, pinned, recompute, difference, commit, fold."""
+"""The batch that every resource runs: touched, pinned, recompute, difference, commit, fold."""

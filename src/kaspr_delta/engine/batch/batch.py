@@ -11,7 +11,7 @@ from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log, LogEnd
 from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
-from kaspr_delta.engine.batch.resource import Decision, FoldsTogether, Resource, StreamedResource
+from kaspr_delta.engine.batch.resource import Decision, Resource, StreamedResource, folds_together, is_streamed
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.planning import plan_for
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class BatchRunner:
     """Runs the batches of a resource, and knows the end of its log.
 
-    Spark Connect ships a copy to a process of its server, which runs the batches of the stream; ticks stay in the
-    process that made it. From then on both read the other's commits from the log.
+    On Spark Connect a copy runs the batches of the stream on the server, and this object runs the ticks. From then on
+    (``shipped``) each reads the log before it commits.
     """
 
     delta: Tables
@@ -55,10 +55,10 @@ class BatchRunner:
     @property
     def streamed(self) -> StreamedResource:
         """The resource, which reads a stream."""
-        if not isinstance(self.resource, StreamedResource):
-            msg = f"{self.resource.ref} reads no stream"
-            raise TypeError(msg)
-        return self.resource
+        if is_streamed(self.resource):
+            return self.resource
+        msg = f"{self.resource.ref} reads no stream"
+        raise TypeError(msg)
 
     def run(self, rows: DataFrame, number: int) -> None:
         """Run one batch of the stream, and keep the error that stops it: Spark's own has only its text."""
@@ -143,7 +143,7 @@ class BatchRunner:
 
     def _decide(self, rows: DataFrame) -> Decision:
         resource, state = self.streamed, self.end.metadata.state
-        if isinstance(resource, FoldsTogether):
+        if folds_together(resource):
             return resource.decide(rows, state, self.folding.states)
         return resource.decide(rows, state)
 

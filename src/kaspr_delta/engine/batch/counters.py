@@ -70,7 +70,7 @@ def as_metrics(summed: Mapping[str, int]) -> list[Metric]:
 
 @dataclass
 class BatchTiming:
-    """The steps of one batch. Their ``milliseconds`` are counters (see ``engine.batch.counters``).
+    """The steps of one batch. Their ``milliseconds`` are counters, named by ``work``.
 
     A wait between two steps counts for neither of them.
     """

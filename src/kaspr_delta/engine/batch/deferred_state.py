@@ -13,7 +13,7 @@ import pyarrow as pa
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.batch.resource import FoldsTogether, Resource
+from kaspr_delta.engine.batch.resource import Resource, folds_together
 from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
@@ -30,7 +30,7 @@ _NOTHING = BatchReport(0, 0, 0, 0, 0, 0.0)
 class DeferredState:
     """The last batch whose state is in the state table of a resource, and the states of the batches after it.
 
-    Progress records that batch from the first time that the state lags. Until then the state is folded as far as
+    Progress has a row for the state only after the state has lagged once. Without one, the state is folded as far as
     everything else.
     """
 
@@ -65,7 +65,7 @@ class DeferredState:
         If ``held`` has states, they are all that is missing. After a start it is empty, and the log is read.
         """
         upto, recorded = self._folded, self._recorded
-        if upto is None or recorded is None or recorded >= upto or not isinstance(self.resource, FoldsTogether):
+        if upto is None or recorded is None or recorded >= upto or not folds_together(self.resource):
             return
         began = time.monotonic()
         after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before

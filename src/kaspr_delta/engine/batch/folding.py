@@ -15,7 +15,7 @@ from kaspr_delta.engine.batch.counters import BatchTiming, counter, failed_nativ
 from kaspr_delta.engine.batch.deferred_state import DeferredState, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.batch.resource import Folded, FoldsTogether, Resource
+from kaspr_delta.engine.batch.resource import Folded, Resource, folds_together
 from kaspr_delta.engine.batch.topic_commit import appended
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows
@@ -90,7 +90,7 @@ class Folding:
 
     def accept(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
-        if not may_wait or not isinstance(self.resource, FoldsTogether):
+        if not may_wait or not folds_together(self.resource):
             return self.fold(spark, [committed])
         committed.timing.begin()
         state = self.resource.changed_state(committed.rows)
@@ -170,7 +170,7 @@ class Folding:
         return reports
 
     def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool) -> Sequence[Folded]:
-        if isinstance(self.resource, FoldsTogether):
+        if folds_together(self.resource):
             return self.resource.fold([(one.batch, one.rows) for one in batches], states=states)
         return [self._folded_alone(spark, one) for one in batches]
 

@@ -67,7 +67,7 @@ class BatchMetadata:
 class LogEnd:
     """The end of a log: the start of the newest stream, the metadata of the last batch, and the unfolded batches.
 
-    ``last`` is the batch with the last number in use, even if it is an announced batch that was not committed.
+    ``last`` has the greatest batch number in use. (A batch that was announced and never came has used its number.)
     ``start_batch`` is the batch that holds ``start``; a new log has no start. ``newest`` is the newest checkpoint that
     the log or the progress names: a deleted log leaves progress behind.
     """
@@ -102,7 +102,8 @@ class Log:
     def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
         spark = effects.spark
         metadata = LocalRows(spark, pa.table({name: [json_text] for name, json_text in about.items()}), effects.limits)
-        ours, everything = (_of_batch(rows, batch) for rows in (effects, union_all([effects, metadata])))
+        ours = _of_batch(effects, batch)
+        everything = _of_batch(union_all([effects, metadata]), batch)
         self.delta.append(spark, everything.frame, self.table, batch.transaction("log"))
         return ours.written(lambda: self.batch(spark, batch))
 

@@ -49,7 +49,7 @@ PlanT = TypeVar("PlanT", bound=LoggedPlan)
 
 @dataclass(frozen=True, slots=True)
 class PlannedResource(Generic[PlanT]):
-    """A resource of an application, with both plans. By default only records drive it, no clock."""
+    """A resource, with its own plan and that of its application. By default only records drive it, no clock."""
 
     delta: Tables
     plan: PlanT

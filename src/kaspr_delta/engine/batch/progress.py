@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,6 @@ from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-_SUMS = ("rows_in", "rows_out", "dead_letters", "stale", "conflicts", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ def _summed(batches: DataFrame) -> DataFrame:
         batches.groupBy("resource", "checkpoint")
         .agg(
             *(column.alias(name) for name, column in last.items()),
-            *(F.sum(name).alias(name) for name in _SUMS),
+            *(F.sum(one.name).alias(one.name) for one in fields(BatchReport) if one.name != "counts"),
             F.expr(counts).alias("counts"),
         )
         .select(*batches.columns)
@@ -97,7 +94,7 @@ def _days_ago(days: int) -> str:
 
 
 def summed_counters(delta: Tables, spark: SparkSession) -> dict[str, int]:
-    """The sums of all counters of an application, by name (see ``engine.batch.counters``)."""
+    """The sums of all counters of an application, by name (see ``batch.counters``)."""
     counts = F.explode(F.from_json("counts", "MAP<STRING, BIGINT>")).alias("counter", "times")
     summed = delta.read(spark, PROGRESS).select(counts).groupBy("counter").agg(F.sum("times").alias("times"))
     return {row["counter"]: row["times"] for row in summed.collect()}

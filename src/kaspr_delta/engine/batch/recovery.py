@@ -13,7 +13,7 @@ from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.resource import Decision, Resource, StreamedResource
+from kaspr_delta.engine.batch.resource import Decision, Resource, is_streamed
 from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 
@@ -46,8 +46,7 @@ class Recovery:
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
-        start = self.batch.end.start
-        return start is not None and set(self.batch.resource.sources(spark)) != set(start.positions)
+        return self.batch.end.start is not None and not self._reads_its_sources(spark, self.batch.end)
 
     def follow_sources(self, spark: SparkSession) -> None:
         """Begin a new checkpoint if the resource now reads other sources."""
@@ -93,9 +92,13 @@ class Recovery:
     def _resumed(self, spark: SparkSession) -> LogEnd:
         return self.batch.fold_unfolded(spark, folded_batches(self.batch.delta, spark))
 
+    def _reads_its_sources(self, spark: SparkSession, end: LogEnd) -> bool:
+        """Whether the newest checkpoint reads the sources that the resource has now."""
+        return end.start is not None and set(self.batch.resource.sources(spark)) == set(end.start.positions)
+
     def _go_on(self, spark: SparkSession, end: LogEnd) -> None:
         """Continue the newest checkpoint if it reads the sources of the resource; otherwise begin a new one."""
-        if end.start is None or set(self.batch.resource.sources(spark)) != set(end.start.positions):
+        if end.start is None or not self._reads_its_sources(spark, end):
             self._begin(spark, end)
         else:
             # A start that an earlier version of this package wrote has no table ids. Over tables of a catalog its
@@ -147,7 +150,7 @@ class Recovery:
 def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
     resource = batch.resource
-    if batch.delta.namespace.streams_go_on or not isinstance(resource, StreamedResource):
+    if batch.delta.namespace.streams_go_on or not is_streamed(resource):
         return {}
     sources = resource.sources(spark)
     if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read

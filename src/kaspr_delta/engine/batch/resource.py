@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
@@ -107,7 +107,9 @@ class Resource(Protocol):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Begin a new checkpoint: return a decision over all existing rows, and the position in each source.
+        """Begin a new checkpoint: return its first decision, and the position in each source.
+
+        State made from tables is decided over all existing rows; over streams the decision is empty.
 
         ``state`` is the one that the last batch of the checkpoint before left.
         """
@@ -132,7 +134,6 @@ class Resource(Protocol):
         ...
 
 
-@runtime_checkable
 class StreamedResource(Resource, Protocol):
     """A resource that reads a stream."""
 
@@ -152,7 +153,6 @@ class StreamedResource(Resource, Protocol):
         ...
 
 
-@runtime_checkable
 class FoldsTogether(StreamedResource, Protocol):
     """A resource that can decide while earlier batches are unfolded, so that several are folded at once."""
 
@@ -171,3 +171,13 @@ class FoldsTogether(StreamedResource, Protocol):
         successive batches.
         """
         ...
+
+
+def folds_together(resource: Resource) -> TypeGuard[FoldsTogether]:
+    """Whether a resource is a FoldsTogether, by its class: Python would evaluate its properties to learn that."""
+    return hasattr(type(resource), "changed_state")
+
+
+def is_streamed(resource: Resource) -> TypeGuard[StreamedResource]:
+    """Whether a resource reads a stream."""
+    return hasattr(type(resource), "source")

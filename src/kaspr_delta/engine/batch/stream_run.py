@@ -39,7 +39,7 @@ class StreamRun:
         """Start the stream: until everything present is processed, or, with an interval, until it is stopped.
 
         None if there is nothing to do: no topic matches a pattern, or all commits to its sources have been processed.
-        The second is checked without an interval, and always if the start has table ids.
+        The second is checked in a run that ends, and over tables of a catalog in every run.
         """
         batch = self.batch
         if batch.failure is not None:  # it may have committed a batch without folding it
@@ -126,9 +126,10 @@ class StreamRun:
         return {name: position for name, position in self._start.positions.items() if position < newest[name]}
 
     def _unread(self, spark: SparkSession) -> Start:
-        """The start of the next stream: with all sources, or, if it has a checkpoint of its own, those with news.
+        """The start of the next stream. In a folder it is that of the checkpoint.
 
-        In the second case a stream whose run died is not continued: the log says how far its batches came.
+        Over tables of a catalog each stream is a new one: its start has only the sources with new commits. A stream
+        whose run died is not continued: the log says how far its batches came.
         """
         start, batch = self._start, self.batch
         if not start.tables:

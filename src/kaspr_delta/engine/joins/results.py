@@ -25,7 +25,7 @@ def identity_of_result(selection: str) -> nw.Expr:
 
 
 def never_emitted() -> nw.Expr:
-    """Stored emissions as texts that equal no result, so that all are emitted: a new channel has no records."""
+    """Stored emissions as texts that equal no result, so that every result counts as new: for a channel made anew."""
     return nw.concat_str(nw.col("emitted"), text(" elsewhere"))
 
 

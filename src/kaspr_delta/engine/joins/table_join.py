@@ -10,6 +10,7 @@ import narwhals as nw
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.resource import SourceTable
 from kaspr_delta.engine.joins.join import Join
@@ -84,6 +85,18 @@ class TableJoin(Join[TableJoinPlanT]):
     def pinned(self, spark: SparkSession) -> Pinned:
         """The newest versions, which the batch reads from now on."""
         return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
+
+    def files_of(self, pinned: Pinned, state: str) -> Mapping[str, int]:
+        """Counters of the files that look-ups read in both tables and in a table with state, and of all other files."""
+        read = self.delta.statistics.files_looked_up.drain()
+        if not read:
+            return {}
+        tables = (self.left.plan.delta_name, self.right.plan.delta_name, state)
+        there = list(map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None)))
+        known = [files for files in there if files is not None]
+        if len(known) < len(there):
+            return {}
+        return {work("files_read"): read, work("files_pruned"): sum(known) - read}
 
     @property
     def select(self) -> SelectPlan | None:

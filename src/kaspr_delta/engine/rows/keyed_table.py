@@ -212,7 +212,7 @@ class KeyedTable:
         rows = stored.select(self.key, self._row_in(stored), self.timestamp, *windows)
         if self.plan.row_type is not None and not self._is_ordered:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
-        return SparkRows(among(rows, keys, self.row_key_columns, self.delta), limits=self.delta.limits)
+        return self._in_spark(among(rows, keys, self.row_key_columns, self.delta))
 
     def greatest(self, condition: Column, *also: str) -> Column:
         """An aggregate over rows of a key: of those for which a condition holds, the one that ``live_rows`` returns.
@@ -277,7 +277,10 @@ class KeyedTable:
         rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
         stored = rows.withColumns({WRITTEN_AT: write_time_in_spark(), "keep": F.expr("true")})
         rest = tuple(column.name for column in self.plan.typed.rest)
-        self._merge(SparkRows(stored), Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"))
+        self._merge(
+            SparkRows(stored, limits=self.delta.limits),
+            Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"),
+        )
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows of the driver: key, value (text; None deletes) and timestamp, each key once."""
@@ -291,7 +294,13 @@ class KeyedTable:
         rows = rows if after is None else rows.where(F.col("window_end") > after)
         rows = rows.withColumn("keep", F.expr("true"))
         also = ("timestamp", "window_end", "stream")
-        self._merge(SparkRows(rows), Upsert(on=self.row_key_columns, compare=("value",), also=also, keep="keep"))
+        self._merge(
+            SparkRows(rows, limits=self.delta.limits),
+            Upsert(on=self.row_key_columns, compare=("value",), also=also, keep="keep"),
+        )
+
+    def _in_spark(self, rows: DataFrame) -> Rows:
+        return SparkRows(rows, limits=self.delta.limits)
 
     def _merge(self, rows: Rows, upsert: Upsert) -> None:
         self.delta.merge(rows.spark, rows.frame, self.plan.delta_name, upsert)

@@ -192,7 +192,7 @@ def held(rows: Rows, most: Size) -> pa.Table | None:
 
 
 def small_together(most: Size, *several: Rows) -> tuple[Rows, ...]:
-    """The rows as they are; all in Spark if they are more together."""
+    """All rows in Spark if they are more than ``most`` together, else as they are."""
     number = sum(rows.max_rows or 0 for rows in several)
     return several if number <= most.rows else tuple(rows.in_spark() for rows in several)
 

@@ -20,7 +20,7 @@ _FEW_PARTITIONS = 8
 
 
 def plan_for(spark: SparkSession, *rows: Rows) -> None:
-    """Plan the statements to come for few rows, if these are (see ``are_few``), or for many.
+    """Switch adaptive planning off if all these rows are few and on the driver, else on. Without rows: off.
 
     ``spark`` is the session of a streaming query.
 

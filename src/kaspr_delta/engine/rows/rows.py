@@ -147,9 +147,9 @@ class Rows(Protocol):
         ...
 
     def written(self, stored: Callable[[], Rows]) -> Rows:
-        """The rows once a table has them, as ``stored``: read back from there instead of computed a second time.
+        """The rows after they were written: those in Spark as ``stored``, so that they are not computed again.
 
-        Rows on the driver stay there. Without rows, nothing was computed: only the stored ones have all columns.
+        Those on the driver stay; if there are none, only the stored rows have all columns.
         """
         ...
 

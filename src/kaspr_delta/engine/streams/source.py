@@ -1,4 +1,4 @@
-"""The input of agents: records of topics or of a join's channel, in one form. All readers of either use it."""
+"""Records of topics or of a join's channel, in one form. All readers of either use it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import union_of
 from kaspr_delta.engine.rows.sequence import end_of, offset, version_of
 from kaspr_delta.engine.rows.typed_columns import as_text
 from kaspr_delta.engine.streams.event import ChannelDecoder, Decoder, TopicDecoder
@@ -45,7 +47,7 @@ INPUT = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The input of an agent. A *position* is the offset of the last record read of a topic or channel.
+    """The records that a resource reads. A *position* is the offset of the last record read of a topic or channel.
 
     ``reader`` is the reading resource, as ``kind/name``: records that a retry sent only to another reader are skipped.
     """
@@ -119,11 +121,9 @@ class Source:
 
         behind = {name: after.get(name, NOTHING) for name in upto if after.get(name, NOTHING) < upto[name]}
         records = self._records(read, behind)
-        last = reduce(
-            lambda one, other: one | other,
-            ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind),
+        return records.where(
+            reduce(or_, ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind))
         )
-        return records.where(last)
 
     @property
     def serializers(self) -> Serializers:
@@ -147,8 +147,9 @@ class Source:
 
     def _records(self, read: Callable[[str], DataFrame], positions: Mapping[str, int]) -> DataFrame:
         # Sorted: the order of the topics is part of the checkpoint.
-        feeds = [self._of(name, read(name)).where(F.col("offset") > positions[name]) for name in sorted(positions)]
-        return reduce(lambda one, other: one.unionByName(other), feeds)
+        return union_of(
+            self._of(name, read(name)).where(F.col("offset") > positions[name]) for name in sorted(positions)
+        )
 
     def _of(self, name: str, feed: DataFrame) -> DataFrame:
         if isinstance(self.read, ChannelInput):

@@ -172,10 +172,6 @@ class Plan:
         """The task of that name."""
         return next((task for task in self.tasks if task.name == name), None)
 
-    def web_view(self, name: str) -> WebViewPlan | None:
-        """The web view of that name."""
-        return next((view for view in self.web_views if view.name == name), None)
-
     def changelog(self, topic: str) -> TablePlan | None:
         """The table whose changelog topic has that name."""
         return next((table for table in self.tables if table.changelog == topic), None)

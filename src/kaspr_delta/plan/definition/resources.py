@@ -2,7 +2,7 @@
 
 Manifests (``kaspr_delta.spec``) are as the author writes them. In a plan every name is resolved, every default filled
 in and every function compiled, so that the engine has nothing to guess. The engine, the ``plan`` command and the
-Databricks jobs read this one object, so the printed plan is the one that runs.
+Databricks jobs read this one object. (When an application is opened, columns of existing tables are added to it.)
 """
 
 from __future__ import annotations

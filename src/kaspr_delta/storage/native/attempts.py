@@ -43,7 +43,7 @@ class Attempts:
         except Exception as error:
             if is_refused(error):
                 return None
-            self._note(operation, table, error)
+            self._note(operation, table, error, "so Spark does it" if repeatable else "so its error is raised")
             if not repeatable:
                 raise
             return None
@@ -56,8 +56,8 @@ class Attempts:
         """The table; None where there is none in a folder of this machine."""
         return self.delta.opened(table, version) if self.delta.has_folder(table) else None
 
-    def _note(self, operation: Operation, table: str, error: Exception) -> None:
-        _log.warning("delta-rs failed at %s of table %s, so Spark does it", operation, table, exc_info=error)
+    def _note(self, operation: Operation, table: str, error: Exception, consequence: str) -> None:
+        _log.warning("delta-rs failed at %s of table %s, %s", operation, table, consequence, exc_info=error)
         first_line = next(iter(str(error).splitlines()), "")
         cause = f"{type(error).__name__}: {first_line}"[:_CAUSE_CHARACTERS]
         self.statistics.native_failures[NativeFailure(operation, table, cause)] += 1

@@ -257,18 +257,11 @@ def merger(opened: DeltaTable, rows: pa.Table, predicate: str) -> TableMerger:
 _ONLY_FOR_SPARK = re.compile(r"Unsupported table features required: \[([^\]]*)\]")
 
 
-def selected(sql: str, **tables: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of a SELECT over tables, which it calls by these names."""
-    yield from _without_views(sql, **tables)
+def selected(sql: str, **tables: Any) -> pa.RecordBatchReader:
+    """The rows of a SELECT over tables, which it calls by these names.
 
-
-def selected_table(sql: str, **tables: Any) -> pa.Table:
-    """The same as one table, which has its columns also where there is no row."""
-    return _without_views(sql, **tables).read_all()
-
-
-def _without_views(sql: str, **tables: Any) -> pa.RecordBatchReader:
-    """The rows of a SELECT with plain texts and bytes: DataFusion gives views, which Arrow below 20 cannot measure."""
+    Texts and bytes are plain ones: DataFusion gives views, which Arrow below 20 cannot measure.
+    """
     reader = pa.RecordBatchReader.from_stream(_reader(sql, **tables))
     return reader.cast(pa.schema([field.with_type(without_views(field.type)) for field in reader.schema]))
 

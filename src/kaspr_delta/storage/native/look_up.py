@@ -52,7 +52,9 @@ def _found(
         return _scanned(location, opened, texts)
     if wanted > limits.most_searched_texts:
         return None
-    return selected(f"SELECT * FROM t WHERE {_condition(texts)} LIMIT {limits.looked_up.rows + 1}", t=opened)
+    sql = f"SELECT * FROM t WHERE {_condition(texts)} LIMIT {limits.looked_up.rows + 1}"
+    found: Iterable[pa.RecordBatch] = selected(sql, t=opened)
+    return found
 
 
 def _condition(texts: Texts) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.storage.native.attempts import Attempts
-from kaspr_delta.storage.native.delta_rs import copy_to, selected_table
+from kaspr_delta.storage.native.delta_rs import copy_to, selected
 from kaspr_delta.storage.native.sql_text import quoted, with_values
 from kaspr_delta.storage.spark.scan import SparkScan
 
@@ -80,7 +80,9 @@ class NativeScan:
 
     def _selected(self, select: str, then: str = "") -> pa.Table | None:
         sql = self._sql(select, then)
-        return self.attempts.attempt("scan", self.table, lambda opened: selected_table(sql, t=opened), self.version)
+        return self.attempts.attempt(
+            "scan", self.table, lambda opened: selected(sql, t=opened).read_all(), self.version
+        )
 
 
 def _listed(columns: Sequence[str]) -> str:

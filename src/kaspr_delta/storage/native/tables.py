@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NativeTables(SparkTables):
-    """Implements Tables. A table whose name has dots is in Spark's catalog: Spark does all for it."""
+    """Implements Tables. Spark does all for a table of others (named with dots, or by a URI), but for ``query``."""
 
     namespace: LocalNamespace
 

@@ -14,7 +14,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import Progress
-from kaspr_delta.engine.batch.resource import Folded, FoldsTogether, LoggedBatch
+from kaspr_delta.engine.batch.resource import Folded, LoggedBatch, folds_together
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -39,8 +39,8 @@ def unused(*_: object) -> Any:
     raise AssertionError
 
 
-class Join:
-    """Folds take ``seconds``; ``held`` says whether what a batch changed can be known until then."""
+class AlwaysAtOnce:
+    """A resource that decides by its tables only. Folds take ``seconds``."""
 
     ref = ResourceRef("join", "j")
     decide = source = reached = begin = due = sources = base64_columns = unused
@@ -55,14 +55,6 @@ class Join:
         self.deferred: list[int] = []
         self.states: list[tuple[int, int]] = []
 
-    def changed_state(self, rows: Rows) -> pa.Table | None:
-        return rows.table if self.held and isinstance(rows, LocalRows) else None
-
-    def fold_states(self, rows: Any, *, several: bool) -> Mapping[str, int]:
-        batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.distinct("key")]
-        self.states.append((min(batches), max(batches)))
-        return {}
-
     def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         if not states:
             self.deferred += [batch.number for batch, _ in batches]
@@ -71,10 +63,16 @@ class Join:
         return [Folded(rows.count(), 0) for _, rows in batches]
 
 
-class AlwaysAtOnce(Join):
-    """One that decides by its tables only."""
+class Join(AlwaysAtOnce):
+    """One whose batches wait; ``held`` says whether what a batch changed can be known until then."""
 
-    changed_state = None  # type: ignore[assignment]
+    def changed_state(self, rows: Rows) -> pa.Table | None:
+        return rows.table if self.held and isinstance(rows, LocalRows) else None
+
+    def fold_states(self, rows: Any, *, several: bool) -> Mapping[str, int]:
+        batches = [rows.first, rows.last] if several else [int(key.split()[0]) for key in rows.distinct("key")]
+        self.states.append((min(batches), max(batches)))
+        return {}
 
 
 @pytest.fixture
@@ -114,7 +112,7 @@ def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -
 
 
 def test_the_fixture_is_a_resource_that_folds_together(clock: Clock) -> None:
-    assert isinstance(Join(clock, 1), FoldsTogether)
+    assert folds_together(Join(clock, 1))  # type: ignore[arg-type]
 
 
 def test_the_first_batch_is_folded_at_once(clock: Clock, reported: list[int], tmp_path: Path) -> None:

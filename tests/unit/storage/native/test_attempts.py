@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts
-from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, selected_table
+from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to, selected
 from kaspr_delta.storage.native.supports import Operation
 from kaspr_delta.storage.statistics import NativeFailure, Statistics
 
@@ -90,7 +90,7 @@ def test_a_failure_is_logged_and_counted_by_table_and_cause(
     attempts.delta.ensure("t", Layout("key STRING"))
 
     def fails(opened: DeltaTable) -> pa.Table:
-        return selected_table("SELECT no_such_column FROM t", t=opened)
+        return selected("SELECT no_such_column FROM t", t=opened).read_all()
 
     with caplog.at_level(logging.WARNING):
         assert [attempts.attempt("scan", "t", fails) for _ in range(2)] == [None, None]

@@ -1,1 +1,1 @@
-"""The foreign-key join of KIP-213, one file per hop: right change, send, receive, response, emit."""
+"""The foreign-key join of KIP-213: its hops (``hops``), its extractor, its subscriptions and its first load."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -54,16 +55,12 @@ class ForeignKeyColumns:
                 _, failure = self.extractor(self._row(given), None, None)
                 if failure is not None:
                     nulls_are = [_column(path).isNull() == F.lit(null) for path, null in given.items()]
-                    yield reduce(_both, nulls_are), failure
+                    yield reduce(and_, nulls_are), failure
 
     def _row(self, nulls: Mapping[Path, bool]) -> dict[str, Any]:
         """A row with an empty text in those of these columns that are not null, and with null in all others."""
         names = [column.name for column in self.left.plan.row_type.fields] if self.left.plan.row_type else []
         return {name: "" if nulls.get((name,)) is False else None for name in names}
-
-
-def _both(one: Column, other: Column) -> Column:
-    return one & other
 
 
 def _column(path: Path) -> Column:

@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, cost_of, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
@@ -124,19 +123,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         results = respond(answered, self.plan.type, self.selected_as)
         # Step 4: difference.
         effects = in_order(emit(results).union(touched.refused))
-        return Decision(self.with_selected(effects), touched.number, counts=self._files(pinned))
-
-    def _files(self, pinned: Pinned) -> Mapping[str, int]:
-        """The number of files that look-ups read, and of all other files of the tables; one look-up per table."""
-        read = self.delta.statistics.files_looked_up.drain()
-        if not read:
-            return {}
-        tables = (self.left.plan.delta_name, self.right.plan.delta_name, self.plan.subscriptions)
-        there = list(map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None)))
-        known = [files for files in there if files is not None]
-        if len(known) < len(there):
-            return {}
-        return {work("files_read"): read, work("files_pruned"): sum(known) - read}
+        counts = self.files_of(pinned, self.plan.subscriptions)
+        return Decision(self.with_selected(effects), touched.number, counts=counts)
 
     def _first_load(self, spark: SparkSession, pinned: Pinned) -> Decision | None:
         """A decision over all rows of both tables.

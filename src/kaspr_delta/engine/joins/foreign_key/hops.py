@@ -2,8 +2,8 @@
 
 ``left_context`` is the input: each affected left key with its stored subscription and its current row. A touched right
 key affects its subscribers (``triggered_by_right``). ``send`` finds the foreign keys, ``receive`` the right rows,
-``respond`` the results, and ``emit`` keeps those that differ from the last emission. Each names its counterpart in
-Kafka Streams.
+``respond`` the results, and ``emit`` keeps those that differ from the last emission. The first four name their
+counterparts in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def left_context(subscriptions: Subscriptions, touched: Touched, left: KeyedTabl
     """
     left_keys, right_keys = touched.keys["left"], touched.keys["right"]
     stored = subscriptions.relevant_to(left_keys, right_keys).select(
-        "key", "fk", nw.col("fk").alias("old_fk"), nw.col("left_hash").alias("old_hash"), "emitted"
+        "key", nw.col("fk").alias("old_fk"), nw.col("left_hash").alias("old_hash"), "emitted"
     )
     # Reduce the subscriptions to touched keys first: the left join then takes a part of the table, not all of it.
-    own = stored.join(left_keys, "key", "left_semi").select("key", "old_fk", "old_hash", "emitted")
+    own = stored.join(left_keys, "key", "left_semi")
     changed = left_keys.join(own, "key").with_columns(triggered_by_right=FALSE)
     triggered = triggered_by_right(stored, right_keys, left_keys).with_columns(triggered_by_right=TRUE)
     affected = changed.union(triggered)
@@ -52,12 +52,10 @@ def triggered_by_right(subscriptions: Rows, right_keys: Rows, left_keys: Rows) -
 
     Left keys that were touched themselves are left out. Kafka Streams' ``ForeignTableJoinProcessorSupplier`` scans
     combined keys by a prefix. This is a join on the foreign key, which is exact: ``P1`` never triggers the subscribers
-    of ``P10``. Columns key, changed_at, and those of ``subscriptions`` except fk.
+    of ``P10``. Columns changed_at, and those of ``subscriptions``, among them key and old_fk.
     """
-    touched = right_keys.select(nw.col("key").alias("fk"), "changed_at")
-    rest = [name for name in subscriptions.columns if name not in {"key", "fk"}]
-    subscribers = subscriptions.join(touched, "fk", "inner").select("key", "changed_at", *rest)
-    return subscribers.join(left_keys.select("key"), "key", "left_anti")
+    touched = right_keys.select(nw.col("key").alias("old_fk"), "changed_at")
+    return subscriptions.join(touched, "old_fk", "inner").join(left_keys.select("key"), "key", "left_anti")
 
 
 def left_rows(
@@ -127,7 +125,7 @@ def with_right_rows(sent: Rows, right: Rows) -> Rows:
         nw.col("key").alias("fk"),
         nw.when(nw.col("readable")).then(nw.col("value")).alias("right"),
         nw.when(nw.col("readable")).then(nw.col("hash")).alias("right_hash"),
-        nw.col("timestamp").alias("right_timestamp"),
+        nw.when(nw.col("readable")).then(nw.col("timestamp")).alias("right_timestamp"),
         nw.col("duplicate_count").alias("right_count"),
         nw.col("readable").alias("right_readable"),
         nw.when(~nw.col("readable") | (nw.col("duplicate_count") > 1)).then(nw.col("text")).alias("right_text"),

@@ -85,7 +85,9 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         pairs = pairs.with_columns(problem=nw.coalesce("left_problem", "right_problem"))
         pairs = pairs.with_columns(emitted=never_emitted()) if emit_all else pairs
         results = _with_times(with_result(pairs, self.plan.type, self.selected_as))
-        return Decision(self.with_selected(in_order(logged(results).union(touched.refused))), touched.number)
+        effects = in_order(logged(results).union(touched.refused))
+        counts = self.files_of(pinned, self.plan.result)
+        return Decision(self.with_selected(effects), touched.number, counts=counts)
 
     def _emissions(self, spark: SparkSession, keys: Rows) -> Rows:
         """The identities of the stored results of keys: columns key, emitted."""
@@ -120,7 +122,7 @@ def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side
         "key",
         nw.when(readable).then(nw.col("value")).alias(side),
         nw.when(readable).then(nw.col("hash")).alias(f"{side}_hash"),
-        nw.col("timestamp").alias(f"{side}_timestamp"),
+        nw.when(readable).then(nw.col("timestamp")).alias(f"{side}_timestamp"),
         name,
     )
 

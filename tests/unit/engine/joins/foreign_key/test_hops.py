@@ -72,12 +72,12 @@ def test_a_key_that_cannot_be_written_is_a_problem_and_no_key() -> None:
 
 
 def test_only_exact_keys_are_triggered_and_touched_rows_are_left_out() -> None:
-    schema = arrow_schema("key STRING, fk STRING")
+    schema = arrow_schema("key STRING, old_fk STRING")
     pairs = [("k1", "P1"), ("k10", "P10"), ("k2", "P1"), ("k3", None)]
-    subscriptions = rows(schema, *({"key": key, "fk": fk} for key, fk in pairs))
+    subscriptions = rows(schema, *({"key": key, "old_fk": fk} for key, fk in pairs))
     changes = arrow_schema("key STRING, changed_at TIMESTAMP")
     found = triggered_by_right(subscriptions, rows(changes, {"key": "P1"}), rows(changes, {"key": "k2"}))
-    assert listed(found) == [{"key": "k1", "changed_at": None}]
+    assert listed(found) == [{"key": "k1", "old_fk": "P1", "changed_at": None}]
 
 
 ANSWERED = pa.schema(
