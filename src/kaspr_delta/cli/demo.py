@@ -19,6 +19,7 @@ from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import ProgressOutput, results, show_report, working
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import UsageError
+from kaspr_delta.storage.namespace import Warehouse
 
 if TYPE_CHECKING:
     from kaspr_delta.application import Application
@@ -45,7 +46,7 @@ def demo(context: typer.Context, warehouse: WarehouseOption = None, app: AppOpti
     from kaspr_delta.application import Application
 
     target = Target.of(context, warehouse, app)
-    if target.location.startswith("unity:"):
+    if Warehouse(target.location).is_unity:
         msg = "the demo runs on this machine: give a folder as --warehouse"
         raise UsageError(msg)
     folder = Path(target.location) / "demo"

@@ -15,6 +15,7 @@ from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import SetupError
 from kaspr_delta.runtime.java import check_java
 from kaspr_delta.runtime.versions import Versions, installed
+from kaspr_delta.storage.namespace import Warehouse
 
 
 def doctor(context: typer.Context, warehouse: WarehouseOption = None, app: AppOption = None) -> None:
@@ -76,7 +77,7 @@ def _jars() -> str:
 
 
 def _writable(location: str) -> str:
-    if location.startswith("unity:"):
+    if Warehouse(location).is_unity:
         return f"{location} (checked when a command runs)"
     folder = Path(location).expanduser().absolute()
     try:

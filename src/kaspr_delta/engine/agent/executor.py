@@ -19,6 +19,7 @@ from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.event import App, ChannelDecoder, Decoder, Event, InputRecord
 from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.engine.streams.selector import problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import Snippet
@@ -215,5 +216,4 @@ class Executor:
 
 
 def _letter(source: str, key: bytes | None, value: bytes | None, at: int | None, detail: str) -> Effect:
-    problem = {"reason": "event failed", "detail": detail, "value": None}
-    return Effect("dead-letter", source, key, value, None, at, None, problem)
+    return Effect("dead-letter", source, key, value, None, at, None, problem("event failed", detail, None))

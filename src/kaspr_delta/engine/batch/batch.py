@@ -159,7 +159,7 @@ class BatchRunner:
         committed = Committed(this, self.log.append(decision.effects, this, metadata), metadata, timing)
         timing.done("commit")
         # Step 6: fold, now or later. If two processes decide, each must find everything in the tables.
-        self.report(self.folding.accept(spark, committed, may_wait=not self.shipped))
+        self.report(self.folding.fold_or_wait(spark, committed, may_wait=not self.shipped))
         self.end = replace(self.end, last=this, metadata=metadata)
 
     def _append_directly(

@@ -36,7 +36,7 @@ class Committed:
     state: pa.Table | None = None
 
     @property
-    def held(self) -> int:
+    def bytes_held(self) -> int:
         """Its bytes on the driver."""
         return self.rows.bytes_on_driver + (0 if self.state is None else self.state.nbytes)
 
@@ -81,14 +81,14 @@ class Folding:
         now, limits = time.monotonic(), self.delta.limits
         rested = now - self._last_fold_ended >= min(self._last_fold_took * limits.fold_rest, limits.longest_rest)
         quiet = now - self._last_batch_came >= max(self._last_fold_took * limits.fold_quiet, limits.least_quiet)
-        return rested or quiet or sum(one.held for one in self.pending_batches) > limits.waiting_bytes
+        return rested or quiet or sum(one.bytes_held for one in self.pending_batches) > limits.waiting_bytes
 
     def resume(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Forget waiting batches, which the log has, and fold the state up to ``folded`` (see ``folded_batches``)."""
         self.pending_batches.clear()
         self.deferred.resume(spark, folded)
 
-    def accept(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
+    def fold_or_wait(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
         if not may_wait or not folds_together(self.resource):
             return self.fold(spark, [committed])

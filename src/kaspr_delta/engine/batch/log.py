@@ -68,8 +68,8 @@ class LogEnd:
     """The end of a log: the start of the newest stream, the metadata of the last batch, and the unfolded batches.
 
     ``last`` has the greatest batch number in use. (A batch that was announced and never came has used its number.)
-    ``start_batch`` is the batch that holds ``start``; a new log has no start. ``newest`` is the newest checkpoint that
-    the log or the progress names: a deleted log leaves progress behind.
+    ``start_batch`` is the batch that holds ``start``; a new log has no start. ``newest_checkpoint`` is the newest
+    that the log or the progress names: a deleted log leaves progress behind.
     """
 
     last: BatchId = field(default=BatchId(""))
@@ -77,7 +77,7 @@ class LogEnd:
     start: Start | None = None
     start_batch: BatchId = field(default=BatchId(""))
     unfolded: tuple[tuple[BatchId, BatchMetadata], ...] = ()
-    newest: str = ""
+    newest_checkpoint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Log:
         rows = self.delta.query(spark, self.table, with_metadata)
         found = {BatchId(row["checkpoint"], row["batch"]): row for row in rows}
         if not found:
-            return LogEnd(newest=max(folded, default=""))
+            return LogEnd(newest_checkpoint=max(folded, default=""))
         metadata_of = {batch: BatchMetadata.from_json(row["memo"]) for batch, row in found.items()}
         starts = {batch for batch, row in found.items() if row["start"] is not None}
         unfolded = sorted(batch for batch in found if not _is_folded(batch, folded))

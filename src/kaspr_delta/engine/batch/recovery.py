@@ -126,7 +126,7 @@ class Recovery:
         again: bool = False,
     ) -> None:
         """Commit and fold the first batch of a new checkpoint, which continues at ``positions``."""
-        batch, first = self.batch, BatchId(new_checkpoint(end.newest))
+        batch, first = self.batch, BatchId(new_checkpoint(end.newest_checkpoint))
         start = Start(batch.resource.definition, positions, tables=table_ids(batch, spark))
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
@@ -135,7 +135,7 @@ class Recovery:
         timing.done("commit")
         if folds:
             batch.report(batch.folding.fold(spark, [Committed(first, logged, metadata, timing)]))
-        batch.end = LogEnd(first, metadata, start, first, newest=first.checkpoint)
+        batch.end = LogEnd(first, metadata, start, first, newest_checkpoint=first.checkpoint)
 
     def _mended(self, spark: SparkSession, end: LogEnd) -> bool:
         """Repair a state in whose format keys might not match; return whether any keys could have been affected.

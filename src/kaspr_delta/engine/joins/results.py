@@ -24,7 +24,7 @@ def identity_of_result(selection: str) -> nw.Expr:
     return nw.concat_str(*hashes, *([text(selection)] if selection else []), separator=":")
 
 
-def never_emitted() -> nw.Expr:
+def emitted_elsewhere() -> nw.Expr:
     """Stored emissions as texts that equal no result, so that every result counts as new: for a channel made anew."""
     return nw.concat_str(nw.col("emitted"), text(" elsewhere"))
 

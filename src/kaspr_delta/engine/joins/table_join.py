@@ -109,7 +109,7 @@ class TableJoin(Join[TableJoinPlanT]):
         return {"select": self.select.fingerprint} if self.select else {}
 
     @property
-    def selected_as(self) -> str:
+    def select_fingerprint(self) -> str:
         """The fingerprint of the select; empty without one."""
         return self.selection.get("select", "")
 

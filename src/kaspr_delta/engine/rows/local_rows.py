@@ -185,7 +185,7 @@ def within(rows: Rows, most: Size) -> Rows:
     return LocalRows(rows.spark, table, rows.limits) if most.fits(table) else rows
 
 
-def held(rows: Rows, most: Size) -> pa.Table | None:
+def table_within(rows: Rows, most: Size) -> pa.Table | None:
     """The rows as an Arrow table; None if they are in Spark, and more."""
     found = within(rows, most)
     return found.table if isinstance(found, LocalRows) else None

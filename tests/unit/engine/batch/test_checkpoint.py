@@ -33,4 +33,4 @@ def test_the_newest_checkpoint_is_known_also_where_nothing_is_folded_yet() -> No
     tables: Any = SimpleNamespace(query=lambda *_: rows)
     no_spark: Any = None
     end = Log(tables, "log").end(no_spark, {})
-    assert new_checkpoint(end.newest).startswith("c00000008-")
+    assert new_checkpoint(end.newest_checkpoint).startswith("c00000008-")

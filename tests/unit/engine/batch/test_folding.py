@@ -108,7 +108,7 @@ def batch(number: int, rows: int = 1) -> Committed:
 
 
 def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
-    return [report.rows_in for report in taken.accept(NO_SPARK, batch(number, rows), may_wait=may_wait)]
+    return [report.rows_in for report in taken.fold_or_wait(NO_SPARK, batch(number, rows), may_wait=may_wait)]
 
 
 def test_the_fixture_is_a_resource_that_folds_together(clock: Clock) -> None:
@@ -325,7 +325,7 @@ def test_of_a_key_that_changes_again_and_again_one_state_is_held(clock: Clock, t
     taken.lasting = True
     for number in range(9):
         again = replace(batch(number), rows=LocalRows(NO_SPARK, keys(0, 8)))
-        taken.accept(NO_SPARK, again, may_wait=True)
+        taken.fold_or_wait(NO_SPARK, again, may_wait=True)
     assert (join.deferred, join.states) == (list(range(9)), [])
     assert [table.num_rows for table in taken.states] == [8]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
-from kaspr_delta.engine.joins.results import logged, never_emitted, with_result
+from kaspr_delta.engine.joins.results import emitted_elsewhere, logged, with_result
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import JoinType
@@ -88,5 +88,5 @@ def test_a_changed_state_goes_to_the_log_with_its_columns() -> None:
 
 def test_a_new_channel_gets_all_results_again_and_a_tombstone_where_there_is_none_any_more() -> None:
     again = pairs(pair("l", "r", emitted="l:r"), pair("l", None, emitted="l:r"), pair("l", None))
-    found = rows_of(logged(with_result(again.with_columns(emitted=never_emitted()), "inner", "")))
+    found = rows_of(logged(with_result(again.with_columns(emitted=emitted_elsewhere()), "inner", "")))
     assert [row["kind"] for row in found] == ["value", "tombstone"]

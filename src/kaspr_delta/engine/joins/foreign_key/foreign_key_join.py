@@ -30,7 +30,7 @@ from kaspr_delta.engine.joins.side_rows import side_rows
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists
-from kaspr_delta.engine.rows.local_rows import held, read_back
+from kaspr_delta.engine.rows.local_rows import read_back, table_within
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
@@ -109,7 +109,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
             return _NO_STATE
         most = self.delta.limits.waiting_state
         states = read_back(rows.select(*_NO_STATE.column_names), most)
-        changed = held(states.filter(exists("live")), most)
+        changed = table_within(states.filter(exists("live")), most)
         return None if changed is None else changed.cast(_NO_STATE.schema)
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
@@ -120,7 +120,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         context = left_context(subscriptions, touched, self.left, pinned.left)
         sent = send(context, self._extract, self._columns)
         answered = receive(sent, self.right, pinned.right.version)
-        results = respond(answered, self.plan.type, self.selected_as)
+        results = respond(answered, self.plan.type, self.select_fingerprint)
         # Step 4: difference.
         effects = in_order(emit(results).union(touched.refused))
         counts = self.files_of(pinned, self.plan.subscriptions)
@@ -146,7 +146,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         sent = send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
         found = side_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
         found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None, limits=self.delta.limits)
-        emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self.selected_as))
+        emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self.select_fingerprint))
         # No row came before another one: any order will do, even that of the files.
         numbered = emitted.df.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(self.with_selected(SparkRows(numbered, limits=self.delta.limits)), left.rows + right.rows)

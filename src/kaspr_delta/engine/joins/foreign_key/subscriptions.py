@@ -10,7 +10,7 @@ import narwhals as nw
 import pyarrow as pa
 
 from kaspr_delta.engine.batch.deferred_state import newest_states
-from kaspr_delta.engine.joins.results import never_emitted
+from kaspr_delta.engine.joins.results import emitted_elsewhere
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.rows_by_key import rows_with
@@ -29,7 +29,7 @@ class Subscriptions:
     """Subscriptions by left key: columns key, fk, left_hash, emitted (COLUMNS).
 
     ``unmerged``: changes of batches that are not merged into the table yet, the oldest first, with a column live too.
-    ``emit_again``: all results are emitted (see ``never_emitted``).
+    ``emit_again``: all results are emitted (see ``emitted_elsewhere``).
     """
 
     delta: Tables
@@ -48,4 +48,4 @@ class Subscriptions:
         if self.unmerged:
             newer = LocalRows(self.spark, newest_states(self.unmerged), self.delta.limits)
             rows = rows.join(newer, "key", "left_anti").union(newer.filter(nw.col("live")).select(*COLUMNS))
-        return rows.with_columns(emitted=never_emitted()) if self.emit_again else rows
+        return rows.with_columns(emitted=emitted_elsewhere()) if self.emit_again else rows

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.joins.results import identity_of_result, in_order, logged, never_emitted, with_result
+from kaspr_delta.engine.joins.results import emitted_elsewhere, identity_of_result, in_order, logged, with_result
 from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity
 from kaspr_delta.engine.joins.touched import Touched
@@ -83,8 +83,8 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         pairs = changed.join(left, "key").join(right, "key").join(emitted, "key")
         # Step 4: difference.
         pairs = pairs.with_columns(problem=nw.coalesce("left_problem", "right_problem"))
-        pairs = pairs.with_columns(emitted=never_emitted()) if emit_all else pairs
-        results = _with_times(with_result(pairs, self.plan.type, self.selected_as))
+        pairs = pairs.with_columns(emitted=emitted_elsewhere()) if emit_all else pairs
+        results = _with_times(with_result(pairs, self.plan.type, self.select_fingerprint))
         effects = in_order(logged(results).union(touched.refused))
         counts = self.files_of(pinned, self.plan.result)
         return Decision(self.with_selected(effects), touched.number, counts=counts)
