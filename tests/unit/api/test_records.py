@@ -54,6 +54,11 @@ def test_only_a_value_is_needed() -> None:
     assert given.timestamp % 1_000 == 0
 
 
+@pytest.mark.parametrize(("given", "stored"), [(1.5, 1_000), (2.0, 2_000), (-0.5, -1_000)])
+def test_a_timestamp_is_rounded_down_to_whole_milliseconds(given: float, stored: int) -> None:
+    assert effect({"value": 1, "timestamp": given}).timestamp == stored
+
+
 def test_a_value_of_none_is_a_tombstone() -> None:
     assert effect({"key": "a", "value": None}).value is None
 

@@ -10,7 +10,7 @@ import pytest
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
-from kaspr_delta.engine.joins.foreign_key.hops import emit, respond, send, triggered_by_right
+from kaspr_delta.engine.joins.foreign_key.hops import emit, respond, send, triggered_by_right, with_right_rows
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.selector import Selector
@@ -78,6 +78,21 @@ def test_only_exact_keys_are_triggered_and_touched_rows_are_left_out() -> None:
     changes = arrow_schema("key STRING, changed_at TIMESTAMP")
     found = triggered_by_right(subscriptions, rows(changes, {"key": "P1"}), rows(changes, {"key": "k2"}))
     assert listed(found) == [{"key": "k1", "old_fk": "P1", "changed_at": None}]
+
+
+def test_a_right_row_that_cannot_be_read_counts_as_missing_in_every_respect() -> None:
+    side = arrow_schema(
+        "key STRING, value STRING, hash STRING, timestamp TIMESTAMP, duplicate_count BIGINT, readable BOOLEAN,"
+        " text STRING"
+    )
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    right = {"value": "{", "hash": "h", "timestamp": at, "duplicate_count": 1, "text": "{"}
+    found = rows(side, {"key": "a", **right, "readable": False}, {"key": "b", **right, "readable": True})
+    subscribers = rows(arrow_schema("key STRING, fk STRING"), {"key": "1", "fk": "a"}, {"key": "2", "fk": "b"})
+    missing, there = listed(with_right_rows(subscribers, found))
+    assert (missing["right"], missing["right_hash"], missing["right_timestamp"]) == (None, None, None)
+    assert missing["problem"]["reason"] == "right value cannot be read"
+    assert (there["right"], there["right_hash"], there["right_timestamp"], there["problem"]) == ("{", "h", at, None)
 
 
 ANSWERED = pa.schema(
