@@ -278,7 +278,7 @@ class KeyedTable:
         stored = rows.withColumns({WRITTEN_AT: write_time_in_spark(), "keep": F.expr("true")})
         rest = tuple(column.name for column in self.plan.typed.rest)
         self._merge(
-            SparkRows(stored, limits=self.delta.limits),
+            self._in_spark(stored),
             Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"),
         )
 
@@ -295,7 +295,7 @@ class KeyedTable:
         rows = rows.withColumn("keep", F.expr("true"))
         also = ("timestamp", "window_end", "stream")
         self._merge(
-            SparkRows(rows, limits=self.delta.limits),
+            self._in_spark(rows),
             Upsert(on=self.row_key_columns, compare=("value",), also=also, keep="keep"),
         )
 
