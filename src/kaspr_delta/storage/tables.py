@@ -284,7 +284,8 @@ class Tables(Protocol):
     ) -> Merged:
         """Merge rows into a table in one commit. Rows have the columns of ``upsert`` and its boolean ``keep``.
 
-        ``copied_from`` are the rows to keep as another table stores them: a new table may be filled by a copy.
+        ``copied_from`` is a scan of another table that gives the rows with ``keep``: a backend may copy them into a new
+        table instead of writing ``rows``.
         """
         ...
 

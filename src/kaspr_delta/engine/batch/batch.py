@@ -80,9 +80,9 @@ class BatchRunner:
         """
         timing, spark = BatchTiming(), rows.sparkSession
         with self._locked(spark):
-            if self.resource.timed:  # otherwise only the stream commits while it runs
+            if self.resource.timed:  # ticks commit too, in another process perhaps
                 self.read_log_end(spark)
-            # A replay that finds its batch in the log computes nothing: `fold_unfolded` has folded it.
+            # `stream` is the number of Spark's last batch in the log. A replay of it computes nothing: it is folded.
             if number <= self.end.metadata.stream:
                 return
             decision = self._decide(rows)  # steps 1 to 4

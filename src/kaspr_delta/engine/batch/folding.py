@@ -47,14 +47,14 @@ class Folding:
 
     Waiting batches are in the log. After a crash, the next process folds them.
 
-    In a run without end (``lasting``) the states of batches are ``deferred`` when the batches are folded, because only
+    In a run without end (``endless``) the states of batches are ``deferred`` when the batches are folded, because only
     the resource reads them. They are held, and folded when they are too large or the run ends.
     """
 
     delta: Tables
     resource: Resource
     pending_batches: list[Committed] = field(default_factory=list, init=False)
-    lasting: bool = field(default=False, init=False)
+    endless: bool = field(default=False, init=False)
     deferred: DeferredState = field(init=False)
     _last_fold_took: float = field(default=0.0, init=False)
     _last_fold_ended: float = field(default=0.0, init=False)
@@ -126,7 +126,7 @@ class Folding:
 
     def _deferrable(self) -> pa.Table | None:
         """The states that are in no table yet, the last of each key; None if they must be folded now."""
-        if not self.lasting or any(one.state is None for one in self.pending_batches):
+        if not self.endless or any(one.state is None for one in self.pending_batches):
             return None
         state = newest_states(self.states)
         return state if state.nbytes <= self.delta.limits.deferred_bytes else None

@@ -46,7 +46,7 @@ class StreamRun:
             batch.failure = None
             self.recovery.recover(spark, folded_batches(batch.delta, spark))
         batch.fold_waiting(spark)  # waiting batches belong to the session of the stream before
-        batch.folding.lasting = every is not None
+        batch.folding.endless = every is not None
         if batch.shipped:
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
                 batch.read_log_end(spark)

@@ -37,7 +37,7 @@ class Join(PlannedResource[JoinPlanT]):
     __slots__ = ()
 
     counted: ClassVar[tuple[str, ...]] = ("kind", "failed")
-    """A third column marks stale rows."""
+    """Columns of the log. A foreign-key join has a third one, which marks stale rows."""
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         return Folded(

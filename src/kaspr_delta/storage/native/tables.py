@@ -129,7 +129,7 @@ class NativeTables(SparkTables):
         # A table in a folder has no row tracking: delta-rs cannot write one that has.
         return None if self._delta.has_folder(table) else super().appended_rows(spark, table)
 
-    # -- write ---------------------------------------------------------------------------------------------------------
+    # -- write: the parts of ``append`` and ``merge``, which SparkTables calls under the lock of the table -------------
 
     def _append(
         self, spark: SparkSession, rows: Frame, table: str, transaction: Transaction | None, note: str | None

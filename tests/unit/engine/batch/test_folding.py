@@ -278,7 +278,7 @@ def lasting(clock: Clock, tmp_path: Path, *rows: int, limits: Limits | None = No
     """A join in a run without end, and its folds, when batches of so many rows were taken."""
     join = Join(clock, 0)
     taken = folding_of(join, tmp_path, limits)
-    taken.lasting = True
+    taken.endless = True
     for number, many in enumerate(rows):
         take(taken, number, many)
     return join, taken
@@ -322,7 +322,7 @@ def test_states_that_are_too_much_to_be_held_are_not_deferred(
 def test_of_a_key_that_changes_again_and_again_one_state_is_held(clock: Clock, tmp_path: Path) -> None:
     join = Join(clock, 0)
     taken = folding_of(join, tmp_path, Limits(deferred_bytes=2 * keys(0, 10).nbytes))
-    taken.lasting = True
+    taken.endless = True
     for number in range(9):
         again = replace(batch(number), rows=LocalRows(NO_SPARK, keys(0, 8)))
         taken.fold_or_wait(NO_SPARK, again, may_wait=True)

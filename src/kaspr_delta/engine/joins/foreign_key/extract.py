@@ -34,8 +34,8 @@ class Extracted(NamedTuple):
 class ExtractForeignKeys:
     """Adds ``fk`` and ``problem`` to rows with columns key, left, left_hash. ``row_type`` is None for text.
 
-    Rows that are ``unchanged`` (a column that need not be there) are passed over. A value that the table's serializer
-    cannot read becomes NULL, as if it were deleted, and has a problem.
+    Rows that are ``unchanged`` (a column of ``send``, which a first load lacks) are passed over. A value that the
+    table's serializer cannot read becomes NULL, as if it were deleted, and has a problem.
     """
 
     extractor: Selector

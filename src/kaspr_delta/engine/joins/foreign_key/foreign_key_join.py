@@ -50,7 +50,7 @@ _NO_STATE = arrow_schema(f"{SUBSCRIPTIONS.columns}, live BOOLEAN").empty_table()
 
 
 class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
-    """KIP-213 over two change feeds."""
+    """KIP-213 over two change feeds. Its batches may wait to be folded together (see ``FoldsTogether``)."""
 
     __slots__ = ()
 
