@@ -186,9 +186,12 @@ def within(rows: Rows, most: Size) -> Rows:
 
 
 def table_within(rows: Rows, most: Size) -> pa.Table | None:
-    """The rows as an Arrow table; None if they are in Spark, and more."""
-    found = within(rows, most)
-    return found.table if isinstance(found, LocalRows) else None
+    """The rows as an Arrow table; None if they are in Spark, and more. Rows with a scan are read by it."""
+    if isinstance(rows, LocalRows):
+        return rows.table
+    limit = most.rows + 1
+    found = collected(rows.df.limit(limit)) if rows.scan is None else rows.scan.rows(rows.columns, limit)
+    return found if most.fits(found) else None
 
 
 def small_together(most: Size, *several: Rows) -> tuple[Rows, ...]:

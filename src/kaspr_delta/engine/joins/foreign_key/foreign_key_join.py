@@ -30,7 +30,7 @@ from kaspr_delta.engine.joins.side_rows import side_rows
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists
-from kaspr_delta.engine.rows.local_rows import read_back, table_within
+from kaspr_delta.engine.rows.local_rows import table_within
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
@@ -107,10 +107,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         """The subscriptions that a batch changed (see ``Subscriptions.unmerged``); None if there are too many."""
         if rows.max_rows == 0:
             return _NO_STATE
-        most = self.delta.limits.waiting_state
-        states = read_back(rows.select(*_NO_STATE.column_names), most)
-        changed = table_within(states.filter(exists("live")), most)
-        return None if changed is None else changed.cast(_NO_STATE.schema)
+        changed = table_within(rows.select(*_NO_STATE.column_names), self.delta.limits.waiting_state)
+        return None if changed is None else changed.filter(changed["live"].is_valid()).cast(_NO_STATE.schema)
 
     def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
         """The rows of the log for touched keys and the current subscriptions."""
