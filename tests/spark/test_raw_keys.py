@@ -1,26 +1,20 @@
-"""Keys and values of bytes, however long: what Spark spells finds what Python spells, also in a state of before."""
+"""Keys and values of bytes of any length: Spark and Python write the same base64 text."""
 
 from __future__ import annotations
 
 import base64
 from collections import Counter
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine.batch import recovery
-from kaspr_delta.engine.batch.checkpoint import BROKEN_BASE64, Start
-from kaspr_delta.engine.rows import keyed_table as live_table
-from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
 Rows = dict[bytes, bytes]
 MANIFESTS = Path(__file__).parent / "applications" / "raw_keys.yaml"
@@ -105,27 +99,4 @@ def test_keys_of_any_length_are_counted_and_joined(world: World) -> None:
     for wave in (first, second):
         wave(world)
         world.assert_joined_and_counted()
-    assert world.opened().dead_letters() == []
-
-
-def test_a_state_with_line_breaks_goes_on_and_is_mended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def as_it_is(text: Column) -> Column:
-        return text
-
-    with monkeypatch.context() as before:
-        before.setattr(recovery, "Start", partial(Start, format=BROKEN_BASE64))
-        before.setattr(live_table, "base64_of", F.base64)
-        for name in ("on_one_line", "in_lines"):
-            before.setattr(live_table, name, as_it_is)
-        first(world)
-    app = world.opened()
-    join = app.plan.join("parts-of-uses")
-    assert isinstance(join, ForeignKeyJoinPlan)
-    subscribed = app.delta.read(app.spark, join.subscriptions)
-    assert subscribed.where("contains(key, '\n')").count() == len(USES)
-    assert app.dead_letters()  # of rows that did not find each other
-    app.run()
-    world.assert_joined_and_counted()
-    second(world)
-    world.assert_joined_and_counted()
     assert world.opened().dead_letters() == []

@@ -16,8 +16,6 @@ from kaspr_delta.storage.tables import Tables, Transaction
 FIRST = -1
 # The format of a resource's state. A change of the state's tables or of their meaning takes the next number.
 STATE_FORMAT = 2
-# The format in which base64 text had line breaks if Spark wrote it (see ``base64_state``).
-BROKEN_BASE64 = 1
 _NUMBERED = re.compile(r"c(\d{8})-")
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kaspr_delta.engine.batch.base64_state import put_on_one_line
 from kaspr_delta.engine.batch.batch import BatchRunner
-from kaspr_delta.engine.batch.checkpoint import BROKEN_BASE64, STATE_FORMAT, BatchId, Start, new_checkpoint
+from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.counters import BatchTiming
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
@@ -39,14 +38,12 @@ class Recovery:
             end = batch.fold_unfolded(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
             if end.start is not None:
                 _check(batch.resource, end.start)
-            if self._mended(spark, end):
-                self._begin(spark, end)
-            else:
-                self._go_on(spark, end)
+            self._go_on(spark, end)
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
-        return self.batch.end.start is not None and not self._reads_its_sources(spark, self.batch.end)
+        start = self.batch.end.start
+        return start is not None and not self._reads_its_sources(spark, start)
 
     def follow_sources(self, spark: SparkSession) -> None:
         """Begin a new checkpoint if the resource now reads other sources."""
@@ -57,9 +54,7 @@ class Recovery:
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
         with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
-            end = self._resumed(spark)
-            self._mended(spark, end)
-            self._begin(spark, end, again=True)
+            self._begin(spark, self._resumed(spark), again=True)
 
     def fill_gap(self, spark: SparkSession, error: Exception) -> bool:
         """Continue without the change feed if changes are gone from it; return whether that worked.
@@ -92,19 +87,16 @@ class Recovery:
     def _resumed(self, spark: SparkSession) -> LogEnd:
         return self.batch.fold_unfolded(spark, folded_batches(self.batch.delta, spark))
 
-    def _reads_its_sources(self, spark: SparkSession, end: LogEnd) -> bool:
-        """Whether the newest checkpoint reads the sources that the resource has now."""
-        return end.start is not None and set(self.batch.resource.sources(spark)) == set(end.start.positions)
+    def _reads_its_sources(self, spark: SparkSession, start: Start) -> bool:
+        """Whether a checkpoint reads the sources that the resource has now."""
+        return set(self.batch.resource.sources(spark)) == set(start.positions)
 
     def _go_on(self, spark: SparkSession, end: LogEnd) -> None:
         """Continue the newest checkpoint if it reads the sources of the resource; otherwise begin a new one."""
-        if end.start is None or not self._reads_its_sources(spark, end):
+        if end.start is None or not self._reads_its_sources(spark, end.start):
             self._begin(spark, end)
         else:
-            # A start that an earlier version of this package wrote has no table ids. Over tables of a catalog its
-            # stream is not continued: a new one begins.
-            start = end.start if end.start.tables else replace(end.start, tables=table_ids(self.batch, spark))
-            self.batch.end = replace(end, start=start, unfolded=())
+            self.batch.end = replace(end, unfolded=())
 
     def _begin(self, spark: SparkSession, end: LogEnd, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.
@@ -137,15 +129,6 @@ class Recovery:
             batch.report(batch.folding.fold(spark, [Committed(first, logged, metadata, timing)]))
         batch.end = LogEnd(first, metadata, start, first, newest_checkpoint=first.checkpoint)
 
-    def _mended(self, spark: SparkSession, end: LogEnd) -> bool:
-        """Repair a state in whose format keys might not match; return whether any keys could have been affected.
-
-        The state then has to be begun anew, as in a rebuild: only differences are emitted.
-        """
-        if end.start is None or end.start.format != BROKEN_BASE64:
-            return False
-        return put_on_one_line(self.batch.delta, spark, self.batch.resource.base64_columns)
-
 
 def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
@@ -172,7 +155,7 @@ def cannot_go_on(resource: Resource, reason: str) -> KasprError:
 def _check(resource: Resource, start: Start) -> None:
     """Raise RebuildNeededError if the state was made by another definition, SetupError if it has another format."""
     ref = resource.ref
-    if start.format not in {STATE_FORMAT, BROKEN_BASE64}:
+    if start.format != STATE_FORMAT:
         msg = (
             f"the state of {ref} has format {start.format}, and this version of kaspr-delta keeps format"
             f" {STATE_FORMAT}: use the version that wrote it, or a new warehouse"
