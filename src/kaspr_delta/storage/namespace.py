@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -27,64 +27,48 @@ _VOLUMES = Path("/Volumes")
 class Namespace(Protocol):
     """One schema of Delta tables, with a folder for checkpoints and locks beside it."""
 
+    on_databricks: ClassVar[bool]
+    """Whether Spark is Databricks' own: it has Auto Loader, and Kafka's classes under other names."""
+
+    poll_seconds: ClassVar[float]
+    """The pause between two looks at the registry during a run: one takes a Spark job outside a folder."""
+
+    locks_bind_other_processes: ClassVar[bool]
+    """Whether ``table_group_lock`` excludes other processes too, not only other threads of this one."""
+
+    streams_go_on: ClassVar[bool]
+    """Whether Spark can start a stream again from its checkpoint if its tables have no new commits.
+
+    Over catalog-managed tables it cannot: each table of the stream needs a new commit.
+    """
+
     @property
     def name(self) -> str:
         """The schema's name in the warehouse."""
-        ...
 
     @property
     def schema(self) -> str:
         """The schema, quoted for SQL."""
-        ...
 
     @property
     def checkpoints(self) -> Path:
         """The folder of the streaming checkpoints."""
-        ...
-
-    @property
-    def on_databricks(self) -> bool:
-        """Whether Spark is Databricks' own: it has Auto Loader, and Kafka's classes under other names."""
-        ...
 
     def identifier(self, table: str) -> str:
         """The table's name, quoted for SQL. A source table of others may be a name with dots or a path."""
-        ...
 
     @property
     def disk(self) -> Path | None:
         """The folder of the warehouse on this machine, whose disk may be full or read-only; None elsewhere."""
-        ...
-
-    @property
-    def poll_seconds(self) -> float:
-        """The pause between two looks at the registry during a run: one takes a Spark job outside a folder."""
-        ...
 
     def declared_location(self, table: str) -> str | None:
         """The ``LOCATION`` with which a table is created; None where the catalog chooses."""
-        ...
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         """A lock to hold around every commit to the table."""
-        ...
-
-    @property
-    def locks_bind_other_processes(self) -> bool:
-        """Whether ``table_group_lock`` excludes other processes too, not only other threads of this one."""
-        ...
-
-    @property
-    def streams_go_on(self) -> bool:
-        """Whether Spark can start a stream again from its checkpoint if its tables have no new commits.
-
-        Over catalog-managed tables it cannot: each table of the stream needs a new commit.
-        """
-        ...
 
     def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
         """A lock to hold while one of several resources that exclude each other processes a batch."""
-        ...
 
     def resource_lock(self, resource: str) -> contextlib.AbstractContextManager[threading.Event]:
         """The lock that a resource holds while it runs.
@@ -92,7 +76,6 @@ class Namespace(Protocol):
         The event is set if another process takes the lock all the same, for example because this machine slept. Raises
         AlreadyRunningError when another process holds the lock, and at the end when another one took it.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +90,14 @@ class LocalNamespace:
     name: str
     registered_as: str
 
+    on_databricks: ClassVar[bool] = False
+    poll_seconds: ClassVar[float] = 1.0
+    locks_bind_other_processes: ClassVar[bool] = True
+    streams_go_on: ClassVar[bool] = True
+
     @property
     def schema(self) -> str:
         return quoted(self.registered_as)
-
-    @property
-    def on_databricks(self) -> bool:
-        return False
 
     @property
     def checkpoints(self) -> Path:
@@ -125,10 +109,6 @@ class LocalNamespace:
     @property
     def disk(self) -> Path | None:
         return self.root
-
-    @property
-    def poll_seconds(self) -> float:
-        return 1.0
 
     def folder(self, table: str) -> Path | None:
         """The folder of a table; None of one that a catalog knows by a name with dots."""
@@ -142,14 +122,6 @@ class LocalNamespace:
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"commit-{table}"))
-
-    @property
-    def locks_bind_other_processes(self) -> bool:
-        return True
-
-    @property
-    def streams_go_on(self) -> bool:
-        return True
 
     def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"turn-{_as_file(name)}"))
@@ -185,13 +157,16 @@ class UnityNamespace:
     volume: str
     root: str | None = None
 
+    on_databricks: ClassVar[bool] = True
+    poll_seconds: ClassVar[float] = 15.0
+    # Two processes may be in two sandboxes, which share no lock that is fast enough for a batch.
+    locks_bind_other_processes: ClassVar[bool] = False
+    streams_go_on: ClassVar[bool] = False
+    disk: ClassVar[Path | None] = None
+
     @property
     def schema(self) -> str:
         return f"{quoted(self.catalog)}.{quoted(self.name)}"
-
-    @property
-    def on_databricks(self) -> bool:
-        return True
 
     @property
     def checkpoints(self) -> Path:
@@ -202,27 +177,11 @@ class UnityNamespace:
     def identifier(self, table: str) -> str:
         return _elsewhere(table) or f"{self.schema}.{quoted(table)}"
 
-    @property
-    def disk(self) -> Path | None:
-        return None
-
-    @property
-    def poll_seconds(self) -> float:
-        return 15.0
-
     def declared_location(self, table: str) -> str | None:
         return None if self.root is None else f"{self.root.rstrip('/')}/{table}"
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:  # noqa: ARG002
         return contextlib.nullcontext()
-
-    @property
-    def locks_bind_other_processes(self) -> bool:
-        return False  # two processes may be in two sandboxes, which share no lock that is fast enough for a batch
-
-    @property
-    def streams_go_on(self) -> bool:
-        return False
 
     def table_group_lock(self, name: str) -> contextlib.AbstractContextManager[object]:
         return _turns[self.schema, name]

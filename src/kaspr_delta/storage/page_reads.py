@@ -25,16 +25,13 @@ class History(Protocol):
     @property
     def versions(self) -> range:
         """The versions that can be read; none where there is no table."""
-        ...
 
     @property
     def newest_change(self) -> int | None:
         """The newest version that changed rows."""
-        ...
 
     def commit(self, version: int) -> CommitInfo | None:
         """The commit of a version; None where it is gone from the log."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,6 @@ class PageReads(Protocol):
 
     def counts(self, tables: Collection[str]) -> dict[str, int]:
         """The number of rows by table. Tables that cannot be read are left out."""
-        ...
 
     def newest(
         self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
@@ -67,25 +63,20 @@ class PageReads(Protocol):
 
         ``where`` restricts them to those with these texts.
         """
-        ...
 
     def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
         """The number of rows of a system table by their texts in these columns."""
-        ...
 
     def history(self, table: str) -> History:
         """The commits of a table."""
-        ...
 
     def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
         """The columns of a table at a version, the newest by default; none where there is no table, or version."""
-        ...
 
     def rows(  # noqa: PLR0913, PLR0917  a SELECT has so many parts
         self, table: str, version: int | None, columns: Columns, texts: TextFilter, order: Sequence[str], most: int
     ) -> RowsFound | str:
         """Ordered rows at a version (None: the newest), or the reason why the version cannot be read."""
-        ...
 
     def changed_since(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
@@ -94,7 +85,6 @@ class PageReads(Protocol):
 
         Rows are identified by the ``key``. Times of writing (``UNCOMPARED``) make no difference.
         """
-        ...
 
     def change_feed(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
@@ -103,4 +93,3 @@ class PageReads(Protocol):
 
         At least the rows of the ``most`` first keys are among it.
         """
-        ...

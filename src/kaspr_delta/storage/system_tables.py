@@ -23,23 +23,18 @@ class SystemTables(Protocol):
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table; none where it does not exist."""
-        ...
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Replace all rows by these, which have their values in the order of the table's columns."""
-        ...
 
     def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Append rows."""
-        ...
 
     def version(self, table: str) -> int | None:
         """The newest version of a table; None where it does not exist."""
-        ...
 
     def alone(self, table: str) -> contextlib.AbstractContextManager[object]:
         """A lock to hold while a table is read in order to write it."""
-        ...
 
 
 def arrow_rows(table: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:

@@ -88,28 +88,22 @@ class Scan(Protocol):
     @property
     def reads_files(self) -> bool:
         """Whether the driver reads the rows from files: it takes no Spark job, and a fraction of the time."""
-        ...
 
     @property
     def df(self) -> DataFrame:
         """The rows in Spark."""
-        ...
 
     def where(self, condition: str, **values: Value) -> Scan:
         """The rows of this scan for which another condition holds too."""
-        ...
 
     def rows(self, columns: Sequence[str], limit: int) -> pa.Table:
         """Columns of up to ``limit`` rows, on the driver."""
-        ...
 
     def count_by(self, columns: Sequence[str]) -> dict[tuple[Any, ...], int]:
         """The number of rows for each combination of values."""
-        ...
 
     def aggregate(self, expressions: str, **values: Value) -> tuple[Any, ...]:
         """The values of SQL aggregates over the rows."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +124,14 @@ class Tables(Protocol):
     @property
     def namespace(self) -> Namespace:
         """The schema of the tables."""
-        ...
 
     @property
     def statistics(self) -> Statistics:
         """Counts of conflicts, of files read by look-ups, and of native operations that failed."""
-        ...
 
     @property
     def limits(self) -> Limits:
         """The sizes at which the engine changes its method."""
-        ...
 
     # -- create --------------------------------------------------------------------------------------------------------
 
@@ -149,99 +140,76 @@ class Tables(Protocol):
 
         A user who may only use the schema needs no right to create one.
         """
-        ...
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         """Create the table, or register one that exists in its folder already."""
-        ...
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Set table properties, unless the table has them."""
-        ...
 
     def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[str, Type]]) -> None:
         """Add columns, and fields of columns: each by its full name in SQL."""
-        ...
 
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
         """Create a view over a table unless it exists. ``columns``: column name to SQL expression."""
-        ...
 
     def drop(self, spark: SparkSession, table: str) -> None:
         """Remove a table and its rows, for good. The folder of an external table stays, with its history."""
-        ...
 
     def drop_view(self, spark: SparkSession, view: str) -> None:
         """Remove a view."""
-        ...
 
     def use(self, spark: SparkSession) -> None:
         """Make the schema the current one, so that SQL may name tables without it."""
-        ...
 
     # -- pin and describe ----------------------------------------------------------------------------------------------
 
     def newest(self, spark: SparkSession, table: str) -> Commit:
         """The newest version, to pin for a batch. Raises an error where there is no table."""
-        ...
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         """Whether the table exists."""
-        ...
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
         """The columns of the table. It need not be registered yet."""
-        ...
 
     def has_change_feed(self, spark: SparkSession, table: str) -> bool:
         """Whether the change data feed is enabled."""
-        ...
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         """Delta's id of the table: a table that was dropped and created again has another one."""
-        ...
 
     def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
         """The number of rows at a version, or at the newest one."""
-        ...
 
     def file_count(self, table: str, version: int | None = None) -> int | None:
         """The number of files at a version; None where only a query could tell."""
-        ...
 
     def change_file_count(self, table: str, version: int) -> int | None:
         """The number of change data files in the commit of a version; None where only a query could tell."""
-        ...
 
     def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
         """The notes of the commits after a version (see ``append``), with the number of rows that each added."""
-        ...
 
     # -- read ----------------------------------------------------------------------------------------------------------
 
     def read(self, spark: SparkSession, table: str, version: int | None = None) -> DataFrame:
         """The rows at a version, or at the newest one."""
-        ...
 
     def read_elsewhere(self, spark: SparkSession, source: str) -> DataFrame:
         """The rows of a Delta table outside this namespace: by its folder or URI, or by its name in the catalog."""
-        ...
 
     def query(self, spark: SparkSession, table: str, sql: str) -> list[dict[str, Any]]:
         """The rows of a SELECT over a small table, which the SELECT calls ``t``; times are in UTC."""
-        ...
 
     def scan(self, spark: SparkSession, table: str, version: int | None = None) -> Scan:
         """A scan of all rows at a version, or at the newest one."""
-        ...
 
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
         """The rows that match: on the driver where they were read without Spark."""
-        ...
 
     def changes(self, spark: SparkSession, table: str, first: int = 0, last: int | None = None) -> DataFrame:
         """The change data feed between two versions, both included; by default up to the newest."""
-        ...
 
     def appended_rows(self, spark: SparkSession, table: str) -> DataFrame | None:
         """The rows of an append-only table in the form of its change data feed, without commit times.
@@ -249,18 +217,15 @@ class Tables(Protocol):
         Delta reads the feed only as far back as ``delta.deletedFileRetentionDuration``; this reaches the beginning.
         None for a table without row tracking.
         """
-        ...
 
     def stream(self, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
         """The change data feed as a stream, from a version on. A checkpoint that exists goes on where it stopped.
 
         ``limit`` is the most bytes of a batch (``"64m"``).
         """
-        ...
 
     def stream_after(self, spark: SparkSession, table: str, version: int, limit: str | None = None) -> DataFrame:
         """The same from ``version + 1`` on. In a folder ``version + 1`` need not exist yet; over a catalog it must."""
-        ...
 
     # -- write ---------------------------------------------------------------------------------------------------------
 
@@ -277,7 +242,6 @@ class Tables(Protocol):
 
         The note becomes the ``userMetadata`` of the commit.
         """
-        ...
 
     def merge(
         self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None = None
@@ -287,16 +251,12 @@ class Tables(Protocol):
         ``copied_from`` is a scan of another table that gives the rows with ``keep``: a backend may copy them into a new
         table instead of writing ``rows``.
         """
-        ...
 
     def replace(self, spark: SparkSession, rows: DataFrame, table: str, condition: str = "true") -> None:
         """Replace all rows for which a condition holds by these, in one commit."""
-        ...
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: Value) -> None:
         """Delete the rows for which a condition holds."""
-        ...
 
     def update(self, spark: SparkSession, table: str, assignments: str, condition: str, **values: Value) -> None:
         """Change the rows for which a condition holds."""
-        ...

@@ -38,7 +38,7 @@ class Attempts:
     ) -> Result | None:
         """The result of an operation; None if Spark has to do it. An error is raised if it may not be repeated."""
         try:
-            opened = self._opened(table, version)
+            opened = self.delta.opened(table, version) if self.delta.has_folder(table) else None
             return None if opened is None or not supports(operation, opened) else action(opened)
         except Exception as error:
             if is_refused(error):
@@ -51,10 +51,6 @@ class Attempts:
     def supports(self, operation: Operation, table: str, version: int | None = None) -> bool:
         """Whether delta-rs does an operation on a table."""
         return self.attempt(operation, table, lambda _: True, version) is True
-
-    def _opened(self, table: str, version: int | None) -> DeltaTable | None:
-        """The table; None where there is none in a folder of this machine."""
-        return self.delta.opened(table, version) if self.delta.has_folder(table) else None
 
     def _note(self, operation: Operation, table: str, error: Exception, consequence: str) -> None:
         _log.warning("delta-rs failed at %s of table %s, %s", operation, table, consequence, exc_info=error)

@@ -18,11 +18,16 @@ import pyarrow as pa
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, columns_of_json
 from kaspr_delta.storage.arrow_types import aligned, arrow_schema, without_views
-from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import PAGE_BYTES, PAGE_ROWS, UNLIKE, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.int96_timestamps import misread
-from kaspr_delta.storage.native.log_files import actions_of, commit_of, oldest_version, rows_changed_after, versions_in
+from kaspr_delta.storage.native.log_files import (
+    actions_of,
+    commit_file,
+    oldest_version,
+    rows_changed_after,
+    versions_in,
+)
 from kaspr_delta.storage.tables import Transaction
 
 if TYPE_CHECKING:
@@ -52,15 +57,15 @@ class DeltaRs:
 
     def head(self, table: str, last: Head | None = None) -> Head | None:
         """The newest commit; None where there is no table. If it still is ``last``, this reads two file names."""
-        log = self._location(table) / "_delta_log"
-        if last is not None and _head(log, last.version) == last and _head(log, last.version + 1) is None:
+        folder = self.folder(table)
+        if last is not None and _head(folder, last.version) == last and _head(folder, last.version + 1) is None:
             return last
-        newest = max(versions_in(self._location(table)), default=None)
-        return None if newest is None else _head(log, newest)
+        newest = max(versions_in(folder), default=None)
+        return None if newest is None else _head(folder, newest)
 
     def has(self, table: str, commit: Head) -> bool:
         """Whether the log of the table still has this commit, so that the table was not created anew."""
-        return _head(self._location(table) / "_delta_log", commit.version) == commit
+        return _head(self.folder(table), commit.version) == commit
 
     def query(self, table: str, sql: str, version: int | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a SELECT over the table, which it calls ``t``, at a version; the newest by default.
@@ -71,9 +76,9 @@ class DeltaRs:
         if opened is not None:
             yield from selected(sql, t=opened, **({} if version is None else {"now": self.opened(table)}))
 
-    def rows(self, table: str, sql: str = "SELECT * FROM t") -> list[dict[str, Any]]:
-        """The same as dictionaries, of the newest version."""
-        return [row for batch in self.query(table, sql) for row in batch.to_pylist()]
+    def rows(self, table: str, sql: str = "SELECT * FROM t", version: int | None = None) -> list[dict[str, Any]]:
+        """The same as dictionaries."""
+        return [row for batch in self.query(table, sql, version) for row in batch.to_pylist()]
 
     def changes(self, table: str, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """The table's change feed between two versions, both included."""
@@ -89,15 +94,15 @@ class DeltaRs:
         delta-rs leaves out rows that only a deletion vector removed, and misreads some times (``int96_timestamps``).
         False also where a commit is gone.
         """
-        location = self._location(table)
+        folder = self.folder(table)
         try:
-            return all(_tells_all(location, version) for version in range(first, last + 1))
+            return all(_tells_all(folder, version) for version in range(first, last + 1))
         except FileNotFoundError:
             return False
 
     def rows_changed(self, table: str, first: int) -> int:
         """The rows that the commits from a version on wrote, changed and deleted, by the metrics of the commits."""
-        return rows_changed_after(self._location(table), first - 1) or 0
+        return rows_changed_after(self.folder(table), first - 1) or 0
 
     def types(self, table: str, version: int | None = None) -> tuple[Column, ...] | None:
         """The columns of a table with their full types; None where there is no table."""
@@ -117,24 +122,12 @@ class DeltaRs:
         head = self.head(table)
         if head is None:
             return range(0)
-        return range(oldest_version(self._location(table)), head.version + 1)
+        return range(oldest_version(self.folder(table)), head.version + 1)
 
     def is_whole(self, table: str, version: int) -> bool:
         """Whether all files of a version exist: VACUUM removes old files that the newest version does not use."""
         opened = self.opened(table, version)
         return opened is not None and all(Path(file).exists() for file in opened.file_uris())
-
-    def commit(self, table: str, version: int) -> CommitInfo | None:
-        """The commit of a version; None where it is gone from the log."""
-        return commit_of(self._location(table), version)
-
-    def newest_change(self, table: str) -> int | None:
-        """The newest version that changed rows, as far as the log reaches back."""
-        for version in reversed(self.versions(table)):
-            made = self.commit(table, version)
-            if made is not None and made.rows:
-                return version
-        return None
 
     def table_id(self, table: str) -> str | None:
         """Delta's id of the table; None where there is no table."""
@@ -160,7 +153,7 @@ class DeltaRs:
             if self.head(table) is None:
                 schema = arrow_schema(layout.columns)
                 _deltalake().DeltaTable.create(
-                    str(self._location(table)), schema=schema, mode="ignore", configuration=layout.properties
+                    str(self.folder(table)), schema=schema, mode="ignore", configuration=layout.properties
                 )
 
     def append(self, table: str, rows: pa.Table) -> None:
@@ -211,15 +204,16 @@ class DeltaRs:
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """The same. Raises deltalake's error where there is no table, or no such version."""
-        opened: DeltaTable = _deltalake().DeltaTable(str(self._location(table)), version=version)
+        opened: DeltaTable = _deltalake().DeltaTable(str(self.folder(table)), version=version)
         return opened
 
-    def _location(self, table: str) -> Path:
-        location = self.namespace.folder(table)
-        if location is None:
+    def folder(self, table: str) -> Path:
+        """The folder of a table. Raises SetupError for a table that has none (see ``has_folder``)."""
+        folder = self.namespace.folder(table)
+        if folder is None:
             msg = f"the tables of {self.namespace.schema} are not on this machine"
             raise SetupError(msg)
-        return location
+        return folder
 
 
 def append_to(opened: DeltaTable, rows: pa.Table, transaction: Transaction | None = None) -> bool:
@@ -348,17 +342,17 @@ def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema)
 
 
-def _head(log: Path, version: int) -> Head | None:
+def _head(folder: Path, version: int) -> Head | None:
     try:
-        found = (log / f"{version:020}.json").stat()
+        found = commit_file(folder, version).stat()
     except FileNotFoundError:
         return None
     return Head(version, (found.st_ino, found.st_mtime_ns))
 
 
-def _tells_all(location: Path, version: int) -> bool:
-    actions = actions_of(location / "_delta_log" / f"{version:020}.json")
-    if misread(location, actions):
+def _tells_all(folder: Path, version: int) -> bool:
+    actions = actions_of(folder, version)
+    if misread(folder, actions):
         return False
     if any("cdc" in action for action in actions):
         return True

@@ -11,8 +11,14 @@ from typing import Any
 
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
 
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 # The most commits to read for one number of files.
 _FAR_BACK = 100
+
+
+def commit_file(location: Path, version: int) -> Path:
+    """The file of a commit."""
+    return location / "_delta_log" / f"{version:020}.json"
 
 
 def versions_in(location: Path) -> list[int]:
@@ -22,10 +28,9 @@ def versions_in(location: Path) -> list[int]:
 
 def commit_of(location: Path, version: int) -> CommitInfo | None:
     """The commit of a version; None where it is gone from the log."""
-    file = location / "_delta_log" / f"{version:020}.json"
     try:
-        actions = actions_of(file)
-        written = file.stat().st_mtime
+        actions = actions_of(location, version)
+        written = commit_file(location, version).stat().st_mtime
     except FileNotFoundError:
         return None
     about = _about(actions)
@@ -55,7 +60,7 @@ def files_of(location: Path, version: int) -> int | None:
     since = 0
     for number in range(version, max(version - _FAR_BACK, -1), -1):
         try:
-            summed = json.loads((location / "_delta_log" / f"{number:020}.crc").read_text())
+            summed = json.loads(commit_file(location, number).with_suffix(".crc").read_text())
             return int(summed["numFiles"]) + since
         except FileNotFoundError:
             actions = _actions(location, number)
@@ -73,15 +78,11 @@ def change_files_of(location: Path, version: int) -> int | None:
 
 def oldest_version(location: Path) -> int:
     """The oldest version that can be read: that of the first commit, or else of the oldest checkpoint."""
-    log = location / "_delta_log"
     commits = versions_in(location)
     if 0 in commits:
         return 0
-    found = (_CHECKPOINT.match(file.name) for file in log.glob("*.checkpoint*"))
+    found = (_CHECKPOINT.match(file.name) for file in (location / "_delta_log").glob("*.checkpoint*"))
     return min((int(name.group(1)) for name in found if name is not None), default=min(commits, default=0))
-
-
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 
 
 def rows_changed_after(location: Path, version: int) -> int | None:
@@ -92,10 +93,10 @@ def rows_changed_after(location: Path, version: int) -> int | None:
     return sum(rows_of_commit(_actions(location, commit) or ()) for commit in commits if commit > version)
 
 
-def actions_of(commit: Path) -> list[dict[str, Any]]:
-    """The actions in the file of a commit. Raises FileNotFoundError."""
+def actions_of(location: Path, version: int) -> list[dict[str, Any]]:
+    """The actions of a commit. Raises FileNotFoundError."""
     # Lines of bytes: texts in the table may have characters that end a line of text.
-    return [json.loads(line) for line in commit.read_bytes().splitlines()]
+    return [json.loads(line) for line in commit_file(location, version).read_bytes().splitlines()]
 
 
 def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
@@ -111,11 +112,10 @@ def rows_of_commit(actions: Sequence[Mapping[str, Any]]) -> int:
 def _actions(location: Path, version: int) -> list[dict[str, Any]] | None:
     """The actions of a commit; None where it is gone from the log."""
     try:
-        return actions_of(location / "_delta_log" / f"{version:020}.json")
+        return actions_of(location, version)
     except FileNotFoundError:
         return None
 
 
-def _about(actions: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The ``commitInfo`` of a commit."""
-    return next((dict(action["commitInfo"]) for action in actions if "commitInfo" in action), {})
+def _about(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})

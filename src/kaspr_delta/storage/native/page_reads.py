@@ -11,6 +11,7 @@ from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import UNCOMPARED
 from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.log_files import commit_of
 from kaspr_delta.storage.native.sql_text import literal, quoted
 from kaspr_delta.storage.page_reads import Columns, RowsChanged, RowsFound, TextFilter
 
@@ -28,10 +29,11 @@ class NativeHistory:
 
     @property
     def newest_change(self) -> int | None:
-        return self.delta.newest_change(self.table)
+        changed = (version for version in reversed(self.versions) if (made := self.commit(version)) and made.rows)
+        return next(changed, None)
 
     def commit(self, version: int) -> CommitInfo | None:
-        return self.delta.commit(self.table, version)
+        return commit_of(self.delta.folder(self.table), version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,10 @@ class NativePageReads:
         if version is not None and not self.delta.is_whole(table, version):
             return "its files are gone: VACUUM has removed them"
         wanted, names = _condition(texts), ", ".join(map(quoted, columns))
-        (counted,) = self._rows(table, f"SELECT count(*) AS many FROM t WHERE {wanted}", version)
+        (counted,) = self.delta.rows(table, f"SELECT count(*) AS many FROM t WHERE {wanted}", version)
         ordered = f"ORDER BY {', '.join(map(quoted, order))}" if order else ""
         found = f"SELECT {names} FROM t WHERE {wanted} {ordered} LIMIT {most}"
-        return RowsFound(counted["many"], tuple(_seen(columns, row) for row in self._rows(table, found, version)))
+        return RowsFound(counted["many"], tuple(_seen(columns, row) for row in self.delta.rows(table, found, version)))
 
     def changed_since(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
@@ -94,8 +96,8 @@ class NativePageReads:
             f" FULL OUTER JOIN (SELECT *, true AS there FROM now WHERE {wanted}) now ON {same_key}"
             f" WHERE t.there IS NULL OR now.there IS NULL OR {' OR '.join(differs) or 'false'}"
         )
-        (counted,) = self._rows(table, f"SELECT count(*) AS many FROM ({found})", version)
-        rows = self._rows(table, f"{found} ORDER BY {order} LIMIT {most}", version)
+        (counted,) = self.delta.rows(table, f"SELECT count(*) AS many FROM ({found})", version)
+        rows = self.delta.rows(table, f"{found} ORDER BY {order} LIMIT {most}", version)
         pairs = ((_side(row, "then", columns), _side(row, "now", columns)) for row in rows)
         return RowsChanged(counted["many"], tuple(pairs))
 
@@ -113,9 +115,6 @@ class NativePageReads:
         feed = (row for batch in self.delta.changes(table, version, version) for row in batch.to_pylist())
         wanted = (row for row in feed if all(row[name] in among for name, among in texts.items()))
         return [{**_seen(columns, row), "_change_type": row["_change_type"]} for row in wanted]
-
-    def _rows(self, table: str, sql: str, version: int | None) -> list[dict[str, Any]]:
-        return [row for batch in self.delta.query(table, sql, version) for row in batch.to_pylist()]
 
 
 def _condition(texts: TextFilter) -> str:

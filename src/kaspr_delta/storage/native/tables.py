@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kaspr_delta.spec.ddl import Column, columns_of_json
+from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
-from kaspr_delta.storage.native.log_files import change_files_of, commit_of, files_of, metrics_of, notes_in, versions_in
+from kaspr_delta.storage.native.log_files import (
+    change_files_of,
+    commit_file,
+    commit_of,
+    files_of,
+    metrics_of,
+    notes_in,
+    versions_in,
+)
 from kaspr_delta.storage.native.look_up import look_up
 from kaspr_delta.storage.native.merge import merge
 from kaspr_delta.storage.native.scan import NativeScan
-from kaspr_delta.storage.spark.sql_text import literal
+from kaspr_delta.storage.spark.sql_text import creation, literal
 from kaspr_delta.storage.spark.tables import FIRST_ROWS, SparkTables
 from kaspr_delta.storage.tables import Commit, Frame, Merged, Scan, Texts, Transaction, Upsert
 
@@ -33,7 +41,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NativeTables(SparkTables):
-    """Implements Tables. Spark does all for a table of others (named with dots, or by a URI), but for ``query``."""
+    """Implements Tables. Tables of others that have no folder (named with dots, or by a URI) are read by Spark alone.
+
+    Only tables of this namespace are created, dropped, written, asked for notes and queried.
+    """
 
     namespace: LocalNamespace
 
@@ -48,23 +59,22 @@ class NativeTables(SparkTables):
     # -- create --------------------------------------------------------------------------------------------------------
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
-        folder = self.namespace.folder(table)
-        identifier = self.namespace.identifier(table)
+        folder, identifier = self._delta.folder(table), self.namespace.identifier(table)
         with self.namespace.commit_lock(table):
-            if folder is not None and versions_in(folder):
+            if versions_in(folder):
                 if table not in self._listed:
                     spark.sql(f"CREATE TABLE IF NOT EXISTS {identifier} USING DELTA LOCATION {literal(str(folder))}")
                 return
             # A catalog may remember a table whose folder was deleted.
             spark.sql(f"DROP TABLE IF EXISTS {identifier}")
-            self._create(spark, table, layout.columns, layout.properties, self.namespace.declared_location(table))
+            self._retried(lambda: spark.sql(creation(self.namespace, table, layout.columns, layout.properties)))
 
     def drop(self, spark: SparkSession, table: str) -> None:
         self._listed.discard(table)
-        folder = self.namespace.folder(table)
+        folder = self._delta.folder(table)
         with self.namespace.commit_lock(table):
             spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
-            if folder is not None and folder.exists():
+            if folder.exists():
                 shutil.rmtree(folder)
 
     # -- pin and describe ----------------------------------------------------------------------------------------------
@@ -78,10 +88,7 @@ class NativeTables(SparkTables):
         return super().exists(spark, table) if folder is None else bool(versions_in(folder))
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
-        folder = self.namespace.folder(table)
-        if folder is None:
-            return super().columns(spark, table)
-        return columns_of_json(self.read_elsewhere(spark, str(folder)).schema.jsonValue()["fields"])
+        return super().columns(spark, str(self.namespace.folder(table) or table))
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         return self._delta.table_id(table) if self._delta.has_folder(table) else super().table_id(spark, table)
@@ -99,10 +106,8 @@ class NativeTables(SparkTables):
         folder = self.namespace.folder(table)
         return None if folder is None else change_files_of(folder, version)
 
-    def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:
-        folder = self.namespace.folder(table)
-        if folder is None:
-            return super().notes(spark, table, after)
+    def notes(self, spark: SparkSession, table: str, after: int) -> dict[str, int]:  # noqa: ARG002
+        folder = self._delta.folder(table)
         return notes_in(folder, range(after + 1, newest_in(folder).version + 1))
 
     # -- read ----------------------------------------------------------------------------------------------------------
@@ -116,9 +121,8 @@ class NativeTables(SparkTables):
     def look_up(self, spark: SparkSession, table: str, texts: Texts, version: int | None = None) -> Frame:
         folder = self.namespace.folder(table)
         if folder is not None:
-            limits = self.limits
             found = self._attempts.attempt(
-                "look up", table, lambda opened: look_up(folder, opened, texts, limits), version
+                "look up", table, lambda opened: look_up(folder, opened, texts, self.limits), version
             )
             if found is not None:
                 self.statistics.files_looked_up.add(found.files)
@@ -142,14 +146,12 @@ class NativeTables(SparkTables):
             first = rows.filter(rows[upsert.keep]).select(upsert.columns) if isinstance(rows, pa.Table) else None
             if first is None or not self._appended(first, table, FIRST_ROWS):
                 super()._fill(spark, rows, table, upsert, copied_from)
-        folder = self.namespace.folder(table)
-        filled = None if folder is None else commit_of(folder, newest_in(folder).version)
+        folder = self._delta.folder(table)
+        filled = commit_of(folder, newest_in(folder).version)
         return Merged(0 if filled is None else filled.rows)
 
     def _merge(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert) -> Merged:
-        folder = self.namespace.folder(table)
-        if folder is None:
-            return super()._merge(spark, rows, table, upsert)
+        folder = self._delta.folder(table)
         if isinstance(rows, pa.Table):
             merged = self._attempts.attempt("merge", table, lambda opened: merge(folder, opened, rows, upsert))
             if merged is not None:
@@ -162,8 +164,7 @@ class NativeTables(SparkTables):
 
     def _appended(self, rows: pa.Table, table: str, transaction: Transaction | None) -> bool:
         """Whether delta-rs appended the rows. Now and then Spark does: it compacts the tables that are compacted."""
-        folder = self.namespace.folder(table)
-        if folder is None or (newest_in(folder).version + 1) % CHECKPOINT_INTERVAL == 0:
+        if (newest_in(self._delta.folder(table)).version + 1) % CHECKPOINT_INTERVAL == 0:
             return False
         # A failure may come after the commit: Spark may try again only if the table has the transaction by then.
         done = self._attempts.attempt(
@@ -187,5 +188,5 @@ def newest_in(folder: Path) -> Commit:
     if not versions:
         raise table_gone(folder)
     newest = max(versions)
-    written = (folder / "_delta_log" / f"{newest:020}.json").stat().st_mtime
+    written = commit_file(folder, newest).stat().st_mtime
     return Commit(newest, datetime.fromtimestamp(written, tz=timezone.utc))

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kaspr_delta.storage.namespace import Namespace
     from kaspr_delta.storage.tables import Value
 
 
@@ -34,11 +35,13 @@ def _literal(value: Value) -> str:
     return literal(value) if isinstance(value, str) else str(value)
 
 
-def creation(identifier: str, columns: str, properties: Mapping[str, str], location: str | None) -> str:
-    """CREATE TABLE unless it exists; without a location the catalog chooses one."""
+def creation(namespace: Namespace, table: str, columns: str, properties: Mapping[str, str]) -> str:
+    """CREATE TABLE unless it exists."""
+    location = namespace.declared_location(table)
     clause = f" LOCATION {literal(location)}" if location is not None else ""
     return (
-        f"CREATE TABLE IF NOT EXISTS {identifier} ({columns}) USING DELTA{clause} TBLPROPERTIES ({listed(properties)})"
+        f"CREATE TABLE IF NOT EXISTS {namespace.identifier(table)} ({columns}) USING DELTA{clause}"
+        f" TBLPROPERTIES ({listed(properties)})"
     )
 
 

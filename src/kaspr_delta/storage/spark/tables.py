@@ -56,27 +56,18 @@ class SparkTables:
 
     def create(self, spark: SparkSession, table: str, layout: Layout) -> None:
         if table not in self._listed:
-            location = self.namespace.declared_location(table)
-            self._create(spark, table, layout.columns, layout.catalog_properties, location)
-
-    def _create(
-        self, spark: SparkSession, table: str, columns: str, properties: Mapping[str, str], location: str | None
-    ) -> None:
-        # Tasks of a job that start side by side all create the tables that are missing.
-        statement = creation(self.namespace.identifier(table), columns, properties, location)
-        self._retried(lambda: spark.sql(statement))
+            # Tasks of a job that start side by side all create the tables that are missing.
+            self._retried(lambda: spark.sql(creation(self.namespace, table, layout.columns, layout.catalog_properties)))
 
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         has = self._properties(spark, table)
         if any(has.get(name) != value for name, value in properties.items()):
             change = f"ALTER TABLE {self.namespace.identifier(table)} SET TBLPROPERTIES ({listed(properties)})"
-            with self.namespace.commit_lock(table):
-                self._retried(lambda: spark.sql(change))
+            self._commit(spark, table, change)
 
     def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[str, Type]]) -> None:
         added = ", ".join(f"{name} {kind}" for name, kind in columns)
-        with self.namespace.commit_lock(table):
-            self._retried(lambda: spark.sql(f"ALTER TABLE {self.namespace.identifier(table)} ADD COLUMNS ({added})"))
+        self._commit(spark, table, f"ALTER TABLE {self.namespace.identifier(table)} ADD COLUMNS ({added})")
 
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
         if view in self._listed:
@@ -90,7 +81,7 @@ class SparkTables:
     def drop(self, spark: SparkSession, table: str) -> None:
         self._listed.discard(table)
         if self.namespace.declared_location(table) is not None and self.exists(spark, table):
-            self._retried(lambda: spark.sql(f"DELETE FROM {self.namespace.identifier(table)}").collect())
+            self._commit(spark, table, f"DELETE FROM {self.namespace.identifier(table)}")
         spark.sql(f"DROP TABLE IF EXISTS {self.namespace.identifier(table)}")
 
     def drop_view(self, spark: SparkSession, view: str) -> None:
@@ -207,12 +198,7 @@ class SparkTables:
             self._append(spark, rows, table, transaction, note)
 
     def merge(
-        self,
-        spark: SparkSession,
-        rows: Frame,
-        table: str,
-        upsert: Upsert,
-        copied_from: Scan | None = None,
+        self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None = None
     ) -> Merged:
         with self.namespace.commit_lock(table):
             if upsert.sole_writer and self._is_new(spark, table):
@@ -227,13 +213,15 @@ class SparkTables:
 
     def delete(self, spark: SparkSession, table: str, condition: str, **values: Value) -> None:
         statement = f"DELETE FROM {self.namespace.identifier(table)} WHERE {with_values(condition, values)}"
-        with self.namespace.commit_lock(table):
-            self._retried(lambda: spark.sql(statement).collect())
+        self._commit(spark, table, statement)
 
     def update(self, spark: SparkSession, table: str, assignments: str, condition: str, **values: Value) -> None:
         change = with_values(f"SET {assignments} WHERE {condition}", values)
+        self._commit(spark, table, f"UPDATE {self.namespace.identifier(table)} {change}")
+
+    def _commit(self, spark: SparkSession, table: str, statement: str) -> None:
         with self.namespace.commit_lock(table):
-            self._retried(lambda: spark.sql(f"UPDATE {self.namespace.identifier(table)} {change}").collect())
+            self._retried(lambda: spark.sql(statement).collect())
 
     # The methods from here to ``_merge`` are called under the lock of the table's commits.
 
@@ -247,14 +235,7 @@ class SparkTables:
             writer = writer.option("userMetadata", note)
         self._retried(writer.append)
 
-    def _fill(
-        self,
-        spark: SparkSession,
-        rows: Frame,
-        table: str,
-        upsert: Upsert,
-        copied_from: Scan | None,  # noqa: ARG002
-    ) -> Merged:
+    def _fill(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert, copied_from: Scan | None) -> Merged:  # noqa: ARG002
         """Append the first rows of a table. After a kill before this commit the table is still new, after it it is not.
 
         The transaction stops a second writer whose process was taken for dead.

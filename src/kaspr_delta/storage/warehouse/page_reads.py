@@ -15,7 +15,7 @@ from kaspr_delta.storage.layout import SYSTEM, UNCOMPARED
 from kaspr_delta.storage.page_reads import Columns, RowsChanged, RowsFound, TextFilter
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
-from kaspr_delta.storage.warehouse.sql_warehouse import RefusedError, SqlWarehouse
+from kaspr_delta.storage.warehouse.sql_warehouse import MissingTableError, RefusedError, SqlWarehouse
 
 MOST_COMMITS = 1_000
 """The number of newest commits that are read of a table."""
@@ -86,19 +86,19 @@ class WarehousePageReads:
     def history(self, table: str) -> WarehouseHistory:
         try:
             commits = self.warehouse.named_rows(f"DESCRIBE HISTORY {self._named(table)} LIMIT {MOST_COMMITS}")
-        except RefusedError as error:
-            if error.is_missing:
-                return WarehouseHistory({})
-            raise
+        except MissingTableError:
+            return WarehouseHistory({})
         return WarehouseHistory({made.version: made for made in map(_commit, commits)})
 
     def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
         try:
             found = self.warehouse.columns(f"SELECT * FROM {self._named(table, version)} LIMIT 0")
-        except RefusedError as error:
-            if error.is_missing or version is not None:
-                return {}  # why, the statement that wants its rows says
-            raise
+        except MissingTableError:
+            return {}
+        except RefusedError:
+            if version is None:
+                raise
+            return {}  # why, the statement that wants its rows says
         return {column.name: column.type for column in found}
 
     def rows(  # noqa: PLR0913, PLR0917  as PageReads has it
@@ -165,8 +165,10 @@ class WarehousePageReads:
     def _count(self, statement: str) -> int | None:
         try:
             ((_, count),) = self.warehouse.rows(statement)
-        except RefusedError as error:
-            return 0 if error.is_missing else None
+        except MissingTableError:
+            return 0
+        except RefusedError:
+            return None
         return int(count or 0)
 
 

@@ -26,12 +26,11 @@ _PATIENCE = 300.0
 
 
 class RefusedError(SetupError):
-    """A SQL warehouse refused a statement: a table or a grant is missing, for example."""
+    """A SQL warehouse refused a statement: a grant is missing, for example."""
 
-    @property
-    def is_missing(self) -> bool:
-        """Whether a table or view of the statement does not exist."""
-        return _MISSING in str(self)
+
+class MissingTableError(RefusedError):
+    """A table or view of the statement does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,8 @@ class SqlWarehouse:
         """The same; no rows where a table of the statement does not exist."""
         try:
             return list(self.rows(statement))
-        except RefusedError as error:
-            if error.is_missing:
-                return []
-            raise
+        except MissingTableError:
+            return []
 
     def named_rows(self, statement: str) -> list[dict[str, str | None]]:
         """The same by the names of the columns."""
@@ -91,11 +88,10 @@ class SqlWarehouse:
             time.sleep(0.5)
             response = api.get_statement(response.statement_id or "")
         if _state(response) is not StatementState.SUCCEEDED:
-            reason = (
-                response.status.error.message if response.status and response.status.error else "no reason is given"
-            )
+            error = response.status.error if response.status else None
+            reason = error.message if error else "no reason is given"
             msg = f"SQL warehouse {self.warehouse_id} refuses a statement: {reason}"
-            raise RefusedError(msg)
+            raise MissingTableError(msg) if _MISSING in msg else RefusedError(msg)
         return response
 
     def _rows_of(self, response: StatementResponse) -> Iterator[list[str | None]]:
@@ -104,10 +100,9 @@ class SqlWarehouse:
         while part is not None:
             rows: Any = part.data_array or ()  # annotated as text, and None where there is NULL
             yield from rows
-            following = part.next_chunk_index
-            part = (
-                None if following is None else api.get_statement_result_chunk_n(response.statement_id or "", following)
-            )
+            if part.next_chunk_index is None:
+                return
+            part = api.get_statement_result_chunk_n(response.statement_id or "", part.next_chunk_index)
 
     def execute(self, statement: str) -> None:
         """Execute a statement that returns no rows. Raises SetupError when it fails."""
@@ -135,8 +130,7 @@ class SqlWarehouse:
     def ensure(self, table: str, layout: Layout) -> None:
         """Create a table unless it exists."""
         if not self.exists(table):
-            location = self.namespace.declared_location(table)
-            self.execute(creation(self.identifier(table), layout.columns, layout.catalog_properties, location))
+            self.execute(creation(self.namespace, table, layout.columns, layout.catalog_properties))
 
     def exists(self, table: str) -> bool:
         """Whether a table exists."""
@@ -146,10 +140,8 @@ class SqlWarehouse:
         """The table's newest version; None where there is no table."""
         try:
             row = next(self.rows(f"DESCRIBE HISTORY {self.identifier(table)} LIMIT 1"))
-        except RefusedError as error:
-            if error.is_missing:
-                return None
-            raise
+        except MissingTableError:
+            return None
         return int(row[0] or 0)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kaspr_delta.storage.native.log_files import (
     actions_of,
+    commit_file,
     files_of,
     metrics_of,
     notes_in,
@@ -45,9 +46,10 @@ def test_rows_of_a_commit_are_what_it_says_it_changed(lines: list[str], rows: in
 
 def test_texts_of_a_table_may_have_any_character(tmp_path: Path) -> None:
     stats = json.dumps({"numRecords": 2, "minValues": {"key": "a\u2028\x85\x1cb"}}, ensure_ascii=False)
-    file = tmp_path / "commit.json"
+    (tmp_path / "_delta_log").mkdir()
+    file = commit_file(tmp_path, 0)
     file.write_text(f"{json.dumps({'add': {'stats': stats}}, ensure_ascii=False)}\n", encoding="utf-8")
-    assert rows_of_commit(actions_of(file)) == 2
+    assert rows_of_commit(actions_of(tmp_path, 0)) == 2
 
 
 def test_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
