@@ -84,7 +84,8 @@ class Layout:
     @property
     def catalog_properties(self) -> dict[str, str]:
         """The same for a table of a catalog: an append-only one has row tracking there."""
-        return self.properties | (TRACKING if self.only_appended else {})
+        tracking = {"delta.enableRowTracking": "true", TRACKED: "true"}
+        return self.properties | (tracking if self.only_appended else {})
 
     @property
     def retention(self) -> dict[str, str]:
@@ -99,9 +100,6 @@ TRACKED = "kaspr_delta.rowsTrackedFromTheBeginning"
 
 Where row tracking is turned on later, Delta gives all rows that are there the version of that commit.
 """
-
-TRACKING = {"delta.enableRowTracking": "true", TRACKED: "true"}
-"""The properties of a table with row tracking."""
 
 RETRY_FOR = "kaspr-retry-for"
 """The header of a record that a retry sends to one reader, whose name it holds (``agent/x``). Others skip it."""

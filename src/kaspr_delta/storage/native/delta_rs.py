@@ -335,11 +335,10 @@ def _fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     if unknown := set(rows.column_names) - set(schema.names):
         msg = f"the table has no columns {', '.join(sorted(unknown))}"
         raise ValueError(msg)
-    given = {
-        field.name: rows[field.name].cast(field.type) if field.name in rows.column_names else None for field in schema
-    }
-    columns = [pa.nulls(rows.num_rows, schema.field(name).type) if one is None else one for name, one in given.items()]
-    return pa.table(columns, schema)
+    for field in schema:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field.name, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names).cast(schema)
 
 
 def _head(folder: Path, version: int) -> Head | None:

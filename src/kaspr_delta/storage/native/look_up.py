@@ -32,33 +32,20 @@ class LookedUp(NamedTuple):
 
 def look_up(location: Path, opened: DeltaTable, texts: Texts, limits: Limits) -> LookedUp | None:
     """The rows that have one of the texts in one of the columns; None if there are too many texts or rows."""
-    if _count(texts) > limits.looked_up.rows:
+    wanted = sum(map(len, texts.values()))
+    if wanted > limits.looked_up.rows:
         return None
     files = pa.table(opened.get_add_actions(flatten=True))
-    batches = _found(location, opened, texts, rows_in(files) or 0, limits)
-    rows = None if batches is None else _bounded(batches, pa.schema(opened.schema().to_arrow()), limits.looked_up)
-    return None if rows is None else LookedUp(rows, _files(files, texts))
-
-
-def _count(texts: Texts) -> int:
-    return sum(map(len, texts.values()))
-
-
-def _found(
-    location: Path, opened: DeltaTable, texts: Texts, rows: int, limits: Limits
-) -> Iterable[pa.RecordBatch] | None:
-    wanted = _count(texts)
-    if wanted > max(limits.searched_texts, rows // limits.rows_per_searched_text) and has_plain_files(opened):
-        return _scanned(location, opened, texts)
-    if wanted > limits.most_searched_texts:
+    searched = max(limits.searched_texts, (rows_in(files) or 0) // limits.rows_per_searched_text)
+    if wanted > searched and has_plain_files(opened):
+        batches = _scanned(location, opened, texts)
+    elif wanted > limits.most_searched_texts:
         return None
-    sql = f"SELECT * FROM t WHERE {_condition(texts)} LIMIT {limits.looked_up.rows + 1}"
-    found: Iterable[pa.RecordBatch] = selected(sql, t=opened)
-    return found
-
-
-def _condition(texts: Texts) -> str:
-    return " OR ".join(_is_one(quoted(column), some) for column, some in texts.items() if some) or "false"
+    else:
+        condition = " OR ".join(_is_one(quoted(column), some) for column, some in texts.items() if some) or "false"
+        batches = selected(f"SELECT * FROM t WHERE {condition} LIMIT {limits.looked_up.rows + 1}", t=opened)
+    rows = _bounded(batches, pa.schema(opened.schema().to_arrow()), limits.looked_up)
+    return None if rows is None else LookedUp(rows, _files(files, texts))
 
 
 def _is_one(column: str, some: Collection[str]) -> str:
@@ -79,8 +66,9 @@ def _scanned(location: Path, opened: DeltaTable, texts: Texts) -> Iterable[pa.Re
     )
     wanted = (pc.field(column).isin(pa.array(some, pa.string())) for column, some in texts.items() if some)
     # The read-ahead bounds the memory.
-    read: Iterable[pa.RecordBatch]
-    read = rows.to_batches(filter=reduce(or_, wanted), batch_readahead=4, fragment_readahead=2)
+    read: Iterable[pa.RecordBatch] = rows.to_batches(
+        filter=reduce(or_, wanted), batch_readahead=4, fragment_readahead=2
+    )
     return read
 
 

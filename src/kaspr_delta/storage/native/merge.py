@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,21 +29,14 @@ def merge(location: Path, opened: DeltaTable, rows: pa.Table, how: Upsert) -> Me
     times = [field.name for field in schema if pt.is_timestamp(field.type)]
     if may_be_misread(location, pa.table(opened.get_add_actions(flatten=True)), times):
         return None
-    source = _source(rows, schema, how)
-    if _several_of_a_key(source, how.on):
+    columns = {name: rows[name].cast(schema.field(name).type) for name in how.columns}
+    source = pa.table(columns | {how.keep: rows[how.keep]})
+    keys = source.group_by(list(how.on)).aggregate([])
+    if keys.num_rows < source.num_rows:
         return None
     done = _merger(opened, source, how).execute()
     changed = sum(int(done[f"num_target_rows_{what}"]) for what in ("inserted", "updated", "deleted"))
     return Merged(changed, int(done["num_target_rows_copied"]), int(done["num_target_files_removed"]))
-
-
-def _source(rows: pa.Table, schema: pa.Schema, how: Upsert) -> pa.Table:
-    columns = {name: rows[name].cast(schema.field(name).type) for name in how.columns}
-    return pa.table(columns | {how.keep: rows[how.keep]})
-
-
-def _several_of_a_key(rows: pa.Table, on: Sequence[str]) -> bool:
-    return bool(rows.group_by(list(on)).aggregate([]).num_rows < rows.num_rows)
 
 
 def _merger(opened: DeltaTable, source: pa.Table, how: Upsert) -> TableMerger:

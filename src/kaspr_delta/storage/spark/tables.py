@@ -94,12 +94,10 @@ class SparkTables:
     # -- pin and describe ----------------------------------------------------------------------------------------------
 
     def newest(self, spark: SparkSession, table: str) -> Commit:
+        # A table has at least the commit that created it.
         history = spark.sql(f"DESCRIBE HISTORY {self.namespace.identifier(table)} LIMIT 1")
-        row = history.select("version", "timestamp").first()
-        if row is None:  # a table has at least the commit that created it
-            msg = f"{table} has no history"
-            raise LookupError(msg)
-        return Commit(int(row["version"]), row["timestamp"])
+        ((version, at),) = history.select("version", "timestamp").collect()
+        return Commit(version, at)
 
     def exists(self, spark: SparkSession, table: str) -> bool:
         return spark.catalog.tableExists(self.namespace.identifier(table))
@@ -111,8 +109,8 @@ class SparkTables:
         return self._properties(spark, table).get("delta.enableChangeDataFeed") == "true"
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
-        row = spark.sql(f"DESCRIBE DETAIL {self.namespace.identifier(table)}").select("id").first()
-        return None if row is None else str(row["id"])
+        (detail,) = spark.sql(f"DESCRIBE DETAIL {self.namespace.identifier(table)}").select("id").collect()
+        return str(detail["id"])
 
     def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
         return self.read(spark, table, version).count()

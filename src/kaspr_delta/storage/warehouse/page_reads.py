@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from kaspr_delta.spec.ddl import Type, columns_of, quoted
+from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.commit_info import CommitInfo, rows_counted
-from kaspr_delta.storage.layout import SYSTEM, UNCOMPARED
+from kaspr_delta.storage.layout import UNCOMPARED
 from kaspr_delta.storage.page_reads import Columns, RowsChanged, RowsFound, TextFilter
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
@@ -67,14 +67,9 @@ class WarehousePageReads:
     def newest(
         self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        columns = {column.name: column.type for column in columns_of(SYSTEM[table].columns)}
         condition = _condition({name: (text,) for name, text in (where or {}).items()})
         greatest = ", ".join(f"{quoted(name)} DESC" for name in order)
-        found = self.warehouse.rows_if_there(
-            f"SELECT {json_of(struct_of(columns))} FROM {self._named(table)}"
-            f" WHERE {condition} ORDER BY {greatest} LIMIT {most or MOST_ROWS}"
-        )
-        return [row_of(columns, text or "") for (text,) in found]
+        return self.warehouse.system_rows(table, f"WHERE {condition} ORDER BY {greatest} LIMIT {most or MOST_ROWS}")
 
     def grouped(self, table: str, columns: Sequence[str]) -> dict[tuple[str | None, ...], int]:
         names = ", ".join(map(quoted, columns))
@@ -122,11 +117,12 @@ class WarehousePageReads:
     ) -> RowsChanged:
         values = [name for name in columns if name not in {*key, *UNCOMPARED}]
         compared = json_of(struct_of(values)) if values else "''"
-        keys = "".join(f", {quoted(name)} AS `key{number}`" for number, name in enumerate(key))
-        side = f"SELECT {struct_of(columns)} AS `row`, {compared} AS `compared`{keys} FROM"
+        keys = {f"`key{number}`": quoted(name) for number, name in enumerate(key)}
+        named = "".join(f", {name} AS {alias}" for alias, name in keys.items())
+        side = f"SELECT {struct_of(columns)} AS `row`, {compared} AS `compared`{named} FROM"
         then, now = (f"({side} {self._named(table, at)} WHERE {_condition(texts)})" for at in (version, None))
-        same_key = " AND ".join(f"`was`.`key{number}` = `now`.`key{number}`" for number, _ in enumerate(key))
-        order = [f"coalesce(`was`.`key{number}`, `now`.`key{number}`) AS `key{number}`" for number, _ in enumerate(key)]
+        same_key = " AND ".join(f"`was`.{alias} = `now`.{alias}" for alias in keys)
+        order = [f"coalesce(`was`.{alias}, `now`.{alias}) AS {alias}" for alias in keys]
         changed = (
             f"SELECT `was`.`row` AS `before`, `now`.`row` AS `after`, {', '.join(order)}"
             f" FROM {then} AS `was` FULL OUTER JOIN {now} AS `now` ON {same_key}"
@@ -136,11 +132,11 @@ class WarehousePageReads:
             self.warehouse.rows(
                 f"WITH changed AS ({changed}) SELECT (SELECT count(*) FROM changed),"
                 f" {json_of('`before`')}, {json_of('`after`')} FROM changed"
-                f" ORDER BY {', '.join(f'`key{number}`' for number, _ in enumerate(key))} LIMIT {most}"
+                f" ORDER BY {', '.join(keys)} LIMIT {most}"
             )
         )
-        pairs = ((before and row_of(columns, before), after and row_of(columns, after)) for _, before, after in found)
-        return RowsChanged(_counted(found), tuple((before or None, after or None) for before, after in pairs))
+        pairs = ([row_of(columns, text) if text else None for text in texts] for _, *texts in found)
+        return RowsChanged(_counted(found), tuple((before, after) for before, after in pairs))
 
     def change_feed(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int

@@ -14,6 +14,7 @@ from kaspr_delta.spec.ddl import Column, Type, columns_of
 from kaspr_delta.storage.layout import SYSTEM, Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.sql_text import creation, literal
+from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
@@ -52,8 +53,14 @@ class SqlWarehouse:
         except MissingTableError:
             return []
 
+    def system_rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
+        """The rows of a system table, with Python values; none where it does not exist. ``clauses``: SQL after FROM."""
+        columns = {column.name: column.type for column in columns_of(SYSTEM[table].columns)}
+        found = self.rows_if_there(f"SELECT {json_of(struct_of(columns))} FROM {self.identifier(table)} {clauses}")
+        return [row_of(columns, text or "") for (text,) in found]
+
     def named_rows(self, statement: str) -> list[dict[str, str | None]]:
-        """The same by the names of the columns."""
+        """The rows that a statement returns, by the names of their columns."""
         response = self._executed(statement)
         names = [column.name for column in _columns_of(response)]
         return [dict(zip(names, row, strict=True)) for row in self._rows_of(response)]
@@ -152,10 +159,7 @@ class WarehouseSystemTables:
     warehouse: SqlWarehouse
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        types = columns_of(SYSTEM[table].columns)
-        select = ", ".join(f"unix_micros(`{c.name}`)" if c.type.name == "TIMESTAMP" else f"`{c.name}`" for c in types)
-        found = self.warehouse.rows_if_there(f"SELECT {select} FROM {self.warehouse.identifier(table)}")
-        return [{c.name: _read(value, c.type.name) for value, c in zip(row, types, strict=True)} for row in found]
+        return self.warehouse.system_rows(table)
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)
@@ -211,13 +215,3 @@ def _value(value: Any, kind: str) -> str:
         case str():
             return literal(value)
     return str(value)
-
-
-def _read(value: str | None, kind: str) -> Any:
-    if value is None:
-        return None
-    if kind == "TIMESTAMP":
-        return _EPOCH + timedelta(microseconds=int(value))
-    if kind in {"INT", "BIGINT"}:
-        return int(value)
-    return float(value) if kind == "DOUBLE" else value

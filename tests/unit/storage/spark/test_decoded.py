@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kaspr_delta.storage.spark.variant_types import column_type
+from kaspr_delta.storage.spark.decoded import column_type
 
 
 @pytest.mark.parametrize(
