@@ -30,6 +30,7 @@ _SCALARS = {
     "VOID": ("NullType", pa.null()),
 }
 _OF_SPARK = dict(_SCALARS.values())
+_TO_SPARK = {arrow: name for name, arrow in _SCALARS.values()}
 # Spark's mark of the STRUCT that holds a VARIANT in Arrow.
 _VARIANT = {b"variant": b"true"}
 
@@ -62,25 +63,24 @@ def aligned(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(range(rows.num_rows), pa.int64()))
 
 
-def without_views(kind: pa.DataType) -> pa.DataType:
-    """A type with plain texts and bytes instead of views, at any depth.
+def without_views(field: pa.Field) -> pa.Field:
+    """A field with plain texts and bytes instead of views, at any depth.
 
-    >>> without_views(pa.list_(pa.string_view()))
-    ListType(list<item: string>)
+    >>> without_views(pa.field("names", pa.list_(pa.string_view())))
+    pyarrow.Field<names: list<item: string>>
     """
+    kind = field.type
     if pt.is_string_view(kind):
-        return pa.string()
-    if pt.is_binary_view(kind):
-        return pa.binary()
-    if pt.is_struct(kind):
-        return pa.struct([_field_without_views(field) for field in kind])
-    if pt.is_map(kind):
-        return pa.map_(_field_without_views(kind.key_field), _field_without_views(kind.item_field))
-    return pa.list_(_field_without_views(kind.value_field)) if pt.is_list(kind) else kind
-
-
-def _field_without_views(field: pa.Field) -> pa.Field:
-    return field.with_type(without_views(field.type))
+        kind = pa.string()
+    elif pt.is_binary_view(kind):
+        kind = pa.binary()
+    elif pt.is_struct(kind):
+        kind = pa.struct(map(without_views, kind))
+    elif pt.is_map(kind):
+        kind = pa.map_(without_views(kind.key_field), without_views(kind.item_field))
+    elif pt.is_list(kind):
+        kind = pa.list_(without_views(kind.value_field))
+    return field.with_type(kind)
 
 
 def spark_schema_of(schema: pa.Schema) -> StructType:
@@ -137,8 +137,7 @@ def _spark_type(kind: pa.DataType) -> DataType:
         fields = [kind.field(at) for at in range(kind.num_fields)]
         marked = any(one.metadata == _VARIANT for one in fields)
         return spark.VariantType() if marked else spark_schema_of(pa.schema(fields))
-    plain = _plain(kind)
-    name = next((name for name, arrow in _OF_SPARK.items() if arrow == plain), None)
+    name = _TO_SPARK.get(_plain(kind))
     if name is None:
         msg = f"Spark has no type for values of {kind}"
         raise TypeError(msg)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,19 +19,22 @@ Columns = Mapping[str, Type]
 """The types of columns by their names, in their order."""
 
 
-class History(Protocol):
-    """The commits of a table, as far as its log reaches back."""
+@dataclass(frozen=True, slots=True)
+class History:
+    """The commits of a table, as far as its log reaches back.
 
-    @property
-    def versions(self) -> range:
-        """The versions that can be read; none where there is no table."""
+    ``versions`` can be read; there are none where there is no table. ``commit`` returns the commit of a version, and
+    None where it is gone from the log.
+    """
+
+    versions: range
+    commit: Callable[[int], CommitInfo | None]
 
     @property
     def newest_change(self) -> int | None:
         """The newest version that changed rows."""
-
-    def commit(self, version: int) -> CommitInfo | None:
-        """The commit of a version; None where it is gone from the log."""
+        changed = (version for version in reversed(self.versions) if (made := self.commit(version)) and made.rows)
+        return next(changed, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,7 @@ def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:
         lines = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()[2:]
     except FileNotFoundError:  # Spark removes old ones, and may have written newer ones meanwhile
         return ()
-    offsets = [None if line == _NO_OFFSET else json.loads(line) for line in lines]
-    return tuple(None if offset is None else Position.of(offset) for offset in offsets)
+    return tuple(None if line == _NO_OFFSET else Position.of(json.loads(line)) for line in lines)
 
 
 def remove_unfinished(checkpoint: Path) -> None:

@@ -55,7 +55,7 @@ class SessionSystemTables:
         return self.tables.query(self.spark, table, "SELECT * FROM t")
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        self.tables.replace(self.spark, frame_of(self.spark, arrow_rows(table, rows)).coalesce(1), table)
+        self.tables.replace(self.spark, frame_of(self.spark, arrow_rows(table, rows)), table)
 
     def append(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.tables.append(self.spark, arrow_rows(table, rows), table)

@@ -6,7 +6,7 @@ import pytest
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.storage.gone import what_is_gone
-from kaspr_delta.storage.native.tables import newest_in
+from kaspr_delta.storage.native.log_files import newest_in
 
 
 @pytest.mark.parametrize(

@@ -185,12 +185,10 @@ class DeltaRs:
             if opened is not None:
                 opened.delete(condition, post_commithook_properties=_hooks())
 
-    def replace(self, table: str, rows: pa.Table) -> int:
-        """Replace all rows in one commit, and return its version."""
+    def replace(self, table: str, rows: pa.Table) -> None:
+        """Replace all rows in one commit."""
         with self.namespace.commit_lock(table):
-            opened = self.open(table)
-            _write(opened, rows, "overwrite")
-            return int(opened.version())
+            _write(self.open(table), rows, "overwrite")
 
     def has_folder(self, table: str) -> bool:
         """Whether a table of this name lies in a folder of this machine; another one is in Spark's catalog."""
@@ -198,9 +196,7 @@ class DeltaRs:
 
     def opened(self, table: str, version: int | None = None) -> DeltaTable | None:
         """The table opened at a version, the newest by default; None where there is no table."""
-        if self.head(table) is None:
-            return None
-        return self.open(table, version)
+        return None if self.head(table) is None else self.open(table, version)
 
     def open(self, table: str, version: int | None = None) -> DeltaTable:
         """The same. Raises deltalake's error where there is no table, or no such version."""
@@ -257,7 +253,7 @@ def selected(sql: str, **tables: Any) -> pa.RecordBatchReader:
     Texts and bytes are plain ones: DataFusion gives views, which Arrow below 20 cannot measure.
     """
     reader = pa.RecordBatchReader.from_stream(_reader(sql, **tables))
-    return reader.cast(pa.schema([field.with_type(without_views(field.type)) for field in reader.schema]))
+    return reader.cast(pa.schema(map(without_views, reader.schema)))
 
 
 def _reader(sql: str, **tables: Any) -> Any:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kaspr_delta.storage.commit_info import CommitInfo, counts_of
+from kaspr_delta.storage.gone import table_gone
+from kaspr_delta.storage.tables import Commit
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
 # The most commits to read for one number of files.
@@ -24,6 +26,16 @@ def commit_file(location: Path, version: int) -> Path:
 def versions_in(location: Path) -> list[int]:
     """The versions whose commits are in the log, in no order; none where there is no table."""
     return [int(file.stem) for file in (location / "_delta_log").glob("?" * 20 + ".json")]
+
+
+def newest_in(location: Path) -> Commit:
+    """The newest version of a table by the names of its log files. Raises SetupError for a table that is gone."""
+    versions = versions_in(location)
+    if not versions:
+        raise table_gone(location)
+    newest = max(versions)
+    written = commit_file(location, newest).stat().st_mtime
+    return Commit(newest, datetime.fromtimestamp(written, tz=timezone.utc))
 
 
 def commit_of(location: Path, version: int) -> CommitInfo | None:

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.commit_info import CommitInfo
 from kaspr_delta.storage.layout import UNCOMPARED
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.log_files import commit_of
 from kaspr_delta.storage.native.sql_text import literal, quoted
-from kaspr_delta.storage.page_reads import Columns, RowsChanged, RowsFound, TextFilter
-
-
-@dataclass(frozen=True, slots=True)
-class NativeHistory:
-    """The commits in a table's log; each is read when it is asked for."""
-
-    delta: DeltaRs
-    table: str
-
-    @property
-    def versions(self) -> range:
-        return self.delta.versions(self.table) if self.delta.has_folder(self.table) else range(0)
-
-    @property
-    def newest_change(self) -> int | None:
-        changed = (version for version in reversed(self.versions) if (made := self.commit(version)) and made.rows)
-        return next(changed, None)
-
-    def commit(self, version: int) -> CommitInfo | None:
-        return commit_of(self.delta.folder(self.table), version)
+from kaspr_delta.storage.page_reads import Columns, History, RowsChanged, RowsFound, TextFilter
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +39,10 @@ class NativePageReads:
         grouped = f"SELECT {names}, count(*) AS many FROM t GROUP BY {names}"
         return {tuple(row[name] for name in columns): row["many"] for row in self.delta.rows(table, grouped)}
 
-    def history(self, table: str) -> NativeHistory:
-        return NativeHistory(self.delta, table)
+    def history(self, table: str) -> History:
+        if not self.delta.has_folder(table):
+            return History(range(0), lambda _: None)
+        return History(self.delta.versions(table), partial(commit_of, self.delta.folder(table)))
 
     def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
         here = self.delta.has_folder(table)

@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kaspr_delta.spec.ddl import Column
-from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.attempts import Attempts
 from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
 from kaspr_delta.storage.native.log_files import (
+    actions_of,
     change_files_of,
-    commit_file,
-    commit_of,
     files_of,
     metrics_of,
+    newest_in,
     notes_in,
+    rows_of_commit,
     versions_in,
 )
 from kaspr_delta.storage.native.look_up import look_up
@@ -147,8 +145,7 @@ class NativeTables(SparkTables):
             if first is None or not self._appended(first, table, FIRST_ROWS):
                 super()._fill(spark, rows, table, upsert, copied_from)
         folder = self._delta.folder(table)
-        filled = commit_of(folder, newest_in(folder).version)
-        return Merged(0 if filled is None else filled.rows)
+        return Merged(rows_of_commit(actions_of(folder, newest_in(folder).version)))
 
     def _merge(self, spark: SparkSession, rows: Frame, table: str, upsert: Upsert) -> Merged:
         folder = self._delta.folder(table)
@@ -180,13 +177,3 @@ class NativeTables(SparkTables):
             "append", table, lambda opened: copied_from.copy_to(opened, upsert.columns, FIRST_ROWS)
         )
         return copied is not None
-
-
-def newest_in(folder: Path) -> Commit:
-    """The newest version of a table by the names of its log files. Raises SetupError for a table that is gone."""
-    versions = versions_in(folder)
-    if not versions:
-        raise table_gone(folder)
-    newest = max(versions)
-    written = commit_file(folder, newest).stat().st_mtime
-    return Commit(newest, datetime.fromtimestamp(written, tz=timezone.utc))

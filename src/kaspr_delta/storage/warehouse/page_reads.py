@@ -12,7 +12,7 @@ from typing import Any
 from kaspr_delta.spec.ddl import Type, quoted
 from kaspr_delta.storage.commit_info import CommitInfo, rows_counted
 from kaspr_delta.storage.layout import UNCOMPARED
-from kaspr_delta.storage.page_reads import Columns, RowsChanged, RowsFound, TextFilter
+from kaspr_delta.storage.page_reads import Columns, History, RowsChanged, RowsFound, TextFilter
 from kaspr_delta.storage.spark.sql_text import literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
 from kaspr_delta.storage.warehouse.sql_warehouse import MissingTableError, RefusedError, SqlWarehouse
@@ -26,24 +26,6 @@ MOST_ROWS = 10_000
 _AT_ONCE = 8
 # Errors where the files of a version, or its log, are gone.
 _GONE = re.compile("FILE_NOT_EXIST|FILE_NOT_FOUND|DELETED_FILE_RETENTION|VERSION_NOT_FOUND|VERSION_NOT_CONTIGUOUS")
-
-
-@dataclass(frozen=True, slots=True)
-class WarehouseHistory:
-    """The newest commits of a table, by their versions."""
-
-    commits: Mapping[int, CommitInfo]
-
-    @property
-    def versions(self) -> range:
-        return range(min(self.commits), max(self.commits) + 1) if self.commits else range(0)
-
-    @property
-    def newest_change(self) -> int | None:
-        return max((version for version, made in self.commits.items() if made.rows), default=None)
-
-    def commit(self, version: int) -> CommitInfo | None:
-        return self.commits.get(version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +60,13 @@ class WarehousePageReads:
         )
         return {tuple(texts): int(count or 0) for *texts, count in found}
 
-    def history(self, table: str) -> WarehouseHistory:
+    def history(self, table: str) -> History:
         try:
-            commits = self.warehouse.named_rows(f"DESCRIBE HISTORY {self._named(table)} LIMIT {MOST_COMMITS}")
+            described = self.warehouse.named_rows(f"DESCRIBE HISTORY {self._named(table)} LIMIT {MOST_COMMITS}")
         except MissingTableError:
-            return WarehouseHistory({})
-        return WarehouseHistory({made.version: made for made in map(_commit, commits)})
+            described = []
+        commits = {made.version: made for made in map(_commit, described)}
+        return History(range(min(commits), max(commits) + 1) if commits else range(0), commits.get)
 
     def columns(self, table: str, version: int | None = None) -> dict[str, Type]:
         try:
@@ -196,10 +179,7 @@ def _commit(row: Mapping[str, str | None]) -> CommitInfo:
 
 def _moment(text: str) -> datetime:
     """The time in a text, in UTC if it names no zone."""
-    moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d*|(\.\d+)", _of_six_digits, text.replace("Z", "+00:00")))
+    # Python 3.10 reads fractions of six digits, and no Z.
+    text = re.sub(r"\.\d+", lambda fraction: fraction[0][:7].ljust(7, "0"), text.replace("Z", "+00:00"))
+    moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
-
-
-def _of_six_digits(fraction: re.Match[str]) -> str:
-    """A fraction of a second in a form that Python 3.10 reads."""
-    return fraction[0][:7].ljust(7, "0")

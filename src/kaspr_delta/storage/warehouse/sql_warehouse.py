@@ -113,8 +113,7 @@ class SqlWarehouse:
 
     def execute(self, statement: str) -> None:
         """Execute a statement that returns no rows. Raises SetupError when it fails."""
-        for _ in self.rows(statement):
-            pass
+        self._executed(statement)
 
     def identifier(self, table: str) -> str:
         """A table's name in statements."""
