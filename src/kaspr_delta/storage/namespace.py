@@ -82,8 +82,8 @@ class Namespace(Protocol):
 class LocalNamespace:
     """A folder of a warehouse on this machine's disk.
 
-    Delta's log store on a local disk is not atomic between JVMs, so every commit takes a kernel file lock, which is
-    gone with its holder however that ends.
+    Delta's log store on a local disk is not atomic between processes, so every commit takes a kernel file lock, which
+    is gone with its holder however that ends.
     """
 
     root: Path

@@ -1,7 +1,7 @@
 """Delta tables in a folder of this machine through delta-rs: reads and small commits take milliseconds.
 
 For the native backend, for commands that answer at once, and for the web side. Like every local commit, one made here
-takes the table's file lock. Tables that do not exist are empty.
+takes the table's file lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Delta tables in a folder of this machine: delta-rs does what it supports, Spark the rest.
-
-Delta's log store on a local disk is not atomic between processes, so every commit holds the table's file lock.
-"""
+"""Delta tables in a folder of this machine: delta-rs does what it supports, Spark the rest."""
 
 from __future__ import annotations
 

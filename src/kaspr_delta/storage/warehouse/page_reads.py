@@ -84,13 +84,11 @@ class WarehousePageReads:
     ) -> RowsFound | str:
         rows = f"{self._named(table, version)} WHERE {_condition(texts)}"
         ordered = f"ORDER BY {', '.join(map(quoted, order))} " if order else ""
+        selected = (
+            f"SELECT (SELECT count(*) FROM {rows}), {json_of(struct_of(columns))} FROM {rows} {ordered}LIMIT {most}"
+        )
         try:
-            found = list(
-                self.warehouse.rows(
-                    f"SELECT (SELECT count(*) FROM {rows}), {json_of(struct_of(columns))}"
-                    f" FROM {rows} {ordered}LIMIT {most}"
-                )
-            )
+            found = list(self.warehouse.rows(selected))
         except RefusedError as error:
             return _why(str(error))
         return RowsFound(_counted(found), tuple(row_of(columns, text or "") for _, text in found))
@@ -111,28 +109,25 @@ class WarehousePageReads:
             f" FROM {then} AS `was` FULL OUTER JOIN {now} AS `now` ON {same_key}"
             " WHERE NOT (`was`.`compared` <=> `now`.`compared`)"
         )
-        found = list(
-            self.warehouse.rows(
-                f"WITH changed AS ({changed}) SELECT (SELECT count(*) FROM changed),"
-                f" {json_of('`before`')}, {json_of('`after`')} FROM changed"
-                f" ORDER BY {', '.join(keys)} LIMIT {most}"
-            )
+        selected = (
+            f"WITH changed AS ({changed}) SELECT (SELECT count(*) FROM changed), {json_of('`before`')},"
+            f" {json_of('`after`')} FROM changed ORDER BY {', '.join(keys)} LIMIT {most}"
         )
+        found = list(self.warehouse.rows(selected))
         pairs = ([row_of(columns, text) if text else None for text in texts] for _, *texts in found)
         return RowsChanged(_counted(found), tuple((before, after) for before, after in pairs))
 
     def change_feed(  # noqa: PLR0913, PLR0917
         self, table: str, version: int, columns: Columns, texts: TextFilter, key: Sequence[str], most: int
     ) -> list[dict[str, Any]] | str:
-        feed = f"table_changes({literal(self._named(table))}, {version}, {version})"
+        feed = (
+            f"SELECT `_change_type`, {json_of(struct_of(columns))}"
+            f" FROM table_changes({literal(self._named(table))}, {version}, {version})"
+            f" WHERE {_condition(texts)} ORDER BY {', '.join(map(quoted, key)) or 'true'}"
+            f" LIMIT {4 * most}"  # a row that changed is two rows of the feed, and keys are seldom there twice
+        )
         try:
-            found = list(
-                self.warehouse.rows(
-                    f"SELECT `_change_type`, {json_of(struct_of(columns))} FROM {feed}"
-                    f" WHERE {_condition(texts)} ORDER BY {', '.join(map(quoted, key)) or 'true'}"
-                    f" LIMIT {4 * most}"  # a row that changed is two rows of the feed, and keys are seldom there twice
-                )
-            )
+            found = list(self.warehouse.rows(feed))
         except RefusedError as error:
             return _why(str(error))
         return [{**row_of(columns, text or ""), "_change_type": what} for what, text in found]
