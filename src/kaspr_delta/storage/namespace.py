@@ -116,9 +116,8 @@ class LocalNamespace:
             return Path(table) if table.startswith("/") else None
         return self.root / self.name / table
 
-    def declared_location(self, table: str) -> str | None:
-        folder = self.folder(table)
-        return None if folder is None else str(folder)
+    def declared_location(self, table: str) -> str:
+        return str(self.root / self.name / table)
 
     def commit_lock(self, table: str) -> contextlib.AbstractContextManager[object]:
         return FileLock(self._lock(f"commit-{table}"))
