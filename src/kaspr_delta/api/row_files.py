@@ -153,7 +153,7 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    from kaspr_delta.engine.rows.base64_text import base64_of
+    from kaspr_delta.engine.rows.value_functions import base64_of
 
     for field in schema.fields:
         column_path, called = f"{above}`{field.name.replace('`', '``')}`", f"{name}{field.name}"

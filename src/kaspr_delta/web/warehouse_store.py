@@ -68,7 +68,7 @@ class WarehouseReader:
 
     def _text(self, column: str) -> str:
         is_raw = getattr(self.plan.serializers, column) == "raw"
-        # Spark breaks base64 into lines: join them (see engine.rows.base64_text).
+        # Spark breaks base64 into lines: join them (see engine.rows.value_functions).
         return f"replace(base64(`{column}`), char(13) || char(10), '')" if is_raw else f"`{column}`"
 
     def _literal(self, key: str) -> str:

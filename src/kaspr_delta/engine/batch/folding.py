@@ -38,7 +38,7 @@ class Committed:
     @property
     def bytes_held(self) -> int:
         """Its bytes on the driver."""
-        return self.rows.bytes_on_driver + (0 if self.state is None else self.state.nbytes)
+        return sum(int(held.nbytes) for held in (self.rows.frame, self.state) if isinstance(held, pa.Table))
 
 
 @dataclass

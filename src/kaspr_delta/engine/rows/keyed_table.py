@@ -11,7 +11,6 @@ import narwhals as nw
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.base64_text import base64_of, bytes_of, in_lines, on_one_line
 from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, ValueFunction
@@ -26,10 +25,18 @@ from kaspr_delta.engine.rows.typed_columns import (
     row_of,
     row_text,
 )
-from kaspr_delta.engine.rows.value_functions import Always, InSpark, IsJson, TextHash, Unchanged
+from kaspr_delta.engine.rows.value_functions import (
+    ALWAYS,
+    IS_JSON,
+    TEXT_HASH,
+    UNCHANGED,
+    base64_of,
+    bytes_of,
+    in_lines,
+    on_one_line,
+)
 from kaspr_delta.engine.rows.write_time import write_time_in_spark
 from kaspr_delta.plan.definition.resources import SerializerName, TablePlan
-from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
@@ -65,9 +72,8 @@ class KeyedTable:
             # The result of a join that did not run since an older version wrote it.
             return on_one_line(F.col("key")).alias("key") if self.has_raw_keys else F.col("key")
         if self.plan.typed:
-            return key_text([F.col(quoted(name)) for name in self.plan.typed.key], self.plan.typed.key_types).alias(
-                "key"
-            )
+            columns = [F.col(quoted(name)) for name in self.plan.typed.key]
+            return key_text(columns, self.plan.typed.key_types).alias("key")
         return _as_text("key", self.plan.serializers.key)
 
     @property
@@ -101,9 +107,9 @@ class KeyedTable:
         row_type = self.plan.row_type
         if row_type is None:
             return self.value
-        row = stored.select(*(quoted(one.name) for one in row_type.fields))
-        has = Type("STRUCT", fields=columns_of_json(row.schema.jsonValue()["fields"]))
-        return by_name(F.struct(*(F.col(quoted(one.name)) for one in row_type.fields)), has, row_type).alias("value")
+        columns = [F.col(quoted(column.name)) for column in row_type.fields]
+        has = Type("STRUCT", fields=columns_of_json(stored.select(*columns).schema.jsonValue()["fields"]))
+        return by_name(F.struct(*columns), has, row_type).alias("value")
 
     @property
     def timestamp(self) -> Column:
@@ -126,18 +132,18 @@ class KeyedTable:
     def hash(self) -> ValueFunction:
         """The hash of a value of ``live_rows``."""
         if self.plan.row_type is not None:
-            return InSpark(row_hash)
-        return InSpark(lambda text: F.md5(in_lines(text))) if self.plan.serializers.value == "raw" else TextHash()
+            return ValueFunction(row_hash)
+        return ValueFunction(lambda text: F.md5(in_lines(text))) if self.plan.serializers.value == "raw" else TEXT_HASH
 
     @property
     def readable(self) -> ValueFunction:
         """Whether a value of ``live_rows`` is valid for its serializer."""
-        return IsJson() if self.has_json_text else Always()
+        return IS_JSON if self.has_json_text else ALWAYS
 
     @property
     def text_form(self) -> ValueFunction:
         """A value of ``live_rows`` as text."""
-        return Unchanged() if self.plan.row_type is None else InSpark(row_text)
+        return UNCHANGED if self.plan.row_type is None else ValueFunction(row_text)
 
     def scan(self, spark: SparkSession, commit: Commit) -> Scan | None:
         """The stored rows at a version; None of a table that does not store keys and values as text.
@@ -180,7 +186,7 @@ class KeyedTable:
             return rows.with_columns(duplicate_count=nw.lit(1))
         order = ("timestamp", "value" if self._is_ordered else "rank")
         live = rows.newest(self.row_key_columns, order, "duplicate_count")
-        return live if self._is_ordered else live.select(*(name for name in live.columns if name != "rank"))
+        return live if self._is_ordered else live.drop("rank")
 
     def with_text_values(self, rows: Rows) -> Rows:
         """Rows with a column ``value`` as JSON text."""
@@ -230,40 +236,28 @@ class KeyedTable:
         For a table with windows also window_start and stream, one row per key and window. A stored row with the same
         value is not written. If ``timely``, it is written if its timestamp differs.
         """
-        compare, also = (("value", "timestamp"), ()) if timely else (("value",), ("timestamp",))
         if self._is_plain:
-            plain = given.with_columns(keep=exists("value")).select("key", "value", "timestamp", "keep")
-            self._merge(plain, Upsert(compare=compare, also=also, keep="keep"))
-            return
-        if self.plan.typed is not None:
-            self._write_typed(given, self.plan.typed, timely=timely)
-            return
-        rows, windows = given.df, ("window_end", "stream") if self.plan.window else ()
-        if self.plan.window is not None:
-            rows = rows.withColumn("window_end", _later("window_start", self.plan.window.size))
-        stored = rows.select(
-            _to_stored("key", self.plan.serializers.key),
-            _to_stored("value", self.plan.serializers.value),
-            "timestamp",
-            *self.row_key_columns[1:],
-            *windows,
-            F.col("value").isNotNull().alias("keep"),
-        )
-        upsert = Upsert(on=self.row_key_columns, compare=compare, also=(*also, *windows), keep="keep")
-        self._merge(given.made(stored), upsert)
+            stored = given.with_columns(keep=exists("value")).select("key", "value", "timestamp", "keep")
+        else:
+            stored = given.made(self._to_stored(given.df))
+        self._merge(stored, timely=timely)
 
-    def _write_typed(self, given: Rows, typed: TypedPlan, *, timely: bool) -> None:
-        """As ``write``. The key's columns come from the key, not from the value."""
-        keys = zip(typed.key, key_columns(F.col("key"), typed.key_types), strict=True)
-        columns = {name: column.alias(name) for name, column in keys}
-        columns |= {one.name: F.col("row")[one.name].alias(one.name) for one in typed.rest}
-        rows = given.df.withColumn("row", row_of(F.col("value"), typed.row))
-        stored = rows.select(
-            *columns.values(), F.col("timestamp").alias(WRITTEN_AT), F.col("value").isNotNull().alias("keep")
-        )
-        rest = tuple(column.name for column in typed.rest)
-        compare, also = ((*rest, WRITTEN_AT), ()) if timely else (rest, (WRITTEN_AT,))
-        self._merge(given.made(stored), Upsert(on=typed.key, compare=compare, also=also, keep="keep"))
+    def _to_stored(self, rows: DataFrame) -> DataFrame:
+        """Rows for ``write`` as the table stores them, with the column ``keep``."""
+        typed, keep = self.plan.typed, F.col("value").isNotNull().alias("keep")
+        if typed is not None:
+            # The key's columns come from the key, not from the value.
+            keys = zip(typed.key, key_columns(F.col("key"), typed.key_types), strict=True)
+            key = [column.alias(name) for name, column in keys]
+            rest = [F.col("row")[one.name].alias(one.name) for one in typed.rest]
+            rows = rows.withColumn("row", row_of(F.col("value"), typed.row))
+            return rows.select(*key, *rest, F.col("timestamp").alias(WRITTEN_AT), keep)
+        serializers = self.plan.serializers
+        columns = [_to_stored("key", serializers.key), _to_stored("value", serializers.value), F.col("timestamp")]
+        if self.plan.window is not None:
+            end = F.timestamp_millis(F.unix_millis("window_start") + self.plan.window.size).alias("window_end")
+            columns += [F.col("window_start"), end, F.col("stream")]
+        return rows.select(*columns, keep)
 
     def put_rows(self, rows: DataFrame) -> None:
         """Write rows of a typed table, given as columns: those of the key, and any others of the table.
@@ -276,11 +270,7 @@ class KeyedTable:
         missing = [one for one in self.plan.typed.columns if one.name not in rows.columns]
         rows = rows.withColumns({one.name: F.lit(None).cast(str(one.type)) for one in missing}) if missing else rows
         stored = rows.withColumns({WRITTEN_AT: write_time_in_spark(), "keep": F.expr("true")})
-        rest = tuple(column.name for column in self.plan.typed.rest)
-        self._merge(
-            self._in_spark(stored),
-            Upsert(on=self.plan.typed.key, compare=rest, also=(WRITTEN_AT,), keep="keep"),
-        )
+        self._merge(self._in_spark(stored))
 
     def put(self, spark: SparkSession, rows: Iterable[tuple[str, str | None, datetime | None]]) -> None:
         """Write rows of the driver: key, value (text; None deletes) and timestamp, each key once."""
@@ -292,27 +282,26 @@ class KeyedTable:
         """Copy the rows of a stream whose windows end in a span of time from another Delta table."""
         rows = self.delta.read(spark, source).where((F.col("stream") == stream) & (F.col("window_end") <= upto))
         rows = rows if after is None else rows.where(F.col("window_end") > after)
-        rows = rows.withColumn("keep", F.expr("true"))
-        also = ("timestamp", "window_end", "stream")
-        self._merge(
-            self._in_spark(rows),
-            Upsert(on=self.row_key_columns, compare=("value",), also=also, keep="keep"),
-        )
+        self._merge(self._in_spark(rows.withColumn("keep", F.expr("true"))))
 
     def _in_spark(self, rows: DataFrame) -> Rows:
         return SparkRows(rows, limits=self.delta.limits)
 
-    def _merge(self, rows: Rows, upsert: Upsert) -> None:
-        self.delta.merge(rows.spark, rows.frame, self.plan.delta_name, upsert)
+    def _merge(self, stored: Rows, *, timely: bool = False) -> None:
+        """Merge rows as the table stores them; those without ``keep`` are deleted. ``timely`` as in ``write``."""
+        typed, windows = self.plan.typed, ("window_end", "stream") if self.plan.window else ()
+        if typed is not None:
+            on, values, time = typed.key, tuple(column.name for column in typed.rest), WRITTEN_AT
+        else:
+            on, values, time = self.row_key_columns, ("value",), "timestamp"
+        compare, also = ((*values, time), ()) if timely else (values, (time,))
+        upsert = Upsert(on=on, compare=compare, also=(*also, *windows), keep="keep")
+        self.delta.merge(stored.spark, stored.frame, self.plan.delta_name, upsert)
 
 
 def state_table(delta: Tables, plan: TablePlan) -> KeyedTable:
     """The table that functions read and write: another one if windows show only when they close."""
     return KeyedTable(delta, replace(plan, delta_name=plan.state))
-
-
-def _later(column: str, milliseconds: int) -> Column:
-    return F.timestamp_millis(F.unix_millis(column) + milliseconds)
 
 
 def _as_text(column: str, serializer: SerializerName) -> Column:

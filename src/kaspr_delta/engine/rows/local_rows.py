@@ -42,8 +42,7 @@ class LocalRows:
 
     @property
     def columns(self) -> list[str]:
-        names: list[str] = self.table.column_names
-        return names
+        return list(self.table.column_names)
 
     @property
     def frame(self) -> Frame:
@@ -51,27 +50,25 @@ class LocalRows:
 
     @cached_property
     def df(self) -> DataFrame:
-        """The rows in Spark."""
         return frame_of(self.spark, self.table) if self.make_df is None else self.make_df()
 
     @property
     def max_rows(self) -> int:
         return int(self.table.num_rows)
 
-    @property
-    def bytes_on_driver(self) -> int:
-        return int(self.table.nbytes)
-
     def filter(self, condition: nw.Expr) -> Rows:
-        return self._with(self._evaluated(lambda rows: rows.filter(condition)))
+        return self._applied(lambda rows: rows.filter(condition))
 
     def select(self, *columns: str | nw.Expr) -> Rows:
-        return self._with(self._evaluated(lambda rows: rows.select(*columns)))
+        return self._applied(lambda rows: rows.select(*columns))
 
     def with_columns(self, **columns: nw.Expr) -> Rows:
-        return self._with(self._evaluated(lambda rows: rows.with_columns(**columns)))
+        return self._applied(lambda rows: rows.with_columns(**columns))
 
     def derive(self, name: str, function: ValueFunction, of: str) -> Rows:
+        if function.array is None:
+            msg = "only Spark has this function"
+            raise TypeError(msg)
         return self._with(self.table.append_column(name, function.array(self.table[of])))
 
     def drop(self, *columns: str) -> Rows:
@@ -84,10 +81,7 @@ class LocalRows:
         return self._with(self.table.drop_columns([*columns, condition]).append_column(name, packed))
 
     def extend(
-        self,
-        function: ArrowFunction,
-        added: str,
-        in_spark: Callable[[DataFrame], DataFrame] | None = None,
+        self, function: ArrowFunction, added: str, in_spark: Callable[[DataFrame], DataFrame] | None = None
     ) -> Rows:
         return self._mapped(function, pa.schema([*self.table.schema, *arrow_schema(added)]))
 
@@ -155,15 +149,14 @@ class LocalRows:
 
     def distinct(self, column: str) -> list[str]:
         """The distinct values in a column, without NULL."""
-        values: list[str] = self.table[column].drop_null().unique().to_pylist()
-        return values
+        return list(self.table[column].drop_null().unique().to_pylist())
 
-    def _evaluated(self, verb: Callable[[nw.DataFrame[Any]], nw.DataFrame[Any]]) -> pa.Table:
+    def _applied(self, verb: Callable[[nw.DataFrame[Any]], nw.DataFrame[Any]]) -> LocalRows:
         if self.table.num_rows:
-            return verb(nw.from_native(self.table, eager_only=True)).to_native()
+            return self._with(verb(nw.from_native(self.table, eager_only=True)).to_native())
         # narwhals makes no constants for a table without rows.
         blank = pa.table({field.name: pa.nulls(1, field.type) for field in self.table.schema})
-        return verb(nw.from_native(blank, eager_only=True)).to_native().slice(0, 0)
+        return self._with(verb(nw.from_native(blank, eager_only=True)).to_native().slice(0, 0))
 
     def _with(self, table: pa.Table) -> LocalRows:
         return LocalRows(self.spark, table, self.limits)
@@ -175,14 +168,6 @@ def last_of_each_key(rows: pa.Table, on: Sequence[str], count: str | None = None
     last = numbers.group_by(list(on)).aggregate([("n", "max"), ("n", "count")])
     found = rows.take(last["n_max"])
     return found if count is None else found.append_column(count, last["n_count"])
-
-
-def within(rows: Rows, most: Size) -> Rows:
-    """The rows on the driver if there are no more; one Spark action."""
-    if isinstance(rows, LocalRows):
-        return rows
-    table = collected(rows.df.limit(most.rows + 1))
-    return LocalRows(rows.spark, table, rows.limits) if most.fits(table) else rows
 
 
 def table_within(rows: Rows, most: Size) -> pa.Table | None:
@@ -202,7 +187,8 @@ def small_together(most: Size, *several: Rows) -> tuple[Rows, ...]:
 
 def rows_within(df: DataFrame, most: Size, limits: Limits) -> Rows:
     """The rows of a DataFrame, on the driver if there are no more; one Spark action."""
-    return within(SparkRows(df, limits=limits), most)
+    table = collected(df.limit(most.rows + 1))
+    return LocalRows(df.sparkSession, table, limits) if most.fits(table) else SparkRows(df, limits=limits)
 
 
 def are_few(*several: Rows) -> bool:

@@ -1,9 +1,7 @@
 """Rows on their way through a batch: on the driver (``LocalRows``) or in Spark (``SparkRows``), with the same verbs.
 
-A batch of a join of tables is small or large from the moment when its touched keys are known (``joins.touched``). A
-small one stays on the driver as Arrow tables, and decides with no Spark job but those that read; it becomes a large one
-where what it finds does not fit. A large one is a plan, which Spark runs once, in the commit. Where rows on the driver
-are joined with rows in Spark, Spark goes on.
+Rows on the driver are Arrow tables. Rows in Spark are a plan, which Spark runs once, in the commit. Where both are
+joined, Spark goes on. ``docs/design/rows.md`` tells when a batch is on which side.
 
 Conditions and columns are expressions of narwhals, which run on Arrow tables and on DataFrames alike. A function over
 Arrow batches runs on the driver or in Spark's Python workers.
@@ -12,6 +10,7 @@ Arrow batches runs on the driver or in Spark's Python workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -30,16 +29,15 @@ How: TypeAlias = Literal["left", "inner", "left_semi", "left_anti"]
 """A kind of join, by Spark's name for it."""
 
 
-class ValueFunction(Protocol):
-    """A function of a value that narwhals has no expression for."""
+@dataclass(frozen=True, slots=True)
+class ValueFunction:
+    """A function of a value that narwhals has no expression for: ``column`` in Spark, ``array`` on the driver.
 
-    def column(self, values: Column) -> Column:
-        """The function in Spark."""
-        ...
+    Without ``array`` only Spark has it: rows come to the driver after it.
+    """
 
-    def array(self, values: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-        """The function on the driver."""
-        ...
+    column: Callable[[Column], Column]
+    array: Callable[[pa.ChunkedArray], pa.Array | pa.ChunkedArray] | None = None
 
 
 class Rows(Protocol):
@@ -80,11 +78,6 @@ class Rows(Protocol):
         """An upper bound of their number, if one is known."""
         ...
 
-    @property
-    def bytes_on_driver(self) -> int:
-        """The memory that they take on the driver, in bytes."""
-        ...
-
     def filter(self, condition: nw.Expr) -> Rows:
         """The rows for which a condition holds; not those for which it is NULL."""
         ...
@@ -98,7 +91,7 @@ class Rows(Protocol):
         ...
 
     def derive(self, name: str, function: ValueFunction, of: str) -> Rows:
-        """Add the function of a column."""
+        """Add the function of a column. Raises TypeError if the rows are on the driver and only Spark has it."""
         ...
 
     def drop(self, *columns: str) -> Rows:

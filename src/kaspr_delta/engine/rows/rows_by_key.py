@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
-from kaspr_delta.engine.rows.local_rows import LocalRows, union_all, within
+from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, union_all
 from kaspr_delta.engine.rows.planning import files_read, plan_for
 from kaspr_delta.engine.rows.rows import Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
-from kaspr_delta.engine.rows.value_functions import InSpark
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.spark.look_up import having
 from kaspr_delta.storage.tables import Tables, Texts
@@ -61,7 +60,7 @@ def stored_rows(
 
     On the driver if the keys are and the rows fit there; one Spark action at most.
     """
-    only_in_spark = any(isinstance(function, InSpark) for _, function in derived.values())
+    only_in_spark = any(function.array is None for _, function in derived.values())
     if only_in_spark or not isinstance(keys, LocalRows):
         rows: Rows = SparkRows(among(delta.read(spark, table), keys, ("key",), delta), limits=delta.limits)
     else:
@@ -83,7 +82,8 @@ def among(rows: DataFrame, keys: Keys, row_key_columns: Sequence[str], delta: Ta
     texts = keys.distinct("key") if isinstance(keys, LocalRows) and len(row_key_columns) == 1 else keys
     if isinstance(texts, Collection):
         return having(rows, {"key": texts}, delta.limits)
-    return SparkRows(rows, limits=delta.limits).of_keys(texts, row_key_columns).df
+    columns = list(row_key_columns)
+    return SparkRows(rows, limits=delta.limits).join(texts.select(*columns), columns, "left_semi").df
 
 
 def collected_with(keys: Rows, found: Rows, delta: Tables) -> Rows:
@@ -95,4 +95,4 @@ def collected_with(keys: Rows, found: Rows, delta: Tables) -> Rows:
         return found
     if keys.max_rows <= delta.limits.few.rows:
         delta.statistics.files_looked_up.add(files_read(found.df))
-    return within(found, delta.limits.small_batch)
+    return rows_within(found.df, delta.limits.small_batch, delta.limits)

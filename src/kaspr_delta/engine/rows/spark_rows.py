@@ -41,10 +41,6 @@ class SparkRows:
     def frame(self) -> Frame:
         return self.df
 
-    @property
-    def bytes_on_driver(self) -> int:
-        return 0
-
     def filter(self, condition: nw.Expr) -> Rows:
         return self._with(nw.from_native(self.df).filter(condition).to_native())
 
@@ -80,19 +76,12 @@ class SparkRows:
     def map(self, function: ArrowFunction, schema: str) -> Rows:
         return SparkRows(self.df.mapInArrow(function, schema), limits=self.limits)
 
-    def join(self, other: Rows, on: str, how: How = "left") -> Rows:
-        return self._with(self.df.join(self._sent(other), on, how))
-
-    def of_keys(self, keys: Rows, row_key_columns: Sequence[str]) -> SparkRows:
-        """The rows whose columns have the values of a key."""
-        return self._with(self.df.join(self._sent(keys.select(*row_key_columns)), list(row_key_columns), "left_semi"))
-
-    def _sent(self, other: Rows) -> DataFrame:
-        """The other side of a join. A broadcast avoids a shuffle, which sends all rows of a hot key to one task."""
+    def join(self, other: Rows, on: str | list[str], how: How = "left") -> Rows:
         from pyspark.sql import functions as F
 
+        # A broadcast avoids a shuffle, which sends all rows of a hot key to one task.
         fits = other.max_rows is not None and other.max_rows <= self.limits.broadcast_rows
-        return F.broadcast(other.df) if fits else other.df
+        return self._with(self.df.join(F.broadcast(other.df) if fits else other.df, on, how))
 
     def union(self, other: Rows) -> Rows:
         if other.max_rows == 0:
@@ -134,12 +123,9 @@ class SparkRows:
         return self.df.count()
 
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
-        from pyspark.sql import functions as F
-
         if self.scan is not None:
             return self.scan.count_by(columns)
-        counted = self.df.groupBy(*columns).agg(F.count("*").alias("count_all")).collect()
-        return {tuple(row[column] for column in columns): row["count_all"] for row in counted}
+        return {tuple(values): number for *values, number in self.df.groupBy(*columns).count().collect()}
 
     def _with(self, df: DataFrame) -> SparkRows:
         return replace(self, df=df, scan=None)

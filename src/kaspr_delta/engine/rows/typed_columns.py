@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.rows.base64_text import base64_of, bytes_of
+from kaspr_delta.engine.rows.value_functions import base64_of, bytes_of
 from kaspr_delta.serde.typed_values import SPARK_FORMATS
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
@@ -26,7 +26,9 @@ _ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}
 def key_text(columns: Sequence[Column], types: Sequence[Type]) -> Column:
     """The key in some columns as canonical JSON text; NULL if one of them is NULL."""
     parts = [_scalar_text(column, one) for column, one in zip(columns, types, strict=True)]
-    return parts[0] if len(parts) == 1 else F.concat(F.lit("["), F.concat(*_between(parts, F.lit(","))), F.lit("]"))
+    if len(parts) == 1:
+        return parts[0]
+    return F.concat(F.lit("["), parts[0], *(F.concat(F.lit(","), part) for part in parts[1:]), F.lit("]"))
 
 
 def row_text(row: Column) -> Column:
@@ -118,7 +120,3 @@ def _of_variant(parsed: Column, path: str, of: Type) -> Column:
     if of.name == "BINARY":
         return bytes_of(F.try_variant_get(parsed, path, "STRING"))
     return F.try_variant_get(parsed, path, str(of))
-
-
-def _between(parts: Sequence[Column], separator: Column) -> list[Column]:
-    return [piece for part in parts for piece in (separator, part)][1:]

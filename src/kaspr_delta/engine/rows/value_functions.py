@@ -1,86 +1,22 @@
-"""Functions of values that exist in Spark and on the driver. ``docs/design/twins.md`` names their tests."""
+"""Functions of values in Spark that give what Python gives; some of them on the driver too.
+
+``docs/design/twins.md`` names their tests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from hashlib import md5
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.rows.rows import ValueFunction
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.json_text import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-
-class TextHash:
-    """The hash of a text: MD5, in hexadecimal; NULL for NULL."""
-
-    def column(self, values: Column) -> Column:
-        return F.md5(values)
-
-    def array(self, values: pa.ChunkedArray) -> pa.Array:
-        # Bytes: SQL may have written invalid UTF-8.
-        texts = values.cast(pa.binary()).to_pylist()
-        hashes = (None if one is None else md5(one, usedforsecurity=False).hexdigest() for one in texts)
-        return pa.array(hashes, pa.string())
-
-
-class IsJson:
-    """Whether a text is JSON."""
-
-    def column(self, values: Column) -> Column:
-        return is_json(values)
-
-    def array(self, values: pa.ChunkedArray) -> pa.Array:
-        return pa.array(map(_is_json, values.cast(pa.binary()).to_pylist()), pa.bool_())
-
-
-class Always:
-    """True."""
-
-    def column(self, values: Column) -> Column:
-        return F.expr("true")
-
-    def array(self, values: pa.ChunkedArray) -> pa.Array:
-        return pa.repeat(pa.scalar(value=True), len(values))
-
-
-class Unchanged:
-    """The value itself."""
-
-    def column(self, values: Column) -> Column:
-        return values
-
-    def array(self, values: pa.ChunkedArray) -> pa.ChunkedArray:
-        return values
-
-
-@dataclass(frozen=True, slots=True)
-class InSpark:
-    """A function that only Spark has: rows are brought to the driver after it. Raises TypeError for rows there."""
-
-    function: Callable[[Column], Column]
-
-    def column(self, values: Column) -> Column:
-        return self.function(values)
-
-    def array(self, values: pa.ChunkedArray) -> pa.Array:
-        msg = "only Spark has this function"
-        raise TypeError(msg)
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        parse(text)
-    except SerializationError:
-        return False
-    return True
-
 
 # Python has no other quotes and no NaN, and reads text and nested values of any length, but no longer whole numbers.
 _AS_PYTHON = {
@@ -89,6 +25,33 @@ _AS_PYTHON = {
     "maxStringLen": str((1 << 31) - 1),
     "maxNumLen": "4300",
 }
+_BREAK = "\r\n"
+# A line that another one follows.
+_LINE = "(.{76})(?=.)"
+
+
+def base64_of(data: Column) -> Column:
+    """Bytes as base64 text on one line, whatever the session is set to; NULL for NULL.
+
+    Spark breaks base64 into lines of 76 characters, unless ``spark.sql.chunkBase64String.enabled`` says otherwise;
+    Python breaks none. Tables of older versions hold such text with breaks.
+    """
+    return on_one_line(F.base64(data))
+
+
+def bytes_of(text: Column) -> Column:
+    """The bytes that base64 text stands for, also with breaks."""
+    return F.unbase64(on_one_line(text))
+
+
+def on_one_line(text: Column) -> Column:
+    """Base64 text without breaks. JSON text in which all strings are base64 may be given too."""
+    return F.replace(text, F.lit(_BREAK), F.lit(""))
+
+
+def in_lines(text: Column) -> Column:
+    """Base64 text with line breaks, as Spark writes it by default: hashes in the state of joins are made from it."""
+    return F.regexp_replace(on_one_line(text), _LINE, f"$1{_BREAK}")
 
 
 def is_json(text: Column) -> Column:
@@ -104,3 +67,32 @@ def is_json(text: Column) -> Column:
     quickly = F.try_variant_get(F.try_parse_json(listed), "$[1]", "BIGINT")
     exactly = F.get(F.from_json(listed, "ARRAY<STRING>", _AS_PYTHON), F.lit(1))
     return F.coalesce(quickly == mark, exactly == mark.cast("string"), F.lit(False))
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        parse(text)
+    except SerializationError:
+        return False
+    return True
+
+
+def _are_json(values: pa.ChunkedArray) -> pa.Array:
+    return pa.array(map(_is_json, values.cast(pa.binary()).to_pylist()), pa.bool_())
+
+
+def _hashes(values: pa.ChunkedArray) -> pa.Array:
+    # Bytes: SQL may have written invalid UTF-8.
+    texts = values.cast(pa.binary()).to_pylist()
+    hashes = (None if one is None else md5(one, usedforsecurity=False).hexdigest() for one in texts)
+    return pa.array(hashes, pa.string())
+
+
+TEXT_HASH = ValueFunction(F.md5, _hashes)
+"""The hash of a text: MD5, in hexadecimal; NULL for NULL."""
+IS_JSON = ValueFunction(is_json, _are_json)
+"""Whether a text is JSON."""
+ALWAYS = ValueFunction(lambda _: F.expr("true"), lambda values: pa.repeat(pa.scalar(value=True), len(values)))
+"""True."""
+UNCHANGED = ValueFunction(lambda values: values, lambda values: values)
+"""The value itself."""
