@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -31,25 +30,21 @@ class Passed(NamedTuple):
     upto: int
 
 
-@dataclass
 class Clock:
     """The times of one table's streams during a batch, in milliseconds.
 
-    ``times`` has them after the last event that succeeded, ``before`` at the beginning of the batch.
+    ``times`` has them after the last event that succeeded, ``before`` at the beginning of the batch. Of the current
+    event, ``stream`` is its stream, ``at`` the time by which it is in windows, ``event`` its own time.
     """
 
-    window: WindowPlan
-    agent: str
-    before: Mapping[str, int]
-    now: Callable[[], float] = time.time
-    times: dict[str, int] = field(init=False)
-    stream: str = field(default=NOW, init=False)
-    at: int = field(default=0, init=False)
-    event: int = field(default=0, init=False)
-    _pending: dict[str, int] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        self.times = dict(self.before)
+    def __init__(
+        self, window: WindowPlan, agent: str, before: Mapping[str, int], now: Callable[[], float] = time.time
+    ) -> None:
+        self.window, self.before = window, before
+        self.times = dict(before)
+        self.stream, self.at, self.event = NOW, 0, 0
+        self._agent, self._now = agent, now
+        self._pending: dict[str, int] = {}
         self._tick()
 
     def arrive(self, events: Sequence[tuple[InputRecord, Any]]) -> None:
@@ -60,7 +55,7 @@ class Clock:
         for record, value in events:
             moment = self._moment(record)
             at = self.time_of(record, value)
-            stream = NOW if self.window.relative_to == "now" else f"{self.agent}:{record.source}/{record.partition}"
+            stream = NOW if self.window.relative_to == "now" else f"{self._agent}:{record.source}/{record.partition}"
             self._pending[stream] = max(at, self._pending.get(stream, self.times.get(stream, at)))
             if newest is None or at >= newest:
                 newest, self.at, self.event, self.stream = at, at, moment, stream
@@ -88,7 +83,7 @@ class Clock:
 
     def current(self) -> int:
         """The time of the wall clock."""
-        return _milliseconds(self.now())
+        return _milliseconds(self._now())
 
     def closed(self) -> Iterator[Passed]:
         """The windows that have closed since the batch began."""

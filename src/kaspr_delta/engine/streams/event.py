@@ -125,20 +125,16 @@ Decoder = Callable[[InputRecord], tuple[Any, Any]]
 """Decodes a record to its key and value, as functions see them. Raises SerializationError."""
 
 
-@dataclass(frozen=True, slots=True)
 class TopicDecoder:
-    """Decodes records of a topic."""
+    """Decodes records of a topic; ``key`` and ``value`` decode bytes."""
 
-    serializers: Serializers
-    key: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
-    value: Callable[[bytes], Any] = field(init=False, repr=False, compare=False)
+    __slots__ = ("key", "value")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", key_decoder(self.serializers.key))
-        object.__setattr__(self, "value", decoder(self.serializers.value))
+    def __init__(self, serializers: Serializers) -> None:
+        self.key = key_decoder(serializers.key)
+        self.value = decoder(serializers.value)
 
     def __call__(self, record: InputRecord) -> tuple[Any, Any]:
-        """The key and value of a record."""
         key, value = record[1], record[2]
         return None if key is None else self.key(key), None if value is None else self.value(value)
 
@@ -150,7 +146,6 @@ class ChannelDecoder:
     texts: JoinedText
 
     def __call__(self, record: InputRecord) -> tuple[Any, Any]:
-        """The key and value of a record."""
         key = None if record.key is None else self.texts.keys.event_key(record.key.decode())
         return key, None if record.value is None else JoinedValue(self.texts.value(decode("json", record.value)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -31,12 +31,6 @@ class OffsetRange(NamedTuple):
     last_offset: int
     rows: int
     size: int
-
-
-def offset_ranges_of(records: DataFrame) -> list[OffsetRange]:
-    """The ranges of rows of InputRecord; one Spark action."""
-    commits = records.groupBy("source", F.shiftright("offset", SEQ_BITS))
-    return [OffsetRange(*row) for row in commits.agg(F.max("offset"), F.count("*"), F.sum(size())).collect()]
 
 
 def size() -> Column:
@@ -79,7 +73,9 @@ class LargeBatch:
     @classmethod
     def of(cls, records: DataFrame, feed: Feed) -> LargeBatch:
         """Make a batch of rows of InputRecord, which the feed has too. One Spark action, and at most two a source."""
-        ranges = offset_ranges_of(records)
+        commits = records.groupBy("source", F.shiftright("offset", SEQ_BITS))
+        found = commits.agg(F.max("offset"), F.count("*"), F.sum(size())).collect()
+        ranges = [OffsetRange(*row) for row in found]
         return cls(records, feed, ranges, _are_whole(ranges, feed, records.sparkSession))
 
     def all(self) -> DataFrame:
@@ -126,15 +122,9 @@ class Numbering:
     @classmethod
     def of(cls, ranges: Collection[OffsetRange], each: int) -> Numbering | None:
         """``each`` numbers for a record; None unless there is one source, or if one commit cannot hold so many."""
-        sources = by_source(ranges)
-        if len(sources) != 1:
-            return None
-        firsts, after = [], 0
-        (in_order,) = sources.values()
-        for one in in_order:
-            firsts.append(after)
-            after += seq_of(one.last_offset) + 1
-        if after * each > SEQ_MASK:
+        in_order = sorted(ranges)
+        *firsts, after = accumulate((seq_of(one.last_offset) + 1 for one in in_order), initial=0)
+        if len({one.source for one in ranges}) != 1 or after * each > SEQ_MASK:
             return None
         return cls(tuple(one.version for one in in_order), tuple(firsts), each)
 

@@ -116,14 +116,12 @@ class Source:
         def read(name: str) -> DataFrame:
             if self.from_rows and (rows := self.delta.appended_rows(spark, self.table(name))) is not None:
                 return rows
-            first = version_of(after.get(name, NOTHING) + 1)
-            return self.delta.changes(spark, self.table(name), first, version_of(upto[name]))
+            return self.delta.changes(spark, self.table(name), version_of(behind[name] + 1), version_of(upto[name]))
 
-        behind = {name: after.get(name, NOTHING) for name in upto if after.get(name, NOTHING) < upto[name]}
-        records = self._records(read, behind)
-        return records.where(
-            reduce(or_, ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind))
-        )
+        positions = {name: after.get(name, NOTHING) for name in upto}
+        behind = {name: position for name, position in positions.items() if position < upto[name]}
+        wanted = ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind)
+        return self._records(read, behind).where(reduce(or_, wanted))
 
     @property
     def serializers(self) -> Serializers:
@@ -180,8 +178,16 @@ def topic_records(feed: DataFrame, topic: str, reader: str | None = None) -> Dat
     mine = F.lit(False) if reader is None else _has("headers", mark)
     appended = appended.where(~marked | mine)
     headers = F.when(marked, F.filter("headers", lambda header: header["key"] != RETRY_FOR)).otherwise(F.col("headers"))
-    columns = ("key", "value", headers.alias("headers"), "timestamp", "partition")
-    return appended.select(F.lit(topic).alias("source"), *columns, offset(), _arrived())
+    return appended.select(
+        F.lit(topic).alias("source"),
+        "key",
+        "value",
+        headers.alias("headers"),
+        "timestamp",
+        "partition",
+        offset(),
+        F.col("_commit_timestamp").alias("arrived"),
+    )
 
 
 def channel_records(
@@ -200,15 +206,16 @@ def channel_records(
     mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))
     records = as_text(emitted(feed, mine), types)
     pair = F.to_json(F.struct("left", "right"), {"ignoreNullFields": "false"})
+    key = F.encode(F.col("key"), "UTF-8")
     return records.select(
         F.lit(channel.channel).alias("source"),
-        _bytes(F.col("key")).alias("key"),
-        _bytes(F.when(F.col("kind").startswith("value"), pair)).alias("value"),
-        _no_headers(),
+        key.alias("key"),
+        F.encode(F.when(F.col("kind").startswith("value"), pair), "UTF-8").alias("value"),
+        F.lit(None).cast(HEADERS).alias("headers"),
         "timestamp",
-        partition_of(_bytes(F.col("key")), partitions),
+        partition_of(key, partitions),
         offset(),
-        _arrived(),
+        F.col("_commit_timestamp").alias("arrived"),
     )
 
 
@@ -232,11 +239,11 @@ def changelog_records(feed: DataFrame, table: KeyedTable) -> DataFrame:
         F.lit(table.plan.changelog).alias("source"),
         key.alias("key"),
         F.when(~deleted, value).alias("value"),
-        _no_headers(),
+        F.lit(None).cast(HEADERS).alias("headers"),
         F.when(deleted, F.col("_commit_timestamp")).otherwise(table.timestamp).alias("timestamp"),
         partition_of(key, table.plan.partitions),
         offset(),
-        _arrived(),
+        F.col("_commit_timestamp").alias("arrived"),
     )
 
 
@@ -245,19 +252,7 @@ def _has(array: str, item: Column) -> Column:
     return F.coalesce(F.array_contains(array, item), F.lit(False))
 
 
-def _arrived() -> Column:
-    return F.col("_commit_timestamp").alias("arrived")
-
-
-def _no_headers() -> Column:
-    return F.lit(None).cast(INPUT["headers"]).alias("headers")
-
-
 def partition_of(key: Column, partitions: int) -> Column:
     """The partition of a key, given as bytes."""
     # Records without a key, which joins of streams may have, are in the first partition.
     return F.coalesce(F.pmod(F.crc32(key), F.lit(partitions)), F.lit(0)).cast("int").alias("partition")
-
-
-def _bytes(text: Column) -> Column:
-    return F.encode(text, "UTF-8")

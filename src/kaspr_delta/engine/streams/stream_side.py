@@ -70,15 +70,15 @@ class ReadRecords:
         for batch in batches:
             rows = [self._read(record) for record in records_of(batch)]
             columns = zip(*rows, strict=True) if rows else [()] * len(_Read._fields)
-            fields = [SCHEMA.field(name) for name in _Read._fields]
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+            named = zip(_Read._fields, columns, strict=True)
+            arrays = [pa.array(column, SCHEMA.field(name).type) for name, column in named]
             arrived = batch.column("arrived").cast(SCHEMA.field("arrived").type)
             yield pa.RecordBatch.from_arrays([*arrays, arrived], schema=SCHEMA)
 
     def _read(self, record: InputRecord) -> _Read:
         # SQL may have written a record without a partition or time.
         at = microseconds(datetime.now(timezone.utc)) if record.timestamp is None else record.timestamp
-        position = record.source, record.partition or 0, record.offset, at
+        source, offset, partition = record.source, record.offset, record.partition or 0
         try:
             event_key, event_value = self.decoder(record)
             key = None if event_key is None else self.text.key(event_key)
@@ -86,27 +86,26 @@ class ReadRecords:
             own = key if key is None or self.keys is None or self.selector else self.keys.key(event_key)
         except SerializationError as error:
             unreadable = problem("record cannot be read", str(error), _readable(record.value))
-            return _Read(*position, _readable(record.key), None, None, unreadable, unreadable=True)
+            text = _readable(record.key)
+            return _Read(source, partition, offset, at, text, None, None, unreadable, unreadable=True)
         if self.selector is None:
-            return _Read(*self._repartitioned(position, key, self.text), key, value, own)
+            return _Read(source, self._partition(partition, key, self.text), offset, at, key, value, own)
         if value is None:  # the selector needs a value
-            return _Read(*position, key, None, None)
+            return _Read(source, partition, offset, at, key, None, None)
         look_up, failure = self.selector(event_value, event_key, value)
         if failure is not None:
-            return _Read(*position, key, value, None, failure)
-        return _Read(*self._repartitioned(position, look_up, self.selector.table), key, value, look_up)
+            return _Read(source, partition, offset, at, key, value, None, failure)
+        partition = self._partition(partition, look_up, self.selector.table)
+        return _Read(source, partition, offset, at, key, value, look_up)
 
-    def _repartitioned(
-        self, position: tuple[str, int, int, int], key: str | None, spelled: TableText
-    ) -> tuple[str, int, int, int]:
-        """The position with the record's new partition: the one of these bytes as a key on a topic."""
+    def _partition(self, own: int, key: str | None, spelled: TableText) -> int:
+        """The partition that a topic has for a key; the record's own one unless records are repartitioned."""
         if self.partitions is None:
-            return position
-        source, _, offset, timestamp = position
+            return own
         if key is None:
-            return source, 0, offset, timestamp
+            return 0
         data = base64.b64decode(key) if spelled.serializers.key == "raw" else key.encode()
-        return source, zlib.crc32(data) % self.partitions, offset, timestamp
+        return zlib.crc32(data) % self.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,5 +179,4 @@ def _plain(value: Any) -> Any:
 
 
 def _readable(data: bytes | None) -> str | None:
-    """Bytes as text for people to read."""
     return None if data is None else data.decode("utf-8", "replace")

@@ -28,17 +28,11 @@ if TYPE_CHECKING:
 
 # The ``order`` of a row's version from before the batch: it precedes all changes.
 _BEFORE = -1
-_NEVER = "CAST(NULL AS TIMESTAMP)"
 
 
 def newest_rows(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
     """The current version of every row, as if it had always existed. Columns as in ``versions``."""
-    return table.with_text_values(table.live_rows(spark, version, keys)).df.select("key", *_before(_NEVER, _NEVER))
-
-
-def rows_by_their_time(table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None) -> DataFrame:
-    """The current version of every row, valid from its event's time on: for a table that was not read before."""
-    return in_their_own_time(newest_rows(table, spark, version, keys))
+    return table.with_text_values(table.live_rows(spark, version, keys)).df.select("key", *_before())
 
 
 def versions(table: KeyedTable, spark: SparkSession, after: int, upto: int, keys: Rows | None) -> DataFrame:
@@ -60,7 +54,7 @@ def changed_rows(table: KeyedTable, spark: SparkSession, after: int, upto: int) 
     """As ``versions``, for the changed rows only."""
     changed = _changed(table, spark, after, upto)
     were = changed.groupBy("key").agg(F.min_by("was", "version").alias("was"))
-    were = were.select("key", "was.*").select("key", *_before(_NEVER, _NEVER))
+    were = were.select("key", "was.*").select("key", *_before())
     became = changed.select(
         "key", F.col("version").alias("order"), "since", "committed", "became.value", "became.timestamp"
     )
@@ -109,12 +103,7 @@ def _changed(table: KeyedTable, spark: SparkSession, after: int, upto: int) -> D
     )
     commits = commits.withColumns({name: _as_text(table, name) for name in ("was", "became")})
     partition = partition_of(table.as_bytes(F.col("key")), table.plan.partitions)
-    timed = commits.withColumns(
-        {
-            "partition": partition,
-            "timestamp": event_time(F.col("became.timestamp")),
-        }
-    )
+    timed = commits.withColumns({"partition": partition, "timestamp": event_time(F.col("became.timestamp"))})
     by_event = F.col("timestamp").isNotNull()
     stream_time = stream_time_in(("partition",), "version", "timestamp", "key")
     return timed.withColumns({"since": F.when(by_event, stream_time), "committed": F.when(~by_event, F.col("at"))})
@@ -126,7 +115,10 @@ def _as_text(table: KeyedTable, row: str) -> Column:
 
 
 def in_their_own_time(rows: DataFrame) -> DataFrame:
-    """Make versions from before the batch valid from the time of their event, or of their writing, on."""
+    """Make versions from before the batch valid from the time of their event, or of their writing, on.
+
+    For a table that was not read before.
+    """
     own, event = F.col("timestamp"), event_time(F.col("timestamp"))
     times = {"since": F.coalesce("since", event), "committed": F.coalesce("committed", F.when(event.isNull(), own))}
     return rows.withColumns(
@@ -134,7 +126,7 @@ def in_their_own_time(rows: DataFrame) -> DataFrame:
     )
 
 
-def _before(since: str, committed: str) -> tuple[Column, ...]:
+def _before() -> tuple[Column, ...]:
     """The columns that make rows, with value and timestamp, versions from before a batch."""
-    order = F.lit(_BEFORE).cast("bigint").alias("order")
-    return order, F.expr(since).alias("since"), F.expr(committed).alias("committed"), F.col("value"), F.col("timestamp")
+    order, never = F.lit(_BEFORE).cast("bigint").alias("order"), F.lit(None).cast("timestamp")
+    return order, never.alias("since"), never.alias("committed"), F.col("value"), F.col("timestamp")

@@ -22,7 +22,7 @@ from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.engine.streams.source import INPUT
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
-from kaspr_delta.engine.streams.table_versions import newest_rows, rows_by_their_time, versions
+from kaspr_delta.engine.streams.table_versions import in_their_own_time, newest_rows, versions
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class StreamTable(Join[StreamTablePlanT]):
         if not self.follows_changes:
             return newest_rows(self.right, spark, version, keys)
         if before.fresh:
-            return rows_by_their_time(self.right, spark, version, keys)
+            return in_their_own_time(newest_rows(self.right, spark, version, keys))
         return versions(self.right, spark, before.table, version, keys)
 
     def after(self, spark: SparkSession, before: StreamTableState, arrived: Rows, version: int) -> StreamTableState:
