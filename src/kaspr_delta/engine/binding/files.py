@@ -14,7 +14,7 @@ from kaspr_delta.engine.rows.value_functions import is_json
 from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.plan.definition.bindings import FilesPlan
 from kaspr_delta.spec.ddl import columns_of
-from kaspr_delta.storage.layout import HEADERS
+from kaspr_delta.storage.layout import HEADERS, PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -67,7 +67,8 @@ class Files:
     def records(self, batch: DataFrame) -> DataFrame:
         if self._lines:
             batch = batch.where(F.trim(_LINE) != "").withColumn("_kaspr_json", F.try_parse_json(_LINE))
-        given = self._given_timestamp()
+        timestamp = self.plan.timestamp
+        given = F.lit(None).cast("string") if timestamp is None else self._field(timestamp, "string")
         at = _moment(given)
         text = self._text()
         misread = given.isNotNull() & at.isNull()
@@ -99,15 +100,8 @@ class Files:
         others = (F.col(name) for name in ("timestamp", "partition", "offset"))
         if self._lines:
             rest = F.to_json(F.struct(headers.alias("headers"), *others), {"ignoreNullFields": "false"})
-            parts = (
-                F.lit('{"key":'),
-                _json(key),
-                F.lit(',"value":'),
-                _json(value),
-                F.lit(","),
-                F.substring(rest, 2, 1 << 30),
-            )
-            rows = records.select(F.concat(*parts).alias(_LINE))
+            pair = F.concat(F.lit('{"key":'), _json(key), F.lit(',"value":'), _json(value), F.lit(","))
+            rows = records.select(F.concat(pair, F.substring(rest, 2, 1 << 30)).alias(_LINE))
         else:
             rows = records.select(key, value, F.to_json(headers).alias("headers"), *others)
         kind = "text" if self._lines else self.plan.format
@@ -139,21 +133,13 @@ class Files:
         """The key as JSON text; NULL without one."""
         if self.plan.key is None:
             return F.lit(None).cast("string")
-        return F.nullif(F.to_json(self._field(self.plan.key)), F.lit("null"))
+        return F.nullif(F.to_json(self._field(self.plan.key, "variant")), F.lit("null"))
 
-    def _given_timestamp(self) -> Column:
-        """The declared timestamp field of a row, as text; NULL without one."""
-        if self.plan.timestamp is None:
-            return F.lit(None).cast("string")
+    def _field(self, name: str, kind: str) -> Column:
+        """A field of a row in a type of Spark."""
         if self._lines:
-            return F.try_variant_get(F.col("_kaspr_json"), _path(self.plan.timestamp), "string")
-        return F.col(_name(self.plan.timestamp)).cast("string")
-
-    def _field(self, name: str) -> Column:
-        """A field of a row as a VARIANT."""
-        if self._lines:
-            return F.try_variant_get(F.col("_kaspr_json"), _path(name), "variant")
-        return F.col(_name(name)).cast("variant")
+            return F.try_variant_get(F.col("_kaspr_json"), f"$['{name}']", kind)
+        return F.col(_name(name)).cast(kind)
 
     def _unreadable(self) -> Column:
         """The problem of a row that cannot be read; NULL for other rows."""
@@ -169,7 +155,7 @@ class Files:
             detail = F.lit(f"the row does not fit the schema {self.plan.schema}")
             misfit = problem("record cannot be read", detail, F.col(_CORRUPT))
             return F.when(text.contains("\ufffd"), not_utf8).when(F.col(_CORRUPT).isNotNull(), misfit)
-        return F.expr("CAST(NULL AS STRUCT<reason: STRING, detail: STRING, value: STRING>)")
+        return F.lit(None).cast(PROBLEM)
 
 
 def _json(text: Column) -> Column:
@@ -187,7 +173,3 @@ def _moment(text: Column) -> Column:
 
 def _name(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
-
-
-def _path(field: str) -> str:
-    return f"$['{field}']"

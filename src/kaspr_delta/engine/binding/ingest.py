@@ -11,7 +11,7 @@ import pyarrow as pa
 from kaspr_delta.engine.agent.effect_resource import EffectResource
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.resource import Decision, Folded, SourceTable
-from kaspr_delta.engine.binding.endpoint import Endpoint, endpoint_of
+from kaspr_delta.engine.binding.endpoint import endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.sequence import seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -31,10 +31,6 @@ class Ingest(EffectResource[TopicPlan]):
 
     __slots__ = ()
 
-    @property
-    def _endpoint(self) -> Endpoint:
-        return endpoint_of(self.delta, self.plan)
-
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {self.plan.bound.endpoint.label: SourceTable(None)}
 
@@ -44,11 +40,11 @@ class Ingest(EffectResource[TopicPlan]):
         return Decision(LocalRows.none(spark), 0), dict.fromkeys(self.sources(spark), 0)
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        return self._endpoint.stream(spark)
+        return endpoint_of(self.delta, self.plan).stream(spark)
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         """The records as bytes, which readers of the topic decode. Rows of files may become dead letters instead."""
-        endpoint = self._endpoint
+        endpoint = endpoint_of(self.delta, self.plan)
         records = endpoint.records(batch)
         limits = self.delta.limits
         arrived = rows_within(records, limits.few, limits)

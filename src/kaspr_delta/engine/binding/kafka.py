@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.binding.connectors import need
+from kaspr_delta.engine.rows.sequence import MOST_TASKS
 from kaspr_delta.plan.definition.bindings import KafkaPlan, LoginPlan
 from kaspr_delta.secrets import password_of
+from kaspr_delta.storage.layout import PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,10 +20,6 @@ if TYPE_CHECKING:
 TIMESTAMP_HEADER = "kaspr-timestamp"
 # A backlog is read in pieces, so that a kill costs one of them.
 _MOST_RECORDS = 1_000_000
-# At most so many tasks can number a commit (``engine.rows.sequence``), and each partition of Kafka is a task.
-_MOST_TASKS = 1_024
-_MODULES = {"PLAIN": "plain.PlainLoginModule"}
-_SCRAM = "scram.ScramLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,8 @@ class Kafka:
 
     def records(self, batch: DataFrame) -> DataFrame:
         headers = F.filter("headers", lambda header: header["key"] != TIMESTAMP_HEADER)
-        return batch.coalesce(_MOST_TASKS).select(
+        # Each partition of Kafka is a task.
+        return batch.coalesce(MOST_TASKS).select(
             F.lit("send").alias("kind"),
             F.lit(self.topic).alias("target"),
             "key",
@@ -76,7 +75,7 @@ class Kafka:
             F.when(F.size(headers) > 0, headers).alias("headers"),
             F.coalesce(_sent_timestamp(), F.col("timestamp")).alias("timestamp"),
             "partition",
-            F.expr("CAST(NULL AS STRUCT<reason: STRING, detail: STRING, value: STRING>)").alias("problem"),
+            F.lit(None).cast(PROBLEM).alias("problem"),
             F.concat(F.lit("kafka:"), F.col("topic")).alias("source"),
             F.col("offset").alias("source_offset"),
         )
@@ -94,8 +93,9 @@ class Kafka:
 
     def _jaas(self, login: LoginPlan) -> str:
         prefix = "kafkashaded." if self.on_databricks else ""
-        module = f"{prefix}org.apache.kafka.common.security.{_MODULES.get(login.mechanism, _SCRAM)}"
+        name = "plain.PlainLoginModule" if login.mechanism == "PLAIN" else "scram.ScramLoginModule"
         username, password = _quoted(login.username), _quoted(password_of(login.password))
+        module = f"{prefix}org.apache.kafka.common.security.{name}"
         return f"{module} required username={username} password={password};"
 
 
@@ -107,5 +107,4 @@ def _sent_timestamp() -> Column:
 
 
 def _quoted(text: str) -> str:
-    """Text quoted for JAAS."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
