@@ -146,10 +146,7 @@ class KeyedTable:
         return UNCHANGED if self.plan.row_type is None else ValueFunction(row_text)
 
     def scan(self, spark: SparkSession, commit: Commit) -> Scan | None:
-        """The stored rows at a version; None of a table that does not store keys and values as text.
-
-        Null values and several rows of a key are among them.
-        """
+        """All stored rows at a version, null values too; None unless keys and values are stored as text."""
         plain = self.plan.typed is None and self.plan.joined is None and self.plan.serializers.key != "raw"
         return self.delta.scan(spark, self.plan.delta_name, commit.version) if plain else None
 
@@ -158,10 +155,7 @@ class KeyedTable:
         return self.delta.newest(spark, self.plan.delta_name)
 
     def feed(self, spark: SparkSession, side: str, after: int) -> DataFrame:
-        """The change feed after a version as a stream of the keys that changed, with the time of each commit.
-
-        Columns side, key, changed_at.
-        """
+        """The keys that changed after a version, as a stream. Columns side, key, changed_at: the time of the commit."""
         changes = self.delta.stream_after(spark, self.plan.delta_name, after, self.delta.limits.feed_batch)
         return changes.select(F.lit(side).alias("side"), self.key, F.col("_commit_timestamp").alias("changed_at"))
 
@@ -220,12 +214,12 @@ class KeyedTable:
             rows = rows.withColumn("rank", in_order(F.col("value"), self.plan.row_type))
         return self._in_spark(among(rows, keys, self.row_key_columns, self.delta))
 
-    def greatest(self, condition: Column, *also: str) -> Column:
+    def greatest(self, condition: Column) -> Column:
         """An aggregate over rows of a key: of those for which a condition holds, the one that ``live_rows`` returns.
 
-        A struct of timestamp, value (see ``row``) and other columns.
+        A STRUCT of timestamp and value (see ``row``).
         """
-        row = F.when(condition, F.struct("timestamp", "value", *also))
+        row = F.when(condition, F.struct("timestamp", "value"))
         if self.plan.row_type is None:
             return F.max(row)
         return F.max_by(row, F.when(condition, F.struct("timestamp", in_order(F.col("value"), self.plan.row_type))))

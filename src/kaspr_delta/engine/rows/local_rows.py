@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Implements Rows. The DataFrame is made when it is asked for: of the table, or by ``make_df``.
-
-    ``scan`` reads the rows, if they were read back from a table.
-    """
+    """Implements Rows. The DataFrame is made when it is asked for: of the table, or by ``make_df``."""
 
     spark: SparkSession
     table: pa.Table
@@ -117,16 +114,17 @@ class LocalRows:
         return self._with(pa.concat_tables(nullable, promote_options="default"))
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
-        return self._with(last_of_each_key(self.table.take(_sorted_indices(self.table, order)), on, count))
+        return self._with(last_of_each_key(_sorted(self.table, order), on, count))
 
     def numbered(self, order: str) -> Rows:
-        rows = self.table.take(_sorted_indices(self.table, [order]))
+        rows = _sorted(self.table, [order])
         return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         return self._with(collected(df)) if most is None else rows_within(df, most, self.limits)
 
     def in_spark(self) -> Rows:
+        """The same rows, in Spark."""
         return SparkRows(self.df, self.max_rows, limits=self.limits)
 
     def written(self, stored: Callable[[], Rows]) -> Rows:
@@ -181,8 +179,9 @@ def table_within(rows: Rows, most: Size) -> pa.Table | None:
 
 def small_together(most: Size, *several: Rows) -> tuple[Rows, ...]:
     """All rows in Spark if they are more than ``most`` together, else as they are."""
-    number = sum(rows.max_rows or 0 for rows in several)
-    return several if number <= most.rows else tuple(rows.in_spark() for rows in several)
+    if sum(rows.max_rows or 0 for rows in several) <= most.rows:
+        return several
+    return tuple(rows.in_spark() if isinstance(rows, LocalRows) else rows for rows in several)
 
 
 def rows_within(df: DataFrame, most: Size, limits: Limits) -> Rows:
@@ -193,10 +192,9 @@ def rows_within(df: DataFrame, most: Size, limits: Limits) -> Rows:
 
 def are_few(*several: Rows) -> bool:
     """Whether all rows are on the driver, and few together."""
-    local = [rows for rows in several if isinstance(rows, LocalRows)]
-    return len(local) == len(several) and sum(rows.max_rows for rows in local) <= min(
-        (rows.limits.few.rows for rows in local), default=0
-    )
+    if not all(isinstance(rows, LocalRows) for rows in several):
+        return False
+    return sum(rows.count() for rows in several) <= min((rows.limits.few.rows for rows in several), default=0)
 
 
 def read_back(rows: Rows, most: Size) -> Rows:
@@ -218,7 +216,7 @@ def _nullable(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_nullable(nullable=True) for field in schema])
 
 
-def _sorted_indices(rows: pa.Table, order: Sequence[str]) -> pa.Array:
-    """The indices of rows in order of some columns, NULL first as in Spark."""
+def _sorted(rows: pa.Table, order: Sequence[str]) -> pa.Table:
+    """Rows in order of some columns, NULL first as in Spark."""
     keys = {f"{kind} {name}": of for name in order for kind, of in (("a", pc.is_valid(rows[name])), ("b", rows[name]))}
-    return pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
+    return rows.take(pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys]))

@@ -22,11 +22,9 @@ _FEW_PARTITIONS = 8
 def plan_for(spark: SparkSession, *rows: Rows) -> None:
     """Switch adaptive planning off if all these rows are few and on the driver, else on. Without rows: off.
 
-    ``spark`` is the session of a streaming query.
-
     Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. If they are
-    known to be few, a statement is one job without it. Only an embedded session, of which a streaming query has its own
-    copy, is set: elsewhere the settings are the user's.
+    known to be few, a statement is one job without it. ``spark`` is the session of a streaming query. Only an embedded
+    session is set, of which a query has its own copy: elsewhere the settings are the user's.
     """
     if not runs_here(spark):  # queries of Spark Connect share their settings
         return
@@ -39,10 +37,7 @@ def plan_for(spark: SparkSession, *rows: Rows) -> None:
 
 
 def files_read(rows: DataFrame) -> int:
-    """The number of files that a query reads after Delta's file skipping; 0 on Spark Connect.
-
-    The plan is reused when the query runs.
-    """
+    """The number of files that a query reads after file skipping; 0 on Spark Connect. The query reuses the plan."""
     return len(rows.inputFiles()) if runs_here(rows.sparkSession) else 0
 
 

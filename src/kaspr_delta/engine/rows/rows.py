@@ -135,10 +135,6 @@ class Rows(Protocol):
         """Rows that Spark makes from these: collected if these are on the driver, up to ``most``."""
         ...
 
-    def in_spark(self) -> Rows:
-        """The same rows, in Spark."""
-        ...
-
     def written(self, stored: Callable[[], Rows]) -> Rows:
         """The rows after they were written: those in Spark as ``stored``, so that they are not computed again.
 

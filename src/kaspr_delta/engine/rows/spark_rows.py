@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Implements Rows. ``scan`` reads them, if they are read back from a table."""
+    """Implements Rows."""
 
     df: DataFrame
     max_rows: int | None = None
@@ -106,9 +106,6 @@ class SparkRows:
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         return SparkRows(df, limits=self.limits)
-
-    def in_spark(self) -> Rows:
-        return self
 
     def written(self, stored: Callable[[], Rows]) -> Rows:
         return stored()

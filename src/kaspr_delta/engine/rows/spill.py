@@ -6,7 +6,7 @@ import shutil
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,11 +34,10 @@ def rows_made(
     most = limits.small_batch.bytes
     groups = _groups(batches, schema, most)
     first = next(groups, schema.empty_table())
-    more = next(groups, None)
-    if more is None and first.nbytes <= most:
+    more = list(islice(groups, 1))
+    if not more and first.nbytes <= most:
         return LocalRows(spark, first, limits)
-    spilled = _spilled(spark, chain([first] if more is None else [first, more], groups), schema, folder)
-    return SparkRows(spilled, limits=limits)
+    return SparkRows(_spilled(spark, chain([first], more, groups), schema, folder), limits=limits)
 
 
 def _spilled(spark: SparkSession, groups: Iterable[pa.Table], schema: pa.Schema, folder: Path) -> DataFrame:

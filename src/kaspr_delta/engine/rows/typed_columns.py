@@ -1,7 +1,4 @@
-"""Keys and rows of typed tables as JSON text, and back.
-
-The text is that of ``serde.typed_text``, which is what Python functions read and write.
-"""
+"""Keys and rows of typed tables as JSON text, and back: the text that Python functions see (``serde.typed_text``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Functions of values in Spark that give what Python gives; some of them on the driver too.
-
-``docs/design/twins.md`` names their tests.
-"""
+"""Functions of values in Spark that give what Python gives, some on the driver too (see ``docs/design/twins.md``)."""
 
 from __future__ import annotations
 

@@ -199,8 +199,7 @@ def channel_records(
 ) -> DataFrame:
     """Return a channel's change feed as rows of InputRecord: the value is JSON ``{"left": text, "right": text}``.
 
-    ``types`` are the types of its columns left and right, None for text. Records that a retry sent to one reader are
-    returned only for that ``reader``.
+    ``types`` are the types of its columns left and right, None for text. ``reader`` is as in ``topic_records``.
     """
     kinds = RECORDS if channel.tombstones else RECORDS[:1]
     mine = (*kinds, *(kind_for(kind, reader) for kind in kinds))

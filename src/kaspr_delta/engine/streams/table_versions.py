@@ -115,10 +115,7 @@ def _as_text(table: KeyedTable, row: str) -> Column:
 
 
 def in_their_own_time(rows: DataFrame) -> DataFrame:
-    """Make versions from before the batch valid from the time of their event, or of their writing, on.
-
-    For a table that was not read before.
-    """
+    """Make versions from before the batch valid from the time of their event, or of their writing, on."""
     own, event = F.col("timestamp"), event_time(F.col("timestamp"))
     times = {"since": F.coalesce("since", event), "committed": F.coalesce("committed", F.when(event.isNull(), own))}
     return rows.withColumns(
