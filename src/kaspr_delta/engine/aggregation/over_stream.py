@@ -64,7 +64,7 @@ class StreamAggregation(Aggregation):
         return {self.stream.plan.name: SourceTable(self.stream.table, by_offset=True)}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
-        return self.stream.stream(spark, start.positions)
+        return self.stream.stream(spark, start.positions[self.stream.plan.name])
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         read: Mapping[str, int] = state.get("read", {})

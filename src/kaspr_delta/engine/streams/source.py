@@ -98,7 +98,7 @@ class Source:
         """The newest version of the table that holds a topic or channel."""
         return self.delta.newest(spark, self.table(name)).version
 
-    def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None) -> DataFrame:
+    def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
         """The records after these positions, as a stream of rows of InputRecord."""
 
         def read(name: str) -> DataFrame:

@@ -127,9 +127,9 @@ class StreamSide:
         """The source of the records."""
         return Source(self.delta, self.plan.input, self.application, self.reader)
 
-    def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
+    def stream(self, spark: SparkSession, position: int) -> DataFrame:
         """The records after a position, as a stream of rows of InputRecord."""
-        return self.source.stream(spark, {self.plan.name: positions[self.plan.name]}, limit)
+        return self.source.stream(spark, {self.plan.name: position})
 
     def first_position(self, spark: SparkSession, done: Mapping[str, int]) -> int:
         """The position at which a new checkpoint begins: where the one before stopped, else that of a new reader."""

@@ -84,8 +84,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         """
         sides = {side: of for side, of in self.sides.items() if side in start.positions}
         return union_of(
-            of.stream(spark, {of.plan.name: start.positions[side]}).withColumn("side", F.lit(side))
-            for side, of in sides.items()
+            of.stream(spark, start.positions[side]).withColumn("side", F.lit(side)) for side, of in sides.items()
         )
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:

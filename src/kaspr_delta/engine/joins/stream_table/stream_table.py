@@ -84,7 +84,7 @@ class StreamTable(Join[StreamTablePlanT]):
         """Records of the stream, and a row without a source for each change of the table."""
         parts = []
         if "stream" in start.positions:
-            parts.append(self.left.stream(spark, {self.plan.left.name: start.positions["stream"]}))
+            parts.append(self.left.stream(spark, start.positions["stream"]))
         if "table" in start.positions:
             feed = self.delta.stream_after(spark, self.right.plan.delta_name, start.positions["table"])
             parts.append(feed.select(*(F.lit(None).cast(kind).alias(name) for name, kind in INPUT.items())))
