@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from kaspr_delta.engine.agent.effect_resource import EffectResource
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.resource import Decision, Folded, SourceTable
@@ -48,11 +46,10 @@ class Ingest(EffectResource[TopicPlan]):
         records = endpoint.records(batch)
         limits = self.delta.limits
         arrived = rows_within(records, limits.few, limits)
-        if not isinstance(arrived, LocalRows):
-            return Decision(SparkRows(records.select(*_COLUMNS, seq_of_rows()), limits=limits), arrived.count())
-        ordered = arrived.table.sort_by([(column, "ascending") for column in endpoint.order])
-        numbered = ordered.select(_COLUMNS).append_column("seq", pa.array(range(len(ordered)), pa.int64()))
-        return Decision(LocalRows(batch.sparkSession, numbered, limits), len(ordered))
+        if isinstance(arrived, LocalRows):
+            return Decision(arrived.numbered(*endpoint.order).select(*_COLUMNS, "seq"), arrived.count())
+        # Rows in Spark are in order already.
+        return Decision(SparkRows(records.select(*_COLUMNS, seq_of_rows()), limits=limits), arrived.count())
 
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         # Others sent these records: they do not count as sent by the application.

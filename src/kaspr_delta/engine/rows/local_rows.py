@@ -116,8 +116,8 @@ class LocalRows:
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         return self._with(last_of_each_key(_sorted(self.table, order), on, count))
 
-    def numbered(self, order: str) -> Rows:
-        rows = _sorted(self.table, [order])
+    def numbered(self, *order: str) -> Rows:
+        rows = _sorted(self.table, order)
         return self._with(rows.append_column("seq", pa.array(range(rows.num_rows), pa.int64())))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
@@ -201,8 +201,8 @@ def read_back(rows: Rows, most: Size) -> Rows:
     """Rows of a log on the driver, if it can read them there without Spark and they are not more."""
     if isinstance(rows, LocalRows) or rows.scan is None or not rows.scan.reads_files:
         return rows
-    found = rows.scan.rows(rows.columns, most.rows + 1)
-    if not most.fits(found):
+    found = table_within(rows, most)
+    if found is None:
         return rows
     return LocalRows(rows.spark, found.cast(arrow_schema_of(rows.df.schema)), rows.limits, rows.scan)
 

@@ -127,8 +127,8 @@ class Rows(Protocol):
         """The greatest row of each key ``on`` by the columns of ``order``, NULL first; ``count``: how many it had."""
         ...
 
-    def numbered(self, order: str) -> Rows:
-        """The rows in order of a column, with their number in a column ``seq`` (see ``sequence``)."""
+    def numbered(self, *order: str) -> Rows:
+        """The rows in order of some columns, with their number in a column ``seq`` (see ``sequence``)."""
         ...
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:

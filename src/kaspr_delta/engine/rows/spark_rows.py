@@ -101,8 +101,8 @@ class SparkRows:
         of = [f"_order.{name}" for name in order] + [f"_rest.{name}" for name in rest]
         return self._with(rows.select(*on, *of, *([] if count is None else [count])))
 
-    def numbered(self, order: str) -> Rows:
-        return self._with(self.df.sortWithinPartitions(order).withColumn("seq", seq_of_rows()))
+    def numbered(self, *order: str) -> Rows:
+        return self._with(self.df.sortWithinPartitions(*order).withColumn("seq", seq_of_rows()))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         return SparkRows(df, limits=self.limits)

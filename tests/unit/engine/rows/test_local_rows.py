@@ -68,6 +68,8 @@ def test_rows_are_numbered_in_order_null_first() -> None:
         {"key": "a", "seq": 1},
         {"key": "b", "seq": 2},
     ]
+    found = rows(key=["b", "a", "b"], place=[2, 3, 1]).numbered("key", "place")
+    assert [row["place"] for row in listed(found)] == [3, 1, 2]
 
 
 def test_a_union_fills_missing_columns_with_null() -> None:
