@@ -38,27 +38,20 @@ def for_workers(records: DataFrame, *, only_values: bool) -> DataFrame:
     return records.drop("arrived").withColumn("headers", F.to_json("headers", {"ignoreNullFields": "false"}))
 
 
+def in_partition_order(records: DataFrame) -> DataFrame:
+    """Repartition records by source and partition, and sort each partition in the order of its offsets."""
+    return records.repartition("source", "partition").sortWithinPartitions("offset")
+
+
 def _column(rows: pa.RecordBatch | pa.Table, name: str) -> Iterable[Any]:
+    """A field of all records. Shortcuts: most columns of text and headers have only one value."""
     if name not in rows.schema.names:
         return repeat(None, rows.num_rows)
-    return _headers(rows.column(name)) if name == "headers" else _values(rows.column(name))
-
-
-def _headers(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
-    if not pa.types.is_string(column.type):
-        return _values(column)
-    return (None if text is None else list(map(_header, json.loads(text))) for text in column.to_pylist())
-
-
-def _header(encoded: dict[str, str | None]) -> dict[str, Any]:
-    value = encoded["value"]
-    return {"key": encoded["key"], "value": None if value is None else base64.b64decode(value)}
-
-
-def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
-    """The values of a column as in InputRecord. Shortcuts: most columns of text and headers have only one value."""
+    column = rows.column(name)
     if column.null_count == len(column):
         return repeat(None, len(column))
+    if name == "headers" and pa.types.is_string(column.type):
+        return (None if text is None else list(map(_header, json.loads(text))) for text in column.to_pylist())
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     elif pa.types.is_string(column.type) and len(found := column.unique()) == 1:
@@ -67,6 +60,6 @@ def _values(column: pa.Array | pa.ChunkedArray) -> Iterable[Any]:
     return values
 
 
-def in_partition_order(records: DataFrame) -> DataFrame:
-    """Repartition records by source and partition, and sort each partition in the order of its offsets."""
-    return records.repartition("source", "partition").sortWithinPartitions("offset")
+def _header(encoded: dict[str, str | None]) -> dict[str, Any]:
+    value = encoded["value"]
+    return {"key": encoded["key"], "value": None if value is None else base64.b64decode(value)}

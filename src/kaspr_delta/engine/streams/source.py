@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -100,28 +100,27 @@ class Source:
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
         """The records after these positions, as a stream of rows of InputRecord."""
-
-        def read(name: str) -> DataFrame:
-            at = positions[name]
-            # A continued stream began at the version of the last record read. A new one begins after that, as it may be
-            # gone.
-            first = version_of(at if self.delta.namespace.streams_go_on else at + 1)
-            return self.delta.stream(spark, self.table(name), first, limit)
-
-        return self._records(read, positions)
+        # A continued stream began at the version of the last record read. A new one begins after it: it may be gone.
+        ahead = 0 if self.delta.namespace.streams_go_on else 1
+        feeds = {
+            name: self.delta.stream(spark, self.table(name), version_of(position + ahead), limit)
+            for name, position in positions.items()
+        }
+        return self._records(feeds, positions)
 
     def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
         """The records after positions ``after``, up to and with ``upto``, by source."""
-
-        def read(name: str) -> DataFrame:
-            if self.from_rows and (rows := self.delta.appended_rows(spark, self.table(name))) is not None:
-                return rows
-            return self.delta.changes(spark, self.table(name), version_of(behind[name] + 1), version_of(upto[name]))
-
         positions = {name: after.get(name, NOTHING) for name in upto}
         behind = {name: position for name, position in positions.items() if position < upto[name]}
+        feeds = {name: self._feed(spark, name, position, upto[name]) for name, position in behind.items()}
         wanted = ((F.col("source") == name) & (F.col("offset") <= upto[name]) for name in behind)
-        return self._records(read, behind).where(reduce(or_, wanted))
+        return self._records(feeds, behind).where(reduce(or_, wanted))
+
+    def _feed(self, spark: SparkSession, name: str, after: int, upto: int) -> DataFrame:
+        table = self.table(name)
+        if self.from_rows and (rows := self.delta.appended_rows(spark, table)) is not None:
+            return rows
+        return self.delta.changes(spark, table, version_of(after + 1), version_of(upto))
 
     @property
     def serializers(self) -> Serializers:
@@ -143,11 +142,9 @@ class Source:
             raise LookupError(msg)
         return join
 
-    def _records(self, read: Callable[[str], DataFrame], positions: Mapping[str, int]) -> DataFrame:
+    def _records(self, feeds: Mapping[str, DataFrame], after: Mapping[str, int]) -> DataFrame:
         # Sorted: the order of the topics is part of the checkpoint.
-        return union_of(
-            self._of(name, read(name)).where(F.col("offset") > positions[name]) for name in sorted(positions)
-        )
+        return union_of(self._of(name, feeds[name]).where(F.col("offset") > after[name]) for name in sorted(feeds))
 
     def _of(self, name: str, feed: DataFrame) -> DataFrame:
         if isinstance(self.read, ChannelInput):
