@@ -17,6 +17,7 @@ from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.batch.resource import Folded, Resource, folds_together
 from kaspr_delta.engine.batch.topic_commit import appended
+from kaspr_delta.engine.rows.local_rows import bytes_on_driver
 from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.tables import Tables
@@ -38,7 +39,7 @@ class Committed:
     @property
     def bytes_held(self) -> int:
         """Its bytes on the driver."""
-        return sum(int(held.nbytes) for held in (self.rows.frame, self.state) if isinstance(held, pa.Table))
+        return bytes_on_driver(self.rows) + (0 if self.state is None else self.state.nbytes)
 
 
 @dataclass
