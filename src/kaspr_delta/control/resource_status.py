@@ -24,16 +24,13 @@ class Facts(Protocol):
 
     def rows(self, table: str) -> int | None:
         """The number of rows of a Delta table."""
-        ...
 
     def lag(self, ref: ResourceRef) -> int | None:
         """The number of rows and records that a resource has not read yet."""
-        ...
 
     @property
     def done(self) -> Mapping[str, Mapping[str, Any]]:
         """By ``kind/name``, sums of its batches (rows_in, rows_out, failures), last_batch and current dead_letters."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

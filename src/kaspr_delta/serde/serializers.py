@@ -36,11 +36,9 @@ class Serializer(Protocol):
 
     def decode(self, data: bytes) -> Any:
         """The object that the bytes stand for."""
-        ...
 
     def encode(self, value: Any) -> bytes:
         """The bytes of an object."""
-        ...
 
 
 # The same few keys come again and again. Only text is cached, because nobody can change it.

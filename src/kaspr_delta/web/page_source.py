@@ -55,22 +55,18 @@ class PageSource(Protocol):
     @property
     def tables(self) -> PageReads:
         """The reads of Delta tables."""
-        ...
 
     def documents(self) -> list[Document]:
         """The applied documents; empty if nothing was applied yet."""
-        ...
 
     def letters(self, plan: Plan) -> DeadLetters:
         """The dead letters."""
-        ...
 
     def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
         """The numbers of an application: the rows of these tables, and, where known, the lag of these resources.
 
         Without ``refs`` the lag of all resources and the counters are included.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -22,19 +22,15 @@ class RowTexts(Protocol):
 
     def select(self, condition: str) -> str:
         """A SELECT of the rows of the table ``t`` for which a condition holds."""
-        ...
 
     def condition(self, keys: Collection[str]) -> str:
         """A condition that holds at least for the rows of some keys."""
-        ...
 
     def texts(self, batch: pa.RecordBatch) -> pa.Table:
         """A batch of that SELECT, or of the change feed, with the columns of Row. No value: the row does not count."""
-        ...
 
     def rank(self, row: Row) -> Any:
         """The sort key of rows with one row key: the greatest counts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

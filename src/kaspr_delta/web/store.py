@@ -27,45 +27,35 @@ class Store(Protocol):
     @property
     def look(self) -> float:
         """Seconds between two looks at the registry."""
-        ...
 
     @property
     def system(self) -> SystemTables:
         """The tables whose names start with ``_kaspr``."""
-        ...
 
     @property
     def ready(self) -> bool:
         """Whether reads are fast by now for all tables that were asked for."""
-        ...
 
     def reader(self, plan: TablePlan) -> Any:
         """The TableReader of a table: of keys, or of cells if it has windows."""
-        ...
 
     def has(self, table: str) -> bool:
         """Whether a Delta table exists."""
-        ...
 
     def columns(self, table: str) -> tuple[Column, ...] | str:
         """The columns of a foreign table, or why it cannot be read."""
-        ...
 
     def append(self, topic: str, records: pa.Table) -> None:
         """Append records to the Delta table of a topic in one commit; the table is made if it does not exist."""
-        ...
 
     def count(self, table: str) -> int:
         """How many rows a Delta table has."""
-        ...
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
         """The totals of resources by ``kind/name`` (see ``control.totals``), and all counters."""
-        ...
 
     def close(self) -> None:
         """Release threads and files, if there are any."""
-        ...
 
 
 @dataclass

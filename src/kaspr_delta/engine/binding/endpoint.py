@@ -20,22 +20,18 @@ class Endpoint(Protocol):
     @property
     def order(self) -> tuple[str, ...]:
         """The columns of ``records`` that give the order of the records in the endpoint."""
-        ...
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """All rows of the endpoint, as a stream."""
-        ...
 
     def records(self, batch: DataFrame) -> DataFrame:
         """Rows of that stream as records or dead letters: the columns of an ingest's log but ``seq``, and ``order``.
 
         The rows of a large batch are in order.
         """
-        ...
 
     def write(self, records: DataFrame, batch: str) -> None:
         """Write rows of a topic, sorted within each partition. ``batch`` is their name; a batch may be repeated."""
-        ...
 
 
 def endpoint_of(delta: Tables, topic: TopicPlan) -> Endpoint:

@@ -46,61 +46,48 @@ class Rows(Protocol):
     @property
     def spark(self) -> SparkSession:
         """The session of the rows."""
-        ...
 
     @property
     def scan(self) -> Scan | None:
         """The scan that reads the rows, if they are read back from a table; it may have more columns."""
-        ...
 
     @property
     def limits(self) -> Limits:
         """The sizes at which the engine changes its method."""
-        ...
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        ...
 
     @property
     def frame(self) -> Frame:
         """The rows to write: an Arrow table if they are on the driver."""
-        ...
 
     @property
     def df(self) -> DataFrame:
         """The rows in Spark."""
-        ...
 
     @property
     def max_rows(self) -> int | None:
         """An upper bound of their number, if one is known."""
-        ...
 
     def filter(self, condition: nw.Expr) -> Rows:
         """The rows for which a condition holds; not those for which it is NULL."""
-        ...
 
     def select(self, *columns: str | nw.Expr) -> Rows:
         """These columns, by name or by expression."""
-        ...
 
     def with_columns(self, **columns: nw.Expr) -> Rows:
         """Add columns, or replace those of the same name."""
-        ...
 
     def derive(self, name: str, function: ValueFunction, of: str) -> Rows:
         """Add the function of a column. Raises TypeError if the rows are on the driver and only Spark has it."""
-        ...
 
     def drop(self, *columns: str) -> Rows:
         """All columns but these."""
-        ...
 
     def pack(self, name: str, columns: Iterable[str], fields: Iterable[str], condition: str) -> Rows:
         """Replace columns, and the boolean column ``condition``, by one STRUCT; NULL unless the condition holds."""
-        ...
 
     def extend(
         self, function: ArrowFunction, added: str, in_spark: Callable[[DataFrame], DataFrame] | None = None
@@ -109,54 +96,42 @@ class Rows(Protocol):
 
         ``in_spark`` is the same function as columns of Spark, if it has them.
         """
-        ...
 
     def map(self, function: ArrowFunction, schema: str) -> Rows:
         """Apply a function over Arrow batches that returns rows with these columns, given as DDL."""
-        ...
 
     def join(self, other: Rows, on: str, how: How = "left") -> Rows:
         """Join with rows that have each value of the column ``on`` at most once. NULL equals nothing."""
-        ...
 
     def union(self, other: Rows) -> Rows:
         """The rows of both; a missing column is NULL."""
-        ...
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         """The greatest row of each key ``on`` by the columns of ``order``, NULL first; ``count``: how many it had."""
-        ...
 
     def numbered(self, *order: str) -> Rows:
         """The rows in order of some columns, with their number in a column ``seq`` (see ``sequence``)."""
-        ...
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         """Rows that Spark makes from these: collected if these are on the driver, up to ``most``."""
-        ...
 
     def written(self, stored: Callable[[], Rows]) -> Rows:
         """The rows after they were written: those in Spark as ``stored``, so that they are not computed again.
 
         Those on the driver stay; if there are none, only the stored rows have all columns.
         """
-        ...
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
         """Rows that Spark makes from these: in one partition if these are on the driver, else by columns."""
-        ...
 
     def collect(self) -> pa.Table:
         """The rows as an Arrow table; a Spark action unless they are on the driver."""
-        ...
 
     def count(self) -> int:
         """The number of rows; a Spark action unless they are on the driver."""
-        ...
 
     def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
         """The number of rows by combination of values. Without rows the columns need not exist."""
-        ...
 
 
 def union_of(frames: Iterable[DataFrame]) -> DataFrame:

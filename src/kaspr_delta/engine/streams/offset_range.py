@@ -58,7 +58,6 @@ class Feed(Protocol):
 
     def between(self, spark: SparkSession, after: Mapping[str, int], upto: Mapping[str, int]) -> DataFrame:
         """The records after positions ``after``, up to and with ``upto``, by source."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
