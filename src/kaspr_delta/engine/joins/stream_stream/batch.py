@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.window_join import Joined, StreamRecord, Times, WindowJoin
+from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
+from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times, WindowJoin
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.arrow_types import arrow_schema
 
@@ -47,13 +47,19 @@ class StreamStreamBatch:
     cleaned: dict[int, dict[Side, int]]
     _rows: list[dict[str, Any]] = field(default_factory=list, init=False)
 
+    @classmethod
+    def resumed(cls, join_type: JoinType, window: JoinWindow, state: Mapping[str, Any]) -> StreamStreamBatch:
+        """The joins as the batch before left them: ``times`` and ``cleaned`` are plain data in its ``state``."""
+        times = {int(partition): Times(*of) for partition, of in state.get("times", {}).items()}
+        cleaned = {int(partition): dict(sides) for partition, sides in state.get("cleaned", {}).items()}
+        return cls(join_type, window, times, cleaned)
+
     def newest(self, arrived: Sequence[Arrived]) -> dict[int, int]:
         """The stream time of each partition after these records."""
         reached: dict[int, int] = {}
         for partition, _, record in arrived:
-            before = self.times.get(partition, Times()).stream
-            known = reached.get(partition, record.timestamp if before is None else before)
-            reached[partition] = max(known, record.timestamp)
+            known = reached.get(partition, self.times.get(partition, Times()).stream)
+            reached[partition] = record.timestamp if known is None else max(known, record.timestamp)
         return reached
 
     def run(
@@ -67,15 +73,10 @@ class StreamStreamBatch:
         for one in arrived:
             by_partition[one.partition].append(one)
         for partition in sorted(by_partition):
-            join = WindowJoin(
-                self.type,
-                self.window,
-                self.times.get(partition, Times()),
-                buffer.get(partition, ()),
-                unread.get(partition),
-            )
+            times, rows = self.times.get(partition, Times()), buffer.get(partition, ())
+            join = WindowJoin(self.type, self.window, times, rows, unread.get(partition))
             for one in merged(by_partition[partition]):
-                self._rows.extend(map(_emitted, join.process(one.record)))
+                self._rows.extend({"kind": "value", **joined._asdict()} for joined in join.process(one.record))
             self._keep(partition, join)
         columns = [{"seq": seq, "failed": False, **row} for seq, row in enumerate(self._rows)]
         return pa.Table.from_pylist(columns, _LOGGED).cast(LOGGED)
@@ -87,14 +88,15 @@ class StreamStreamBatch:
         self._rows.extend({"kind": "state", "partition": partition, "id": left, "live": False} for left in removed)
         self.times[partition] = join.times
         cleaned = self.cleaned.setdefault(partition, {})
+        span = max(self.window.before + self.window.after + self.window.grace, 1)
         for side in SIDES:
             bound = join.expired(side)
-            if bound is not None and bound >= cleaned.get(side, bound - _span(self.window)) + _span(self.window):
+            if bound is not None and bound >= cleaned.get(side, bound - span) + span:
                 cleaned[side] = bound
                 self._rows.append({"kind": "expire", "partition": partition, "side": side, "until": bound})
 
 
-def merged(arrived: Iterable[Arrived]) -> Iterator[Arrived]:
+def merged(arrived: Iterable[Arrived]) -> list[Arrived]:
     """The records of one partition: each side in order of arrival, both merged by each side's greatest time so far."""
     timed: list[tuple[int, Side, int, Arrived]] = []
     heads: dict[Side, int] = {}
@@ -102,12 +104,7 @@ def merged(arrived: Iterable[Arrived]) -> Iterator[Arrived]:
         side, timestamp = one.record.side, one.record.timestamp
         heads[side] = max(timestamp, heads.get(side, timestamp))
         timed.append((heads[side], side, one.offset, one))
-    for _, _, _, one in sorted(timed, key=lambda time: time[:3]):
-        yield one
-
-
-def _emitted(joined: Joined) -> dict[str, Any]:
-    return {"kind": "value", **joined._asdict()}
+    return [one for *_, one in sorted(timed, key=lambda time: time[:3])]
 
 
 def _state(partition: int, row: Buffered) -> dict[str, Any]:
@@ -123,7 +120,3 @@ def _state(partition: int, row: Buffered) -> dict[str, Any]:
         "arrived": row.arrived,
         "live": True,
     }
-
-
-def _span(window: JoinWindow) -> int:
-    return max(window.before + window.after + window.grace, 1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,8 @@ from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision, SourceTable
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, Arrived, StreamStreamBatch
-from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
+from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
+from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.streams.event import microseconds
@@ -38,22 +37,12 @@ if TYPE_CHECKING:
 _STATE = ("side", "partition", "key", "timestamp", "arrived")
 
 
-@dataclass(frozen=True, slots=True)
-class StreamStreamState:
-    """The state after a batch: the last offsets by side, and ``times`` and ``cleaned`` of ``StreamStreamBatch``."""
-
-    read: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    times: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    cleaned: Mapping[str, Mapping[Side, int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> StreamStreamState:
-        """Read the state from plain data."""
-        return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
-
-
 class StreamStreamJoin(Join[StreamStreamJoinPlan]):
-    """Inner, left and outer joins of two streams."""
+    """Inner, left and outer joins of two streams.
+
+    The state after a batch is ``read``, the last offset of each stream by side, and ``times`` and ``cleaned`` of
+    ``StreamStreamBatch``.
+    """
 
     __slots__ = ()
 
@@ -82,50 +71,41 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         A backlog is one batch: if it were split by size, one side, and with it stream time, would run far ahead of the
         other side.
         """
-        sides = {side: of for side, of in self.sides.items() if side in start.positions}
+        positions = start.positions
         return union_of(
-            of.stream(spark, start.positions[side]).withColumn("side", F.lit(side)) for side, of in sides.items()
+            of.stream(spark, positions[side]).withColumn("side", F.lit(side))
+            for side, of in self.sides.items()
+            if side in positions
         )
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
-        read = StreamStreamState.of(state).read
-        return {side: position for side in SIDES for position in read.get(side, {}).values()}
+        return {side: position for side, read in state.get("read", {}).items() for position in read.values()}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
         """Decide nothing: both streams go on where the previous checkpoint ended."""
-        read = StreamStreamState.of(state).read
-        positions: dict[str, int] = {}
-        reached: dict[str, dict[str, int]] = {}
-        for side, of in self.sides.items():
-            positions[side] = of.first_position(spark, read.get(side, {}))
-            reached[side] = {of.plan.name: positions[side]}
-        return Decision(LocalRows.none(spark), 0, {**state, "read": reached}), positions
+        before, sides = state.get("read", {}), self.sides.items()
+        positions: dict[str, int] = {side: of.first_position(spark, before.get(side, {})) for side, of in sides}
+        read = {side: {of.plan.name: positions[side]} for side, of in sides}
+        return Decision(LocalRows.none(spark), 0, {**state, "read": read}), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
-        spark, before = batch.sparkSession, StreamStreamState.of(state)
+        spark = batch.sparkSession
         # Step 1: touched.
         rows = collected(batch)
         if rows.num_rows == 0:
             return Decision(LocalRows.none(spark), 0, state)
         read, arrived, failed = self._read(rows)
         # Step 2: pinned. Step 3: recompute.
-        joins = StreamStreamBatch(
-            self.plan.type,
-            self.window,
-            {int(partition): Times(*times) for partition, times in before.times.items()},
-            {int(partition): dict(sides) for partition, sides in before.cleaned.items()},
-        )
+        joins = StreamStreamBatch.resumed(self.plan.type, self.window, state)
         buffer, unread = self._buffered(spark, arrived, joins.newest(arrived))
         # Step 4: every record is a change.
         logged = pa.concat_tables([joins.run(arrived, buffer, unread), *failed], promote_options="default")
-        after = {
-            "read": {side: {**before.read.get(side, {}), **read.get(side, {})} for side in SIDES},
-            "times": joins.times,
-            "cleaned": joins.cleaned,
-        }
-        return Decision(LocalRows(spark, logged, self.delta.limits), rows.num_rows, _as_json(after))
+        read = {side: {**state.get("read", {}).get(side, {}), **read.get(side, {})} for side in SIDES}
+        # The state as it is read back from the log.
+        after = json.loads(json.dumps({"read": read, "times": joins.times, "cleaned": joins.cleaned}))
+        return Decision(LocalRows(spark, logged, self.delta.limits), rows.num_rows, after)
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
         kinds = kinds_of(found)
@@ -197,9 +177,3 @@ def _letters(unreadable: pa.Table) -> pa.Table:
     letters = unreadable.select(["key", "timestamp", "source", "partition", "problem"])
     letters = letters.append_column("kind", pa.array(["state"] * count, pa.string()))
     return letters.append_column("failed", pa.array([True] * count, pa.bool_()))
-
-
-def _as_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state as it is read back from the log."""
-    plain: dict[str, Any] = json.loads(json.dumps(state))
-    return plain

@@ -17,11 +17,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
+from operator import attrgetter
 from typing import NamedTuple
 
-from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, Changes, JoinWindow, Side, time_of
-from kaspr_delta.engine.joins.stream_stream.outer_store import OuterStore
+from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, OuterStore, Side, time_of
 from kaspr_delta.plan.definition.joins import JoinType
+
+# The order in which Kafka Streams fetches rows from a side's window store.
+_row_order = attrgetter("timestamp", "arrived")
 
 
 class StreamRecord(NamedTuple):
@@ -41,6 +44,14 @@ class Joined(NamedTuple):
     left: str | None
     right: str | None
     timestamp: int
+
+
+class Changes(NamedTuple):
+    """The changes of the buffer: new rows, rows that are no longer pending, and ids of rows that left."""
+
+    added: list[Buffered]
+    changed: list[Buffered]
+    removed: list[str]
 
 
 class Times(NamedTuple):
@@ -69,7 +80,6 @@ class WindowJoin:
     unread: InitVar[Mapping[Side, Sequence[int]] | None] = None
     _before: dict[str, Buffered] = field(init=False)
     _taken: dict[str, Buffered] = field(default_factory=dict, init=False)
-    # By timestamp, then by arrival, as Kafka Streams fetches rows from a side's window store.
     _stored: dict[tuple[Side, str], list[Buffered]] = field(default_factory=dict, init=False)
     _pending: OuterStore = field(init=False)
 
@@ -174,7 +184,3 @@ def _latest(time: int | None, other: int) -> int:
 def _joined(side: Side, key: str | None, value: str, other: str | None, timestamp: int) -> Joined:
     left, right = (value, other) if side == "left" else (other, value)
     return Joined(key, left, right, timestamp)
-
-
-def _row_order(row: Buffered) -> tuple[int, int]:
-    return row.timestamp, row.arrived

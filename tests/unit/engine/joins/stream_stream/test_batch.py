@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.joins.stream_stream.batch import LOGGED, Arrived, StreamStreamBatch, merged
-from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
-from kaspr_delta.engine.joins.stream_stream.stream_stream_join import StreamStreamState
+from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
 from kaspr_delta.engine.streams.event import EPOCH
 from kaspr_delta.plan.definition.joins import JoinType
@@ -35,21 +34,18 @@ class Joins:
     def __init__(self, kind: JoinType, window: JoinWindow = WINDOW) -> None:
         self.kind: JoinType = kind
         self.window = window
-        self.state = StreamStreamState()
+        self.state: dict[str, Any] = {}
         self.rows: dict[str, tuple[int, Buffered]] = {}
 
     def run(self, *records: Arrived) -> list[dict[str, Any]]:
-        times = {int(partition): Times(*of) for partition, of in self.state.times.items()}
-        cleaned = {int(partition): dict(sides) for partition, sides in self.state.cleaned.items()}
-        batch = StreamStreamBatch(self.kind, self.window, times, cleaned)
+        batch = StreamStreamBatch.resumed(self.kind, self.window, self.state)
         buffer: dict[int, list[Buffered]] = {}
         for partition, row in self.rows.values():
             buffer.setdefault(partition, []).append(row)
         table = batch.run(records, buffer, {})
         assert table.schema == LOGGED
         self._fold(table)
-        plain = {"times": batch.times, "cleaned": batch.cleaned}
-        self.state = StreamStreamState.of(json.loads(json.dumps(plain)))
+        self.state = json.loads(json.dumps({"times": batch.times, "cleaned": batch.cleaned}))
         return [row for row in table.to_pylist() if row["kind"] == "value"]
 
     def _fold(self, table: pa.Table) -> None:
@@ -183,10 +179,11 @@ class TestState:
     def test_it_comes_back_from_the_log_as_it_was_given(self) -> None:
         joins = Joins("outer")
         joins.run(arrived("left", 1), arrived("right", 2, partition=1))
-        metadata = BatchMetadata(state={"times": joins.state.times, "cleaned": joins.state.cleaned})
-        again = StreamStreamState.of(BatchMetadata.from_json(metadata.to_json()).state)
-        assert (again.times, again.cleaned) == (joins.state.times, joins.state.cleaned)
-        assert {partition: Times(*of).stream for partition, of in again.times.items()} == {"0": 1, "1": 2}
+        metadata = BatchMetadata(state=joins.state)
+        state = BatchMetadata.from_json(metadata.to_json()).state
+        assert state == joins.state
+        again = StreamStreamBatch.resumed("outer", WINDOW, state)
+        assert {partition: times.stream for partition, times in again.times.items()} == {0: 1, 1: 2}
 
     def test_a_new_one_knows_nothing(self) -> None:
-        assert StreamStreamState.of({}) == StreamStreamState()
+        assert StreamStreamBatch.resumed("outer", WINDOW, {}) == StreamStreamBatch("outer", WINDOW, {}, {})

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side
+from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import Joined, StreamRecord, Times, WindowJoin
 from kaspr_delta.plan.definition.joins import JoinType
 from tests.oracle.case import Case, Emission, load, text

@@ -1,17 +1,60 @@
-"""The pending rows of a stream-stream join: Kafka Streams' outer-join store, scanned in the same way."""
+"""The buffer of a stream-stream join: its rows, how long they stay, and the store of the pending ones."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Literal
 
-from kaspr_delta.engine.joins.stream_stream.buffered import Buffered, JoinWindow, Side, time_of
+Side = Literal["left", "right"]
+
+time_of = attrgetter("timestamp")
+"""The timestamp of a row, to sort and search by."""
+_slot = attrgetter("timestamp", "key", "arrived")
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWindow:
+    """A window in milliseconds: right timestamps match from ``before`` earlier than the left one to ``after`` later."""
+
+    before: int
+    after: int
+    grace: int
+
+    def reach(self, side: Side) -> tuple[int, int]:
+        """How far before and after a record of this side its matches lie."""
+        return (self.before, self.after) if side == "left" else (self.after, self.before)
+
+    def closed(self, side: Side, time: int) -> int:
+        """The timestamp below which pending rows of this side come out at this stream time."""
+        return time - self.reach(side)[1] - self.grace
+
+    def forgotten(self, time: int) -> int:
+        """The timestamp below which rows match nothing any more at this time of their own side: they left its store."""
+        return time - self.before - self.after - self.grace + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Buffered:
+    """A row of the buffer; ``id`` is the record's, ``arrived`` orders rows of one side, key and timestamp.
+
+    Records can match it until it is forgotten. A ``pending`` row comes out unmatched unless it is matched.
+    """
+
+    side: Side
+    id: str
+    key: str
+    value: str
+    timestamp: int
+    pending: bool
+    arrived: int
 
 
 @dataclass
 class OuterStore:
-    """The store during a batch.
+    """The pending rows during a batch: Kafka Streams' outer-join store, scanned in the same way.
 
     ``unread``: ascending timestamps of the pending rows that are not loaded, one per row. These rows stay for now.
     """
@@ -67,7 +110,3 @@ class OuterStore:
 
     def _last(self, side: Side) -> list[int]:
         return [*map(time_of, self._rows[side][-1:]), *self.unread.get(side, ())[-1:]]
-
-
-def _slot(row: Buffered) -> tuple[int, str, int]:
-    return row.timestamp, row.key, row.arrived
