@@ -14,7 +14,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.engine.joins.foreign_key import foreign_key_join
-from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS
+from kaspr_delta.engine.joins.foreign_key.foreign_key_join import COLUMNS
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan

@@ -9,26 +9,13 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.planned_resource import PlannedResource
 from kaspr_delta.engine.batch.resource import Folded
-from kaspr_delta.plan.definition.joins import (
-    ForeignKeyJoinPlan,
-    RightForeignKeyJoinPlan,
-    SameKeyJoinPlan,
-    StreamStreamJoinPlan,
-    StreamTableJoinPlan,
-)
+from kaspr_delta.plan.definition.joins import JoinPlan
 from kaspr_delta.storage.layout import RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-JoinPlanT = TypeVar(
-    "JoinPlanT",
-    ForeignKeyJoinPlan,
-    SameKeyJoinPlan,
-    StreamTableJoinPlan,
-    RightForeignKeyJoinPlan,
-    StreamStreamJoinPlan,
-)
+JoinPlanT = TypeVar("JoinPlanT", bound=JoinPlan)
 
 
 class Join(PlannedResource[JoinPlanT]):

@@ -20,6 +20,7 @@ from kaspr_delta.functions.positional import call_with
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.selects import SelectPlan
 from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import from_columns, written
@@ -50,14 +51,11 @@ class SelectRow:
             names = ("kind", "left", "right", "problem")
             columns = [batch.column(name).to_pylist() for name in names]
             made = [self._selected(*row) for row in zip(*columns, strict=True)]
-            problems = [trouble for _, trouble in made]
-            replaced = {
-                "problem": pa.array(problems, ARROW_PROBLEM),
-                "failed": pa.array([trouble is not None for trouble in problems]),
-            }
-            kept = [replaced.get(name, batch.column(name)) for name in batch.schema.names]
-            selected = pa.array([text for text, _ in made], pa.string())
-            yield pa.RecordBatch.from_arrays([*kept, selected], [*batch.schema.names, SELECTED])
+            problems = pa.array([trouble for _, trouble in made], ARROW_PROBLEM)
+            rows = batch
+            for name, column in {"problem": problems, "failed": problems.is_valid()}.items():
+                rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+            yield rows.append_column(SELECTED, pa.array([text for text, _ in made], pa.string()))
 
     def _selected(self, kind: str, left: Any, right: Any, before: Problem | None) -> tuple[str | None, Problem | None]:
         if kind != "value":
@@ -72,13 +70,17 @@ class SelectRow:
             return None, problem("select failed", account_of_failure(frames=3), None)
 
 
-def selected_columns(columns: tuple[DdlColumn, ...]) -> dict[str, Column]:
-    """The function's result, column by column."""
-    row = row_of(F.col(SELECTED), Type("STRUCT", fields=columns))
-    return {column.name: row[column.name] for column in columns}
+def selected_columns(select: SelectPlan, left: TablePlan, right: TablePlan) -> dict[str, Column]:
+    """The columns of the result of rows of a log, by their names."""
+    columns = select.columns(left.row_type, right.row_type)
+    if select.function is not None:
+        row = row_of(F.col(SELECTED), Type("STRUCT", fields=columns))
+        return {column.name: row[column.name] for column in columns}
+    paths, sides = dict(select.paths), {"left": left, "right": right}
+    return {one.name: _picked(sides[paths[one.name][0]], paths[one.name], one) for one in columns}
 
 
-def picked_column(side: TablePlan, path: Path, column: DdlColumn) -> Column:
+def _picked(side: TablePlan, path: Path, column: DdlColumn) -> Column:
     """A column of one side of a pair, by its path from ``left`` or ``right`` on: a field of a STRUCT, or in JSON."""
     name, *fields = path
     row = F.col(name)

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import narwhals as nw
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import SourceTable
 from kaspr_delta.engine.joins.join import Join
-from kaspr_delta.engine.joins.select import SELECTED, SelectRow, picked_column, selected_columns
+from kaspr_delta.engine.joins.select import SELECTED, SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys
 from kaspr_delta.engine.rows.expressions import exists
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.planning import plan_for, side_by_side
 from kaspr_delta.engine.rows.rows import Rows, union_of
-from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan, SameKeyJoinPlan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import TablePlan
-from kaspr_delta.plan.definition.selects import SelectPlan
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PAIR, RECORDS, WRITTEN_AT
 from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SqlColumn
     from pyspark.sql import DataFrame, SparkSession
 
-
-TableJoinPlanT = TypeVar("TableJoinPlanT", ForeignKeyJoinPlan, SameKeyJoinPlan)
+TableJoinPlanT = TypeVar("TableJoinPlanT", bound=TableTableJoinPlan)
 
 
 class Pinned(NamedTuple):
@@ -41,6 +39,11 @@ class Pinned(NamedTuple):
     left: Commit
     right: Commit
 
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """The positions of a stream that continues after these versions."""
+        return {"left": self.left.version, "right": self.right.version}
+
 
 class TableJoin(Join[TableJoinPlanT]):
     """A join over two change feeds, with a result table."""
@@ -48,24 +51,33 @@ class TableJoin(Join[TableJoinPlanT]):
     __slots__ = ()
 
     @property
+    def sides(self) -> Mapping[str, KeyedTable]:
+        """Both tables. Their order is part of the checkpoint."""
+        left, right = self.application.sides_of(self.plan)
+        return {"left": KeyedTable(self.delta, left), "right": KeyedTable(self.delta, right)}
+
+    @property
     def left(self) -> KeyedTable:
         """The table whose rows drive the join."""
-        return KeyedTable(self.delta, self.application.sides_of(self.plan)[0])
+        return self.sides["left"]
 
     @property
     def right(self) -> KeyedTable:
         """The table that they are joined with."""
-        return KeyedTable(self.delta, self.application.sides_of(self.plan)[1])
+        return self.sides["right"]
 
     @property
-    def sides(self) -> Mapping[str, KeyedTable]:
-        """Both tables. Their order is part of the checkpoint."""
-        return {"left": self.left, "right": self.right}
+    def definition(self) -> Mapping[str, str]:
+        tables = {f"{side} table": identity(table.plan) for side, table in self.sides.items()}
+        select = {"select": self.select_fingerprint} if self.plan.select else {}
+        return {"type": self.plan.type, **tables, **select}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """The change feeds in one query, so that one checkpoint covers both."""
-        sides = {side: table for side, table in self.sides.items() if side in start.positions}
-        return union_of([table.feed(spark, side, start.positions[side]) for side, table in sides.items()])
+        positions = start.positions
+        return union_of(
+            table.feed(spark, side, positions[side]) for side, table in self.sides.items() if side in positions
+        )
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {side: SourceTable(table.plan.delta_name) for side, table in self.sides.items()}
@@ -73,12 +85,18 @@ class TableJoin(Join[TableJoinPlanT]):
     def touched(self, batch: DataFrame) -> Touched:
         """Step 1: the keys that a batch of the stream touches."""
         plan_for(batch.sparkSession)
-        touched = self.touched_of(batch)
+        touched = self._touched_of(batch)
         plan_for(batch.sparkSession, *touched.keys.values())
         return touched
 
-    def touched_of(self, changes: DataFrame) -> Touched:
-        """The touched keys of changes (columns side, key, changed_at)."""
+    def every_key(self, spark: SparkSession, pinned: Pinned, state: str) -> Touched:
+        """Step 1 of a new checkpoint: all keys of both tables, and all keys of a table with state, however old."""
+        known = self.delta.read(spark, state)
+        known = known.select(F.lit("left").alias("side"), "key", F.lit(pinned.left.at).alias("changed_at"))
+        left, right = self.left.keys(spark, "left", pinned.left), self.right.keys(spark, "right", pinned.right)
+        return self._touched_of(union_of([left, known, right]))
+
+    def _touched_of(self, changes: DataFrame) -> Touched:
         texts = {side: table.text for side, table in self.sides.items()}
         return touched_keys(changes, texts, self.delta.limits)
 
@@ -99,52 +117,41 @@ class TableJoin(Join[TableJoinPlanT]):
         return {work("files_read"): read, work("files_pruned"): sum(known) - read}
 
     @property
-    def select(self) -> SelectPlan | None:
-        """The selected columns of the result; None if it shows the pair."""
-        return self.plan.select
-
-    @property
-    def selection(self) -> Mapping[str, str]:
-        """The fingerprint of the selection, as part of the definition."""
-        return {"select": self.select.fingerprint} if self.select else {}
-
-    @property
     def select_fingerprint(self) -> str:
         """The fingerprint of the select; empty without one."""
-        return self.selection.get("select", "")
+        return self.plan.select.fingerprint if self.plan.select else ""
 
     def with_selected(self, effects: Rows) -> Rows:
         """Rows of the log with the result of the select function, if there is one."""
-        if self.select is None or self.select.function is None or effects.max_rows == 0:
+        select = self.plan.select
+        if select is None or select.function is None or effects.max_rows == 0:
             return effects
-        row = Type("STRUCT", fields=self.select.declared)
-        how = SelectRow(self.select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
+        row = Type("STRUCT", fields=select.declared)
+        how = SelectRow(select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
         return effects.extend(how, f"{SELECTED} STRING")
 
-    def fold_result(self, rows: Rows, *, several: bool = False) -> Merged:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        has_records = kinds_of(found).intersection(RECORDS)
+        return [partial(self.fold_result, rows, several=len(batches) > 1)] if has_records else []
+
+    def fold_result(self, rows: Rows, *, several: bool) -> Merged:
         """Merge the records of one batch, or of ``several``, into the result table."""
         records = newest_by_key(rows.filter(nw.col("kind").is_in(RECORDS)), several=several)
         keep = nw.col("kind") == "value"
-        if self.select is None:
+        select = self.plan.select
+        if select is None:
             records = records.select("key", "left", "right", "timestamp", keep.alias("keep"))
             upsert = Upsert(compare=("left", "right"), also=("timestamp",), keep="keep", sole_writer=True)
             values = stored_in_log(rows, "kind = 'value'", several=several)
             return self.delta.merge(rows.spark, records.frame, self.plan.result, upsert, values)
-        if self.select.function is not None:
+        if select.function is not None:
             keep &= exists(SELECTED)
         records = records.with_columns(keep=keep)
-        shown: dict[str, SqlColumn] = self._selected_columns(self.select)
+        shown = selected_columns(select, self.left.plan, self.right.plan)
         own = (F.col("timestamp").alias(WRITTEN_AT), F.col("emitted").alias(PAIR), "keep")
         made = records.made(records.df.select("key", *(column.alias(name) for name, column in shown.items()), *own))
         upsert = Upsert(compare=(PAIR,), also=(*shown, WRITTEN_AT), keep="keep", sole_writer=True)
         return self.delta.merge(rows.spark, made.frame, self.plan.result, upsert)
-
-    def _selected_columns(self, select: SelectPlan) -> dict[str, SqlColumn]:
-        columns = select.columns(*self.application.column_types(self.plan))
-        if select.function is not None:
-            return selected_columns(columns)
-        paths, sides = dict(select.paths), {"left": self.left.plan, "right": self.right.plan}
-        return {one.name: picked_column(sides[paths[one.name][0]], paths[one.name], one) for one in columns}
 
     @property
     def renewed(self) -> Renewed:

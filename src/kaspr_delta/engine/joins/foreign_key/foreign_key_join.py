@@ -6,11 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pyarrow as pa
-from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, cost_of, kinds_of
+from kaspr_delta.engine.batch.deferred_state import newest_states
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, cost_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
@@ -24,28 +25,29 @@ from kaspr_delta.engine.joins.foreign_key.hops import (
     send,
     with_right_rows,
 )
-from kaspr_delta.engine.joins.foreign_key.subscriptions import COLUMNS, Subscriptions
-from kaspr_delta.engine.joins.results import in_order
+from kaspr_delta.engine.joins.results import emitted_elsewhere, in_order
 from kaspr_delta.engine.joins.side_rows import side_rows
-from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity, newest_by_key, stored_in_log
+from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists
-from kaspr_delta.engine.rows.local_rows import table_within
+from kaspr_delta.engine.rows.local_rows import LocalRows, table_within
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows_by_key import rows_with
 from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.plan.definition.typed_joins import foreign_key_types
 from kaspr_delta.storage.arrow_types import arrow_schema
-from kaspr_delta.storage.layout import RECORDS, SUBSCRIPTIONS
+from kaspr_delta.storage.layout import SUBSCRIPTIONS
 from kaspr_delta.storage.tables import Merged, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
+COLUMNS: tuple[str, ...] = tuple(arrow_schema(SUBSCRIPTIONS.columns).names)
+"""The columns of a subscription: its left key first, then fk, left_hash and emitted."""
 _NO_STATE = arrow_schema(f"{SUBSCRIPTIONS.columns}, live BOOLEAN").empty_table()
 
 
@@ -58,63 +60,47 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     @property
     def definition(self) -> Mapping[str, str]:
-        return {
-            "type": self.plan.type,
-            "extractor": self.plan.extractor.fingerprint,
-            "left table": identity(self.left.plan),
-            "right table": identity(self.right.plan),
-            **self.selection,
-        }
+        return {**super().definition, "extractor": self.plan.extractor.fingerprint}
 
     @property
     def base64_columns(self) -> Mapping[str, Collection[str]]:
-        left, right = (
-            {name} if table.has_raw_keys else set() for name, table in (("key", self.left), ("fk", self.right))
-        )
-        columns = {self.plan.subscriptions: left | right, self.plan.result: left}
-        return {table: sorted(names) for table, names in columns.items() if names}
+        left = ["key"] if self.left.has_raw_keys else []
+        right = ["fk"] if self.right.has_raw_keys else []
+        columns = {self.plan.subscriptions: left + right, self.plan.result: left}
+        return {table: names for table, names in columns.items() if names}
 
     def begin(
-        self,
-        spark: SparkSession,
-        state: Mapping[str, Any],
-        *,
-        log_is_new: bool,
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
         """Recompute every key of both tables, and every key that has a subscription or a result, however old."""
         pinned = self.pinned(spark)
-        left, right = pinned
-        positions = {"left": left.version, "right": right.version}
         if log_is_new and self.delta.newest(spark, self.plan.subscriptions).version == 0:
             first = self._first_load(spark, pinned)
             if first is not None:
-                return first, positions
-        stored = self.delta.read(spark, self.plan.subscriptions)
-        subscribed = stored.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
-        keys = self.left.keys(spark, "left", left).unionByName(subscribed)
-        touched = self.touched_of(keys.unionByName(self.right.keys(spark, "right", right)))
-        subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, emit_again=log_is_new)
-        return self._recompute(touched, subscriptions, pinned), positions
+                return first, pinned.positions
+        touched = self.every_key(spark, pinned, self.plan.subscriptions)
+        return self._recompute(touched, pinned, emit_all=log_is_new), pinned.positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table] = ()) -> Decision:
-        spark = batch.sparkSession
         # Step 1: touched. Step 2: pinned.
-        touched = self.touched(batch)
-        subscriptions = Subscriptions(self.delta, spark, self.plan.subscriptions, unmerged)
-        return self._recompute(touched, subscriptions, self.pinned(spark))
+        return self._recompute(self.touched(batch), self.pinned(batch.sparkSession), unmerged)
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
-        """The subscriptions that a batch changed (see ``Subscriptions.unmerged``); None if there are too many."""
+        """The subscriptions that a batch changed, with a column ``live`` too; None if there are too many."""
         if rows.max_rows == 0:
             return _NO_STATE
         changed = table_within(rows.select(*_NO_STATE.column_names), self.delta.limits.waiting_state)
         return None if changed is None else changed.filter(changed["live"].is_valid()).cast(_NO_STATE.schema)
 
-    def _recompute(self, touched: Touched, subscriptions: Subscriptions, pinned: Pinned) -> Decision:
-        """The rows of the log for touched keys and the current subscriptions."""
+    def _recompute(
+        self, touched: Touched, pinned: Pinned, unmerged: Sequence[pa.Table] = (), *, emit_all: bool = False
+    ) -> Decision:
         if not touched.number:
             return Decision(touched.refused, 0)
         # Step 3: recompute. The hop of a right change is in `left_context`: it finds the left keys to recompute.
+        subscriptions = self._subscriptions(touched, unmerged)
+        if emit_all:
+            subscriptions = subscriptions.with_columns(emitted=emitted_elsewhere())
         context = left_context(subscriptions, touched, self.left, pinned.left)
         sent = send(context, self._extract, self._columns)
         answered = receive(sent, self.right, pinned.right.version)
@@ -123,6 +109,20 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         effects = in_order(emit(results).union(touched.refused))
         counts = self.files_of(pinned, self.plan.subscriptions)
         return Decision(self.with_selected(effects), touched.number, counts=counts)
+
+    def _subscriptions(self, touched: Touched, unmerged: Sequence[pa.Table]) -> Rows:
+        """At least the subscriptions of touched left keys, and all that refer to touched right keys.
+
+        ``unmerged``: the changes of batches that are not in the table yet, the oldest first (see ``changed_state``). If
+        a right row has more subscribers than fit on the driver, the batch is a large one from here on.
+        """
+        keys = {"key": touched.keys["left"], "fk": touched.keys["right"]}
+        spark = keys["key"].spark
+        rows = rows_with(self.delta, spark, self.plan.subscriptions, keys, SUBSCRIPTIONS.columns).select(*COLUMNS)
+        if not unmerged:
+            return rows
+        newer = LocalRows(spark, newest_states(unmerged), self.delta.limits)
+        return rows.join(newer, "key", "left_anti").union(newer.filter(nw.col("live")).select(*COLUMNS))
 
     def _first_load(self, spark: SparkSession, pinned: Pinned) -> Decision | None:
         """A decision over all rows of both tables.
@@ -151,7 +151,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
 
     @property
     def _extract(self) -> ExtractForeignKeys:
-        """The extractor, as a function over left rows."""
         extractor = Selector(self.plan.extractor, self.right.text, "extractor", "foreign key", self.event_timeout)
         return ExtractForeignKeys(extractor, self.left.text, self.left.plan.row_type)
 
@@ -164,11 +163,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
         return ForeignKeyColumns(picked, types, self.left, self._extract.extractor)
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
-        several = len(batches) > 1
-        folds: list[Fold] = [partial(self.fold_subscriptions, rows, several=several)] if states else []
-        if kinds_of(found).intersection(RECORDS):
-            folds.append(partial(self.fold_result, rows, several=several))
-        return folds
+        subscriptions = [partial(self.fold_subscriptions, rows, several=len(batches) > 1)] if states else []
+        return [*subscriptions, *super().folds(rows, found, batches, states=states)]
 
     def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
         return cost_of([self.fold_subscriptions(rows, several=several)])

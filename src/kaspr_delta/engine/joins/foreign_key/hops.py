@@ -15,7 +15,6 @@ import narwhals as nw
 
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.foreign_key.subscriptions import Subscriptions
 from kaspr_delta.engine.joins.results import logged, with_result
 from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
 from kaspr_delta.engine.joins.touched import Touched
@@ -30,15 +29,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def left_context(subscriptions: Subscriptions, touched: Touched, left: KeyedTable, pinned: Commit) -> Rows:
+def left_context(subscriptions: Rows, touched: Touched, left: KeyedTable, pinned: Commit) -> Rows:
     """The input of ``send`` for touched left keys, and for left keys that subscribe to a touched right key.
 
     Columns key, changed_at, triggered_by_right, old_fk, old_hash, emitted, and those of ``left_rows``.
     """
     left_keys, right_keys = touched.keys["left"], touched.keys["right"]
-    stored = subscriptions.relevant_to(left_keys, right_keys).select(
-        "key", nw.col("fk").alias("old_fk"), nw.col("left_hash").alias("old_hash"), "emitted"
-    )
+    stored = subscriptions.select("key", nw.col("fk").alias("old_fk"), nw.col("left_hash").alias("old_hash"), "emitted")
     # Reduce the subscriptions to touched keys first: the left join then takes a part of the table, not all of it.
     own = stored.join(left_keys, "key", "left_semi")
     changed = left_keys.join(own, "key").with_columns(triggered_by_right=FALSE)

@@ -5,26 +5,23 @@ The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from pyspark.sql import functions as F
 
-from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.results import emitted_elsewhere, identity_of_result, in_order, logged, with_result
 from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
-from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, identity
+from kaspr_delta.engine.joins.table_join import Pinned, TableJoin
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists, later, text, with_problem
 from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.rows_by_key import stored_rows
 from kaspr_delta.plan.definition.joins import SameKeyJoinPlan
-from kaspr_delta.storage.layout import PAIR, RECORDS
+from kaspr_delta.storage.layout import PAIR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,15 +35,6 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
     __slots__ = ()
 
     @property
-    def definition(self) -> Mapping[str, str]:
-        return {
-            "type": self.plan.type,
-            "left table": identity(self.left.plan),
-            "right table": identity(self.right.plan),
-            **self.selection,
-        }
-
-    @property
     def base64_columns(self) -> Mapping[str, Collection[str]]:
         return {self.plan.result: ["key"]} if self.left.has_raw_keys else {}
 
@@ -55,19 +43,14 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
     ) -> tuple[Decision, Mapping[str, int]]:
         """Recompute every key of both tables, and every key that has a result, however old."""
         pinned = self.pinned(spark)
-        left, right = pinned
-        emitted = self.delta.read(spark, self.plan.result)
-        known = emitted.select(F.lit("left").alias("side"), "key", F.lit(left.at).alias("changed_at"))
-        changes = self.left.keys(spark, "left", left).unionByName(self.right.keys(spark, "right", right))
-        touched = self.touched_of(changes.unionByName(known))
-        return self._recompute(touched, pinned, emit_all=log_is_new), {"left": left.version, "right": right.version}
+        touched = self.every_key(spark, pinned, self.plan.result)
+        return self._recompute(touched, pinned, emit_all=log_is_new), pinned.positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched. Step 2: pinned.
         return self._recompute(self.touched(batch), self.pinned(batch.sparkSession), emit_all=False)
 
     def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool) -> Decision:
-        """The rows of the log for touched keys."""
         if not touched.number:
             return Decision(touched.refused, 0)
         changed = touched.keys["left"].union(touched.keys["right"]).newest(("key",), ("changed_at",))
@@ -91,16 +74,12 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
 
     def _emissions(self, spark: SparkSession, keys: Rows) -> Rows:
         """The identities of the stored results of keys: columns key, emitted."""
-        if self.select is not None:
-            return stored_rows(self.delta, spark, self.plan.result, keys, {}).select(
-                "key", nw.col(PAIR).alias("emitted")
-            )
+        if self.plan.select is not None:
+            rows = stored_rows(self.delta, spark, self.plan.result, keys, {})
+            return rows.select("key", nw.col(PAIR).alias("emitted"))
         hashes = {"left_hash": ("left", self.left.hash), "right_hash": ("right", self.right.hash)}
         rows = stored_rows(self.delta, spark, self.plan.result, keys, hashes)
         return rows.select("key", identity_of_result("").alias("emitted"))
-
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
-        return [partial(self.fold_result, rows)] if kinds_of(found).intersection(RECORDS) else []
 
 
 def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side: str) -> Rows:
