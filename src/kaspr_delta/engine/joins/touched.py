@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NULL_KEY = "null key"
 NOT_CANONICAL = "key is not canonical JSON text"
+HOW_TO_WRITE_KEYS = 'write keys as canonical JSON text: text in quotes ("P100"), objects sorted'
 
 
 class Touched(NamedTuple):
@@ -70,12 +71,9 @@ class CheckKeys:
 
 
 def _refused(keys: Rows) -> Rows:
-    """Keys with a reason, as rows of the log: columns key, kind, timestamp, problem, failed."""
     hint = first_of(
         (nw.col("reason") == NULL_KEY, text("a row without a key belongs to nothing: give it a key or delete it")),
-        otherwise=nw.concat_str(
-            text('write keys as canonical JSON text: text in quotes ("P100"), objects sorted; table: '), nw.col("side")
-        ),
+        otherwise=nw.concat_str(text(f"{HOW_TO_WRITE_KEYS}; table: "), nw.col("side")),
     )
     rows = with_problem(keys, exists("reason"), reason=nw.col("reason"), detail=hint, value=text(None))
     rows = rows.with_columns(kind=text("state"), timestamp=nw.col("changed_at"), failed=TRUE)

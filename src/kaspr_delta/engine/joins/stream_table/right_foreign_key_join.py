@@ -6,7 +6,7 @@ The counterpart of KIP-213's subscriptions is an index of the table's foreign ke
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
-from kaspr_delta.engine.joins.touched import NOT_CANONICAL, NULL_KEY
+from kaspr_delta.engine.joins.touched import HOW_TO_WRITE_KEYS, NOT_CANONICAL, NULL_KEY
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
@@ -40,10 +40,9 @@ from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_KEYS = 'write keys as canonical JSON text: text in quotes ("P100"), objects sorted'
-_COLUMNS = ("key", "order", "since", "committed", "value", "timestamp")
+# Versions of table rows (see `table_versions`), with the keys they refer to.
 _REFERRING = (
     "key STRING, `order` BIGINT, since TIMESTAMP, committed TIMESTAMP, value STRING, timestamp TIMESTAMP,"
     f" fk STRING, problem {PROBLEM}"
@@ -71,7 +70,7 @@ class ReferTo:
         if value is None:
             return Selected(None)
         if key is None or not self.table.is_key(key):
-            return Selected(None, problem(NULL_KEY if key is None else NOT_CANONICAL, _KEYS, value))
+            return Selected(None, problem(NULL_KEY if key is None else NOT_CANONICAL, HOW_TO_WRITE_KEYS, value))
         try:
             row, row_key = self.table.value_object(value), self.table.event_key(key)
         except SerializationError as error:
@@ -86,11 +85,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
 
     @property
     def definition(self) -> Mapping[str, str]:
-        return {
-            "stream": self.plan.left.name,
-            "table": self.right.plan.delta_name,
-            "rightExtractor": self.plan.extractor.fingerprint,
-        }
+        return {**super().definition, "rightExtractor": self.plan.extractor.fingerprint}
 
     @property
     def renewed(self) -> Renewed:
@@ -106,15 +101,14 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     ) -> tuple[Decision, Mapping[str, int]]:
         """Index the key that each row of the table refers to, and remove index rows that refer to nothing any more."""
         began, positions = self.start(spark, state)
-        stored = newest_rows(self.right, spark, began.table, None)
-        versions = self._versions(stored)
+        limits = self.delta.limits
+        versions = rows_within(newest_rows(self.right, spark, began.table, None), limits.few, limits)
         rows = self._referring(versions)
-        indexed = self.delta.read(spark, self.plan.index)
-        gone = indexed.join(rows.df.select(F.col("key").alias("id")), "id", "left_anti")
-        gone = gone.select(F.col("id").alias("key"), *_no_problem(), F.lit(None).cast("string").alias("fk"))
-        effects = self._indexed(rows.df.select("key", "value", "fk", "problem").unionByName(gone), indexed)
+        index = self.delta.read(spark, self.plan.index)
+        gone = index.select(F.col("id").alias("key")).join(rows.df.select("key"), "key", "left_anti")
+        effects = self._indexed(union_of([rows.df.select("key", "fk", "problem"), gone]), index)
         effects = effects.withColumn("seq", seq_of_rows())
-        return Decision(rows.made(rows.spread(effects)), versions.count(), began.plain), positions
+        return Decision(rows.made(rows.spread(effects)), versions.count(), asdict(began)), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
@@ -130,35 +124,29 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         changed = self._changed(spark, before, version)
         parts = []
         if changed.max_rows != 0:
-            newest = F.max_by(F.struct("value", "fk", "problem"), "order").alias("newest")
+            newest = F.max_by(F.struct("fk", "problem"), "order").alias("newest")
             parts.append(self._indexed(changed.df.groupBy("key").agg(newest).select("key", "newest.*"), index))
         if records.max_rows != 0:
             after = replace(after, fresh=False)
             parts.append(self._joined(records, self._rows_met(records, changed, index, before, version)))
         rows_in = arrived.count()
         if not parts:
-            return Decision(LocalRows.none(spark), rows_in, after.plain)
-        blank = spark.createDataFrame([], _OF_EITHER)
-        rows = union_of([blank, *parts])
+            return Decision(LocalRows.none(spark), rows_in, asdict(after))
         both = records.select("key").union(changed.select("key"))
-        rows = both.spread(rows, "partition")
+        rows = both.spread(union_of([spark.createDataFrame([], _OF_EITHER), *parts]), "partition")
         rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")
-        return Decision(both.made(rows, limits.few), rows_in, after.plain)
+        return Decision(both.made(rows, limits.few), rows_in, asdict(after))
 
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
         return [partial(self._fold_index, rows)] if "state" in kinds_of(found) else []
 
     def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:
-        """The versions of rows that changed since the previous batch, with the keys they refer to."""
         if version <= before.table:
             return LocalRows.none(spark, _REFERRING)
-        return self._referring(self._versions(changed_rows(self.right, spark, before.table, version)))
-
-    def _versions(self, versions: DataFrame) -> Rows:
-        return rows_within(versions.select(*_COLUMNS), self.delta.limits.few, self.delta.limits)
+        changed = changed_rows(self.right, spark, before.table, version)
+        return self._referring(rows_within(changed, self.delta.limits.few, self.delta.limits))
 
     def _referring(self, versions: Rows) -> Rows:
-        """Versions of rows with the keys they refer to."""
         extractor = Selector(self.plan.extractor, self.left.text, "rightExtractor", "foreign key", self.event_timeout)
         return versions.map(ReferTo(extractor, self.right.text), _REFERRING)
 
@@ -176,64 +164,52 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         versions = stored.join(indexed, "key").unionByName(changed.df.drop("problem"))
         if before.fresh:
             versions = in_their_own_time(versions)
-        rows = by_key(versions, "fk")
-        referred = rows.withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
-        row = F.struct("key", "versions")
-        return referred.groupBy("look_up").agg(F.sort_array(F.collect_list(row)).alias("rows"))
+        referred = by_key(versions, "fk").withColumn("look_up", F.explode(F.array_distinct("versions.fk")))
+        rows = F.sort_array(F.collect_list(F.struct("key", "versions")))
+        return referred.groupBy("look_up").agg(rows.alias("rows"))
 
     def _joined(self, records: Rows, rows: DataFrame) -> DataFrame:
         """The rows of the log for rows of RECORD with the table rows that refer to them (``rows``)."""
         timed = records.df.withColumn("stream_time", stream_time_in(("source", "partition"), "offset"))
         met = timed.join(rows, "look_up", "left")
         met_rows = F.transform(
-            "rows",
-            lambda row: F.struct(row["key"].alias("key"), seen(row["versions"]).alias("seen")),
+            "rows", lambda row: F.struct(row["key"].alias("key"), seen(row["versions"]).alias("seen"))
         )
         holding = F.filter(met_rows, lambda row: row["seen"]["fk"] == F.col("look_up"))
         shown = ~F.col("unreadable")
-        return (
-            met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())
-            .withColumn("row", F.explode_outer(holding))
-            .select(
-                "key",
-                F.when(shown, "value").otherwise("state").alias("kind"),
-                F.when(shown, F.col("value")).alias("left"),
-                F.col("row.seen.value").alias("right"),
-                "timestamp",
-                "source",
-                "partition",
-                "offset",
-                F.col("row.key").alias("row"),
-                "problem",
-                F.col("problem").isNotNull().alias("failed"),
-            )
+        met = met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())
+        return met.withColumn("row", F.explode_outer(holding)).select(
+            "key",
+            F.when(shown, "value").otherwise("state").alias("kind"),
+            F.when(shown, F.col("value")).alias("left"),
+            F.col("row.seen.value").alias("right"),
+            "timestamp",
+            "source",
+            "partition",
+            "offset",
+            F.col("row.key").alias("row"),
+            "problem",
+            F.col("problem").isNotNull().alias("failed"),
         )
 
     def _indexed(self, rows: DataFrame, index: DataFrame) -> DataFrame:
         """The rows of the log for rows whose key ``fk`` differs from the index, and for rows with a problem."""
         known = index.select(F.col("id").alias("key"), F.col("look_up").alias("old"))
         differs = ~F.col("fk").eqNullSafe(F.col("old")) | F.col("problem").isNotNull()
-        return (
-            rows.join(known, "key", "left")
-            .where(differs)
-            .select(
-                "key",
-                F.lit("state").alias("kind"),
-                F.current_timestamp().alias("timestamp"),
-                F.lit(self.plan.right).alias("source"),
-                F.col("key").alias("id"),
-                F.col("fk").alias("look_up"),
-                F.col("fk").isNotNull().alias("live"),
-                "problem",
-                F.col("problem").isNotNull().alias("failed"),
-            )
+        changed = rows.join(known, "key", "left").where(differs)
+        return changed.select(
+            "key",
+            F.lit("state").alias("kind"),
+            F.current_timestamp().alias("timestamp"),
+            F.lit(self.plan.right).alias("source"),
+            F.col("key").alias("id"),
+            F.col("fk").alias("look_up"),
+            F.col("fk").isNotNull().alias("live"),
+            "problem",
+            F.col("problem").isNotNull().alias("failed"),
         )
 
     def _fold_index(self, rows: Rows) -> None:
         states = rows.df.where(F.col("id").isNotNull()).select("id", "look_up", "live")
         upsert = Upsert(on=("id",), compare=("look_up",), keep="live")
         self.delta.merge(rows.spark, rows.made(states).frame, self.plan.index, upsert)
-
-
-def _no_problem() -> tuple[Column, Column]:
-    return F.lit(None).cast("string").alias("value"), F.lit(None).cast(PROBLEM).alias("problem")

@@ -7,13 +7,12 @@ arrived before it, even if the record's own timestamp is older (see ``table_vers
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.dead_letters import problem
 from kaspr_delta.engine.batch.resource import SourceTable
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -26,14 +25,14 @@ from kaspr_delta.engine.streams.table_versions import in_their_own_time, newest_
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-StreamTablePlanT = TypeVar("StreamTablePlanT", StreamTableJoinPlan, RightForeignKeyJoinPlan)
+StreamTablePlanT = TypeVar("StreamTablePlanT", bound=StreamTableJoinPlan | RightForeignKeyJoinPlan)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTableState:
-    """The state after a batch.
+    """The state after a batch. The log stores it as plain data (``asdict``).
 
     ``read``: the last offset by topic or channel. ``table``: the version of the table that was seen. ``fresh``: none of
     its changes were seen, so its rows count from their own times. ``until``: the time at which the first waiting record
@@ -49,11 +48,6 @@ class StreamTableState:
     def of(cls, plain: Mapping[str, Any]) -> StreamTableState:
         """Read the state from plain data."""
         return cls(**{name: plain[name] for name in cls.__dataclass_fields__ if name in plain})
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """The state as plain data, as the log stores it."""
-        return asdict(self)
 
 
 class StreamTable(Join[StreamTablePlanT]):
@@ -75,6 +69,15 @@ class StreamTable(Join[StreamTablePlanT]):
     def follows_table(self) -> bool:
         """Whether changes of the table alone start a batch."""
         return True
+
+    @property
+    def follows_changes(self) -> bool:
+        """Whether a record sees the table as of its time; a global table is seen at its newest version."""
+        return True
+
+    @property
+    def definition(self) -> Mapping[str, str]:
+        return {"stream": self.plan.left.name, "table": self.right.plan.delta_name}
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         table = {"table": SourceTable(self.right.plan.delta_name)} if self.follows_table else {}
@@ -138,19 +141,3 @@ class StreamTable(Join[StreamTablePlanT]):
         )
         (first,) = later.agg(F.min("_commit_version")).collect()[0]
         return replace(before, read=read, table=version if first is None else first - 1)
-
-    @property
-    def follows_changes(self) -> bool:
-        """Whether a record sees the table as of its time; a global table is seen at its newest version."""
-        return True
-
-
-def readable(table: KeyedTable, value: Column) -> Column:
-    """Whether a value of a table can be read: SQL may have written text that is not JSON."""
-    return value.isNull() | table.readable.column(value)
-
-
-def unreadable(value: Column) -> Column:
-    """The problem of a table value that cannot be read."""
-    detail = F.lit("the row of the table is not JSON text: repair or delete it")
-    return problem("right value cannot be read", detail, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,10 @@ import narwhals as nw
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.dead_letters import problem
 from kaspr_delta.engine.batch.planned_resource import Fold, Found
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState, readable, unreadable
+from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
@@ -43,10 +44,6 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     __slots__ = ()
 
     @property
-    def definition(self) -> Mapping[str, str]:
-        return {"stream": self.plan.left.name, "table": self.right.plan.delta_name}
-
-    @property
     def timed(self) -> bool:
         return self.plan.pending is not None
 
@@ -64,7 +61,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         """Decide nothing: the stream goes on where the previous checkpoint ended."""
         began, positions = self.start(spark, state)
         began = replace(began, until=StreamTableState.of(state).until)
-        return Decision(LocalRows.none(spark), 0, began.plain), positions
+        return Decision(LocalRows.none(spark), 0, asdict(began)), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         spark, before = batch.sparkSession, StreamTableState.of(state)
@@ -104,14 +101,20 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         return Selector(self.plan.mapper, self.right.text, "extractor", "key", self.event_timeout)
 
     def _decision(self, records: Rows, parts: list[DataFrame], rows_in: int, after: StreamTableState) -> Decision:
-        """The decision of a batch of these records, with these rows of the log."""
         if not parts:
-            return Decision(LocalRows.none(records.spark), rows_in, after.plain)
+            return Decision(LocalRows.none(records.spark), rows_in, asdict(after))
         rows = records.spread(union_of(parts), "partition")
-        effects = records.made(in_order(rows), self.delta.limits.few)
+        # Records that waited come first, then records of this batch in order of arrival.
+        rows = rows.sortWithinPartitions(F.col("waited").desc(), "id", "offset")
+        rows = rows.withColumn("seq", seq_of_rows()).drop("waited", "offset")
+        effects = records.made(rows, self.delta.limits.few)
         if self.plan.pending is not None:
-            after = replace(after, until=self._first_to_give_up(records.spark, effects))
-        return Decision(effects, rows_in, after.plain)
+            after = replace(after, until=self._first_to_give_up(effects, self.plan.pending))
+        return Decision(effects, rows_in, asdict(after))
+
+    def _fits(self, value: Column) -> Column:
+        """Whether a value of the table can be read: SQL may have written text that is not JSON."""
+        return value.isNull() | self.right.readable.column(value)
 
     def _joined(self, records: DataFrame, versions: DataFrame) -> DataFrame:
         """The rows of the log for rows of RECORD and the versions of the table rows that they may see."""
@@ -120,23 +123,21 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         stored = seen(F.col("versions"))["value"]
         if self.plan.pending is not None:  # the row may come later in the same batch: then the record need not wait
             newest = F.try_element_at("versions", F.lit(-1))["value"]
-            stored = F.coalesce(stored, F.when(readable(self.right, newest), newest))
+            stored = F.coalesce(stored, F.when(self._fits(newest), newest))
         met = timed.join(rows, "look_up", "left").withColumn("stored", stored)
         met = met.where(F.col("value").isNotNull() | F.col("problem").isNotNull())
-        fits = readable(self.right, F.col("stored"))
+        fits = self._fits(F.col("stored"))
         right = F.when(fits, F.col("stored"))
-        problem = F.coalesce("problem", F.when(~fits, unreadable(F.col("stored"))))
+        detail = F.lit("the row of the table is not JSON text: repair or delete it")
+        unreadable = problem("right value cannot be read", detail, F.col("stored"))
+        trouble = F.coalesce("problem", F.when(~fits, unreadable))
         waits = F.lit(self.plan.pending is not None) & F.col("look_up").isNotNull() & F.col("stored").isNull()
         shown = ~F.col("unreadable") & ~waits & (F.lit(self.plan.type == "left") | right.isNotNull())
-        kind = F.when(shown, F.lit("value")).when(waits | problem.isNotNull(), F.lit("state"))
+        kind = F.when(shown, F.lit("value")).when(waits | trouble.isNotNull(), F.lit("state"))
         # An unreadable record shows its own key in its dead letter.
-        key = (
-            F.col("key")
-            if self.plan.is_global
-            else F.when(F.col("unreadable"), F.col("key")).otherwise(F.col("look_up"))
-        )
+        own_key = F.col("unreadable") | F.lit(self.plan.is_global)
         return met.where(kind.isNotNull()).select(
-            key.alias("key"),
+            F.when(own_key, F.col("key")).otherwise(F.col("look_up")).alias("key"),
             kind.alias("kind"),
             F.when(~F.col("unreadable"), F.col("value")).alias("left"),
             right.alias("right"),
@@ -149,15 +150,15 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
             F.when(waits, F.concat_ws("/", "source", F.lpad(F.col("offset").cast("string"), 19, "0"))).alias("id"),
             F.when(waits, _instant(_now() + (self.plan.pending or 0))).alias("until"),
             F.when(waits, F.lit(True)).alias("live"),
-            problem.alias("problem"),
-            problem.isNotNull().alias("failed"),
+            trouble.alias("problem"),
+            trouble.isNotNull().alias("failed"),
         )
 
     def _no_longer_waiting(self, spark: SparkSession, version: int) -> DataFrame:
         """The rows of the log for waiting records whose row has come, or whose time is over."""
         waiting = self.delta.read(spark, self.plan.waiting)
         found = newest_rows(self.right, spark, version, SparkRows(waiting.select(F.col("look_up").alias("key"))))
-        found = found.where(readable(self.right, F.col("value")))
+        found = found.where(self._fits(F.col("value")))
         found = found.select(F.col("key").alias("look_up"), F.col("value").alias("right"))
         shown = F.col("right").isNotNull() | F.lit(self.plan.type == "left")
         rows = waiting.join(found, "look_up", "left")
@@ -179,31 +180,25 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
             F.lit(False).alias("failed"),
         )
 
-    def _first_to_give_up(self, spark: SparkSession, effects: Rows) -> int | None:
+    def _first_to_give_up(self, effects: Rows, pending: int) -> int | None:
         """The time at which the first record gives up that waits after this batch; None if no record waits."""
-        waiting = self.delta.read(spark, self.plan.waiting).select("id", "until")
+        waiting = self.delta.read(effects.spark, self.plan.waiting).select("id", "until")
         few = are_few(effects)
         if few:
             leaving = effects.df.where(~F.col("live")).select("id")
             coming = effects.df.where("live").select("id", "until")
             waiting = waiting.join(leaving, "id", "left_anti").unionByName(coming)
-        first = waiting.agg(F.min(F.unix_millis("until")).alias("first")).collect()[0]["first"]
-        if few or self.plan.pending is None:
-            return None if first is None else int(first)
+        first: int | None = waiting.agg(F.min(F.unix_millis("until"))).collect()[0][0]
+        if few:
+            return first
         # Many effects are not searched for waiting records: the first tick after their time finds whether any wait.
-        return min(_now() + self.plan.pending, first if first is not None else _now() + self.plan.pending)
+        latest = _now() + pending
+        return latest if first is None else min(first, latest)
 
     def _fold_waiting(self, rows: Rows) -> None:
-        """Store records that begin to wait; delete records that no longer wait."""
         states = rows.df.where(F.col("id").isNotNull()).select("id", "left", *_WAITING, "live")
         upsert = Upsert(on=("id",), compare=("left",), also=_WAITING, keep="live")
         self.delta.merge(rows.spark, rows.made(states).frame, self.plan.waiting, upsert)
-
-
-def in_order(rows: DataFrame) -> DataFrame:
-    """Rows of the log with ``seq``: records that waited first, then records of this batch in order of arrival."""
-    ordered = rows.sortWithinPartitions(F.col("waited").desc(), "id", "offset")
-    return ordered.withColumn("seq", seq_of_rows()).drop("waited", "offset")
 
 
 def _instant(milliseconds: int) -> Column:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTableState
 
 
 def test_a_state_comes_back_from_the_log_as_it_was_given() -> None:
     for state in (StreamTableState(), StreamTableState({"views": 7}, 3, fresh=True, until=1_700_000_000_000)):
-        metadata = BatchMetadata(state=state.plain)
+        metadata = BatchMetadata(state=asdict(state))
         assert (
             BatchMetadata.from_json(metadata.to_json()).state == metadata.state
         )  # otherwise every batch would be a change
