@@ -18,7 +18,6 @@ from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import PROBLEM
 
-_OF_LEFT = ("left", "left_hash")
 _EXTRACTED = arrow_schema(f"readable BOOLEAN, fk STRING, problem {PROBLEM}")
 
 
@@ -53,15 +52,12 @@ class ExtractForeignKeys:
             if found is None:
                 found = self._one_by_one(keys, rows)
             found = found.take(_indices_of(asked))
-            names, kept = batch.schema.names, batch.columns
-            if self.row_type is None:
+            given = batch
+            for name in ("left", "left_hash") if self.row_type is None else ():
                 gone = pc.fill_null(pc.invert(found["readable"]), fill_value=False)
-                kept = [
-                    pc.if_else(gone, pa.nulls(len(column), column.type), column) if name in _OF_LEFT else column
-                    for name, column in zip(names, kept, strict=True)
-                ]
-            added = {"fk": found["fk"], "problem": found["problem"]}
-            yield pa.RecordBatch.from_arrays([*kept, *added.values()], [*names, *added])
+                column = pc.if_else(gone, None, batch.column(name))
+                given = given.set_column(batch.schema.get_field_index(name), name, column)
+            yield given.append_column("fk", found["fk"]).append_column("problem", found["problem"])
 
     def together(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch | None:
         """The same as ``_one_by_one`` for all rows at once, which is faster; None if any of them fails."""

@@ -13,7 +13,7 @@ from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from kaspr_delta.engine.rows.keyed_table import KeyedTable
     from kaspr_delta.storage.tables import Commit
@@ -50,8 +50,7 @@ def usual_keys(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized:
     rows, limits = table.delta.count(spark, table.plan.delta_name, commit.version), table.delta.limits
     counts = _counted_in_files(table, spark, commit, sized=sized) if rows <= limits.first_load_compared else None
     if counts is None:
-        hashed = _hashed(table, spark, commit, sized=sized)
-        counts = _counted_on_driver(hashed) if rows <= limits.first_load_hashed else _counted_by_spark(hashed)
+        counts = _counted_by_hash(table, spark, commit, sized=sized, on_driver=rows <= limits.first_load_hashed)
     if counts.distinct < counts.rows:
         return None
     return UsualKeys(counts.rows, counts.size if sized else None)
@@ -74,33 +73,25 @@ def _counted_in_files(table: KeyedTable, spark: SparkSession, commit: Commit, *,
     return _KeyCounts(*scan.aggregate(f"count(*), count(DISTINCT {usual}), {size}", pattern=_WHOLE_KEY))
 
 
-def _hashed(table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool) -> DataFrame:
-    """Columns hash (NULL for a key that is not usual) and, if ``sized``, size."""
-    usual = F.col("key").isNotNull() if table.plan.serializers.key == "raw" else F.col("key").rlike(_WHOLE_KEY)
+def _counted_by_hash(
+    table: KeyedTable, spark: SparkSession, commit: Commit, *, sized: bool, on_driver: bool
+) -> _KeyCounts:
+    """Count by the hashes of the usual keys, which are compared on the driver or in Spark."""
+    usual = F.col("key").isNotNull() if table.has_raw_keys else F.col("key").rlike(_WHOLE_KEY)
     size = (F.octet_length("key") + F.octet_length("value") + F.lit(_ROW_BYTES)).alias("size")
     rows = table.delta.read(spark, table.plan.delta_name, commit.version)
     rows = rows.select(table.key, *([table.value] if sized else []))
-    return rows.select(F.when(usual, F.xxhash64("key")).alias("hash"), *([size] if sized else []))
-
-
-def _counted_on_driver(hashed: DataFrame) -> _KeyCounts:
-    found = collected(hashed)
-    distinct = found["hash"].unique().drop_null()
-    size = pc.sum(found["size"]).as_py() if "size" in found.column_names else 0
-    return _KeyCounts(found.num_rows, len(distinct), size or 0)
-
-
-def _counted_by_spark(hashed: DataFrame) -> _KeyCounts:
-    size = F.sum("size") if "size" in hashed.columns else F.lit(0)
-    (found,) = hashed.agg(F.count("*"), F.count_distinct("hash"), F.coalesce(size, F.lit(0))).collect()
-    return _KeyCounts(*found)
+    hashed = rows.select(F.when(usual, F.xxhash64("key")).alias("hash"), *([size] if sized else []))
+    if on_driver:
+        found = collected(hashed)
+        total = pc.sum(found["size"]).as_py() if sized else 0
+        return _KeyCounts(found.num_rows, len(found["hash"].unique().drop_null()), total or 0)
+    sum_of_sizes = F.coalesce(F.sum("size"), F.lit(0)) if sized else F.lit(0)
+    return _KeyCounts(*hashed.agg(F.count("*"), F.count_distinct("hash"), sum_of_sizes).collect()[0])
 
 
 def never_seen(commit: Commit) -> dict[str, nw.Expr]:
-    """The columns of ``left_context`` that are the same for all left keys of a first load, each of which has one row.
-
-    ``unchanged`` is among them.
-    """
+    """The columns of ``left_context``, and ``unchanged``, that are the same for all left keys of a first load."""
     return {
         "changed_at": nw.lit(commit.at),
         "triggered_by_right": FALSE,

@@ -139,7 +139,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         found = stored.join(F.broadcast(wanted), ["partition", "key"], "left").where("met OR pending").collect()
         rows: defaultdict[int, list[Buffered]] = defaultdict(list)
         unread: defaultdict[int, dict[Side, list[int]]] = defaultdict(lambda: {"left": [], "right": []})
-        for row in found:
+        for row in sorted(found, key=lambda row: row["timestamp"]):  # times of pending rows are ascending
             side: Side = row["side"]
             timestamp = microseconds(row["timestamp"]) // 1_000
             if row["met"] or timestamp < self.window.closed(side, newest[row["partition"]]):
@@ -147,9 +147,6 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
                 rows[row["partition"]].append(kept)
             else:
                 unread[row["partition"]][side].append(timestamp)
-        for sides in unread.values():
-            for times in sides.values():
-                times.sort()
         return rows, unread
 
     def _fold_buffer(self, rows: Rows, *, expire: bool) -> None:
@@ -165,7 +162,6 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
 
 
 def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
-    """A row of RECORD as an input of the join."""
     record_id = f"{side}:{row['source']}/{row['offset']}"
     record = StreamRecord(side, record_id, row["key"], row["value"], microseconds(row["timestamp"]) // 1_000)
     return Arrived(row["partition"], row["offset"], record)
@@ -173,7 +169,6 @@ def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
 
 def _letters(unreadable: pa.Table) -> pa.Table:
     """Records that cannot be read, as rows of the log."""
-    count = unreadable.num_rows
-    letters = unreadable.select(["key", "timestamp", "source", "partition", "problem"])
-    letters = letters.append_column("kind", pa.array(["state"] * count, pa.string()))
-    return letters.append_column("failed", pa.array([True] * count, pa.bool_()))
+    letters = unreadable.select(["key", "timestamp", "source", "partition", "problem", "unreadable"])
+    letters = letters.rename_columns({"unreadable": "failed"})
+    return letters.append_column("kind", pa.repeat("state", letters.num_rows))

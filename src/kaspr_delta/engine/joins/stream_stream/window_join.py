@@ -153,7 +153,6 @@ class WindowJoin:
         return rows[bisect_left(rows, since, key=time_of) : bisect_right(rows, timestamp + after, key=time_of)]
 
     def _arrive(self, row: Buffered) -> None:
-        """Add a record to the buffer, after it was joined."""
         times = self.times._replace(arrived=row.arrived + 1)
         if row.side == "left":
             times = times._replace(left=_latest(times.left, row.timestamp))
