@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine.joins.side_rows import side_rows
+from kaspr_delta.engine.joins.results import side_rows
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text

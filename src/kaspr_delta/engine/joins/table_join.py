@@ -110,9 +110,9 @@ class TableJoin(Join[TableJoinPlanT]):
         if not read:
             return {}
         tables = (self.left.plan.delta_name, self.right.plan.delta_name, state)
-        there = list(map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None)))
+        there = map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None))
         known = [files for files in there if files is not None]
-        if len(known) < len(there):
+        if len(known) < len(tables):
             return {}
         return {work("files_read"): read, work("files_pruned"): sum(known) - read}
 

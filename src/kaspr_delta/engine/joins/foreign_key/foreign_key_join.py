@@ -25,8 +25,7 @@ from kaspr_delta.engine.joins.foreign_key.hops import (
     send,
     with_right_rows,
 )
-from kaspr_delta.engine.joins.results import emitted_elsewhere, in_order
-from kaspr_delta.engine.joins.side_rows import side_rows
+from kaspr_delta.engine.joins.results import emitted_elsewhere, in_order, side_rows
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists

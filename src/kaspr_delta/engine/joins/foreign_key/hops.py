@@ -15,8 +15,7 @@ import narwhals as nw
 
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.results import logged, with_result
-from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
+from kaspr_delta.engine.joins.results import logged, side_rows, with_duplicates, with_result
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import FALSE, TRUE, exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable

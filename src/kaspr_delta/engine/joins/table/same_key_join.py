@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from kaspr_delta.engine.batch.resource import Decision
-from kaspr_delta.engine.joins.results import emitted_elsewhere, identity_of_result, in_order, logged, with_result
-from kaspr_delta.engine.joins.side_rows import side_rows, with_duplicates
+from kaspr_delta.engine.joins.results import (
+    emitted_elsewhere,
+    identity_of_result,
+    in_order,
+    logged,
+    side_rows,
+    with_duplicates,
+    with_result,
+)
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists, later, text, with_problem
@@ -48,48 +55,51 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         # Step 1: touched. Step 2: pinned.
-        return self._recompute(self.touched(batch), self.pinned(batch.sparkSession), emit_all=False)
+        return self._recompute(self.touched(batch), self.pinned(batch.sparkSession))
 
-    def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool) -> Decision:
+    def _recompute(self, touched: Touched, pinned: Pinned, *, emit_all: bool = False) -> Decision:
         if not touched.number:
             return Decision(touched.refused, 0)
         changed = touched.keys["left"].union(touched.keys["right"]).newest(("key",), ("changed_at",))
-        keys, spark = changed.select("key"), changed.spark
+        keys = changed.select("key")
         # Step 3: recompute.
         left, right, emitted = side_by_side(
             [
-                partial(_side, self.left, spark, pinned.left.version, keys, "left"),
-                partial(_side, self.right, spark, pinned.right.version, keys, "right"),
-                partial(self._emissions, spark, keys),
+                partial(_side, "left", self.left, pinned.left.version, keys),
+                partial(_side, "right", self.right, pinned.right.version, keys),
+                partial(self._emissions, keys),
             ]
         )
         pairs = changed.join(left, "key").join(right, "key").join(emitted, "key")
         # Step 4: difference.
         pairs = pairs.with_columns(problem=nw.coalesce("left_problem", "right_problem"))
         pairs = pairs.with_columns(emitted=emitted_elsewhere()) if emit_all else pairs
-        results = _with_times(with_result(pairs, self.plan.type, self.select_fingerprint))
+        results = with_result(pairs, self.plan.type, self.select_fingerprint)
+        # The time of a result is the later one of both rows; a tombstone has the time of the commit.
+        of_rows = nw.when(exists("result")).then(later(nw.col("left_timestamp"), nw.col("right_timestamp")))
+        results = results.with_columns(result_timestamp=nw.coalesce(of_rows, nw.col("changed_at")))
         effects = in_order(logged(results).union(touched.refused))
         counts = self.files_of(pinned, self.plan.result)
         return Decision(self.with_selected(effects), touched.number, counts=counts)
 
-    def _emissions(self, spark: SparkSession, keys: Rows) -> Rows:
+    def _emissions(self, keys: Rows) -> Rows:
         """The identities of the stored results of keys: columns key, emitted."""
         if self.plan.select is not None:
-            rows = stored_rows(self.delta, spark, self.plan.result, keys, {})
+            rows = stored_rows(self.delta, keys.spark, self.plan.result, keys, {})
             return rows.select("key", nw.col(PAIR).alias("emitted"))
         hashes = {"left_hash": ("left", self.left.hash), "right_hash": ("right", self.right.hash)}
-        rows = stored_rows(self.delta, spark, self.plan.result, keys, hashes)
+        rows = stored_rows(self.delta, keys.spark, self.plan.result, keys, hashes)
         return rows.select("key", identity_of_result("").alias("emitted"))
 
 
-def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side: str) -> Rows:
+def _side(side: str, table: KeyedTable, version: int, keys: Rows) -> Rows:
     """Live rows of one side: columns key, {side}, {side}_hash, {side}_timestamp, {side}_problem.
 
     A row that is not JSON counts as missing, and has a problem.
     """
     readable, name = nw.col("readable"), f"{side}_problem"
     rows = with_problem(
-        side_rows(table, spark, version, keys),
+        side_rows(table, keys.spark, version, keys),
         ~readable,
         reason=text("value cannot be read"),
         detail=text(f"the {side} row is not JSON text: repair or delete it"),
@@ -104,9 +114,3 @@ def _side(table: KeyedTable, spark: SparkSession, version: int, keys: Rows, side
         nw.when(readable).then(nw.col("timestamp")).alias(f"{side}_timestamp"),
         name,
     )
-
-
-def _with_times(pairs: Rows) -> Rows:
-    """Add the column ``result_timestamp``: the later time of both rows; that of the commit for a tombstone."""
-    of_rows = nw.when(exists("result")).then(later(nw.col("left_timestamp"), nw.col("right_timestamp")))
-    return pairs.with_columns(result_timestamp=nw.coalesce(of_rows, nw.col("changed_at")))
