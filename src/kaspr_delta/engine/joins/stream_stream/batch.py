@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -23,14 +24,6 @@ LOGGED = arrow_schema(
     " side STRING, until TIMESTAMP, pending BOOLEAN, arrived BIGINT, live BOOLEAN, failed BOOLEAN"
 )
 _LOGGED = pa.schema([of.with_type(pa.timestamp("ms", "UTC")) if pt.is_timestamp(of.type) else of for of in LOGGED])
-
-
-class Arrived(NamedTuple):
-    """A record that was read; ``offset`` orders the records of one side and partition."""
-
-    partition: int
-    offset: int
-    record: StreamRecord
 
 
 @dataclass
@@ -54,29 +47,29 @@ class StreamStreamBatch:
         cleaned = {int(partition): dict(sides) for partition, sides in state.get("cleaned", {}).items()}
         return cls(join_type, window, times, cleaned)
 
-    def newest(self, arrived: Sequence[Arrived]) -> dict[int, int]:
+    def newest(self, records: Sequence[StreamRecord]) -> dict[int, int]:
         """The stream time of each partition after these records."""
         reached: dict[int, int] = {}
-        for partition, _, record in arrived:
-            known = reached.get(partition, self.times.get(partition, Times()).stream)
-            reached[partition] = record.timestamp if known is None else max(known, record.timestamp)
+        for record in records:
+            known = reached.get(record.partition, self.times.get(record.partition, Times()).stream)
+            reached[record.partition] = record.timestamp if known is None else max(known, record.timestamp)
         return reached
 
     def run(
         self,
-        arrived: Sequence[Arrived],
+        records: Sequence[StreamRecord],
         buffer: Mapping[int, Sequence[Buffered]],
         unread: Mapping[int, Mapping[Side, Sequence[int]]],
     ) -> pa.Table:
         """Take the records of each partition in their order, and return rows of the log."""
-        by_partition: defaultdict[int, list[Arrived]] = defaultdict(list)
-        for one in arrived:
-            by_partition[one.partition].append(one)
+        by_partition: defaultdict[int, list[StreamRecord]] = defaultdict(list)
+        for record in records:
+            by_partition[record.partition].append(record)
         for partition in sorted(by_partition):
             times, rows = self.times.get(partition, Times()), buffer.get(partition, ())
             join = WindowJoin(self.type, self.window, times, rows, unread.get(partition))
-            for one in merged(by_partition[partition]):
-                self._rows.extend({"kind": "value", **joined._asdict()} for joined in join.process(one.record))
+            for record in merged(by_partition[partition]):
+                self._rows.extend({"kind": "value", **joined._asdict()} for joined in join.process(record))
             self._keep(partition, join)
         columns = [{"seq": seq, "failed": False, **row} for seq, row in enumerate(self._rows)]
         return pa.Table.from_pylist(columns, _LOGGED).cast(LOGGED)
@@ -96,15 +89,15 @@ class StreamStreamBatch:
                 self._rows.append({"kind": "expire", "partition": partition, "side": side, "until": bound})
 
 
-def merged(arrived: Iterable[Arrived]) -> list[Arrived]:
+def merged(records: Iterable[StreamRecord]) -> list[StreamRecord]:
     """The records of one partition: each side in order of arrival, both merged by each side's greatest time so far."""
-    timed: list[tuple[int, Side, int, Arrived]] = []
+    timed: list[tuple[int, Side, StreamRecord]] = []
     heads: dict[Side, int] = {}
-    for one in sorted(arrived, key=lambda one: one.offset):
-        side, timestamp = one.record.side, one.record.timestamp
+    for record in sorted(records, key=attrgetter("offset")):
+        side, timestamp = record.side, record.timestamp
         heads[side] = max(timestamp, heads.get(side, timestamp))
-        timed.append((heads[side], side, one.offset, one))
-    return [one for *_, one in sorted(timed, key=lambda time: time[:3])]
+        timed.append((heads[side], side, record))
+    return [record for *_, record in sorted(timed, key=itemgetter(0, 1))]
 
 
 def _state(partition: int, row: Buffered) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
 from kaspr_delta.engine.batch.resource import Decision, SourceTable
 from kaspr_delta.engine.joins.join import Join
-from kaspr_delta.engine.joins.stream_stream.batch import SIDES, Arrived, StreamStreamBatch
+from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord
 from kaspr_delta.engine.rows.local_rows import LocalRows
@@ -111,10 +111,10 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         kinds = kinds_of(found)
         return [partial(self._fold_buffer, rows, expire="expire" in kinds)] if kinds - {"value"} else []
 
-    def _read(self, rows: pa.Table) -> tuple[dict[str, dict[str, int]], list[Arrived], list[pa.Table]]:
+    def _read(self, rows: pa.Table) -> tuple[dict[str, dict[str, int]], list[StreamRecord], list[pa.Table]]:
         """The last offsets by side, the records, and unreadable records as rows of the log."""
         read: dict[str, dict[str, int]] = {}
-        arrived: list[Arrived] = []
+        arrived: list[StreamRecord] = []
         failed: list[pa.Table] = []
         for side, of in self.sides.items():
             mine = rows.filter(pc.equal(rows["side"], side))
@@ -122,17 +122,17 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
                 continue
             records = pa.Table.from_batches(of.reading()(mine.to_batches()), SCHEMA)
             read[side] = {of.plan.name: pc.max(mine["offset"]).as_py()}
-            arrived += [_arrived(side, row) for row in records.filter(pc.invert(records["unreadable"])).to_pylist()]
+            arrived += [_record(side, row) for row in records.filter(pc.invert(records["unreadable"])).to_pylist()]
             failed.append(_letters(records.filter(records["unreadable"])))
         return read, arrived, failed
 
     def _buffered(
-        self, spark: SparkSession, arrived: Sequence[Arrived], newest: Mapping[int, int]
+        self, spark: SparkSession, arrived: Sequence[StreamRecord], newest: Mapping[int, int]
     ) -> tuple[dict[int, list[Buffered]], dict[int, dict[Side, list[int]]]]:
         """The part of the buffer that the batch needs: rows by partition, and the times of pending rows that stay."""
         if not arrived:
             return {}, {}
-        keys = {(partition, record.key) for partition, _, record in arrived if record.key is not None}
+        keys = {(record.partition, record.key) for record in arrived if record.key is not None}
         wanted = spark.createDataFrame(sorted(keys), "partition INT, key STRING").withColumn("met", F.lit(True))
         partitions = sorted(newest)
         stored = self.delta.read(spark, self.plan.buffer).where(F.col("partition").isin(partitions))
@@ -161,10 +161,9 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
             self.delta.delete(rows.spark, self.plan.buffer, condition, side=row["side"], until=row["until"])
 
 
-def _arrived(side: Side, row: Mapping[str, Any]) -> Arrived:
-    record_id = f"{side}:{row['source']}/{row['offset']}"
-    record = StreamRecord(side, record_id, row["key"], row["value"], microseconds(row["timestamp"]) // 1_000)
-    return Arrived(row["partition"], row["offset"], record)
+def _record(side: Side, row: Mapping[str, Any]) -> StreamRecord:
+    partition, offset, time = row["partition"], row["offset"], microseconds(row["timestamp"]) // 1_000
+    return StreamRecord(side, f"{side}:{row['source']}/{offset}", row["key"], row["value"], time, partition, offset)
 
 
 def _letters(unreadable: pa.Table) -> pa.Table:

@@ -28,13 +28,18 @@ _row_order = attrgetter("timestamp", "arrived")
 
 
 class StreamRecord(NamedTuple):
-    """A record that arrives. ``id`` is unique for ever; keys are text that sorts like their bytes."""
+    """A record that arrives. ``id`` is unique for ever; keys are text that sorts like their bytes.
+
+    ``offset`` orders the records of one side and partition.
+    """
 
     side: Side
     id: str
     key: str | None
     value: str | None
     timestamp: int
+    partition: int = 0
+    offset: int = 0
 
 
 class Joined(NamedTuple):

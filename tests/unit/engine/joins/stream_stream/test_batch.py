@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from kaspr_delta.engine.batch.log import BatchMetadata
-from kaspr_delta.engine.joins.stream_stream.batch import LOGGED, Arrived, StreamStreamBatch, merged
+from kaspr_delta.engine.joins.stream_stream.batch import LOGGED, StreamStreamBatch, merged
 from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side
 from kaspr_delta.engine.joins.stream_stream.window_join import StreamRecord, Times
 from kaspr_delta.engine.streams.event import EPOCH
@@ -22,10 +22,10 @@ WINDOW = JoinWindow(before=10, after=10, grace=0)
 
 def arrived(
     side: Side, timestamp: int, offset: int = 0, *, key: str | None = "k", value: str | None = None, partition: int = 0
-) -> Arrived:
+) -> StreamRecord:
     """A record whose value tells its side and time, unless another one is given."""
     text = f"{side[0]}{timestamp}" if value is None else value or None
-    return Arrived(partition, offset, StreamRecord(side, f"{side}:{partition}/{offset}", key, text, timestamp))
+    return StreamRecord(side, f"{side}:{partition}/{offset}", key, text, timestamp, partition, offset)
 
 
 class Joins:
@@ -37,7 +37,7 @@ class Joins:
         self.state: dict[str, Any] = {}
         self.rows: dict[str, tuple[int, Buffered]] = {}
 
-    def run(self, *records: Arrived) -> list[dict[str, Any]]:
+    def run(self, *records: StreamRecord) -> list[dict[str, Any]]:
         batch = StreamStreamBatch.resumed(self.kind, self.window, self.state)
         buffer: dict[int, list[Buffered]] = {}
         for partition, row in self.rows.values():
@@ -72,8 +72,8 @@ def pairs(rows: Sequence[dict[str, Any]]) -> list[tuple[str | None, str | None]]
     return [(row["left"], row["right"]) for row in rows]
 
 
-def order(*records: Arrived) -> list[str | None]:
-    return [one.record.value for one in merged(records)]
+def order(*records: StreamRecord) -> list[str | None]:
+    return [record.value for record in merged(records)]
 
 
 class TestOrder:
