@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pyspark.sql import functions as F
-
 from kaspr_delta.engine.batch.planned_resource import PlannedResource
 from kaspr_delta.engine.batch.resource import Folded
 from kaspr_delta.plan.definition.joins import JoinPlan
@@ -34,5 +32,4 @@ class Join(PlannedResource[JoinPlanT]):
         )
 
     def letters(self, rows: DataFrame) -> DataFrame:
-        value = F.col("problem.value").alias("value")
-        return rows.where("failed").select("source", "key", value, "problem", "timestamp", "batch")
+        return rows.where("failed").select("source", "key", "problem.value", "problem", "timestamp", "batch")

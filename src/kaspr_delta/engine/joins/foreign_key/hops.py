@@ -2,8 +2,7 @@
 
 ``left_context`` is the input: each affected left key with its stored subscription and its current row. A touched right
 key affects its subscribers (``triggered_by_right``). ``send`` finds the foreign keys, ``receive`` the right rows,
-``respond`` the results, and ``emit`` keeps those that differ from the last emission. The first four name their
-counterparts in Kafka Streams.
+``respond`` the results, and ``emit`` keeps those that differ from the last emission.
 """
 
 from __future__ import annotations
@@ -80,11 +79,10 @@ def send(
 ) -> Rows:
     """Send, on the left side: left keys (columns as in ``left_context``) with their foreign key, problem and staleness.
 
-    The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``.
-
-    A left row that was only triggered by its right row, and has not changed since it subscribed (same hash), keeps its
-    foreign key: the extractor is not called. A triggered left row that has changed is ``stale``. If the extractor
-    fails, ``fk`` is NULL, and the row gets a dead letter.
+    The counterpart of Kafka Streams' ``SubscriptionSendProcessorSupplier``. A left row that was only triggered by its
+    right row, and has not changed since it subscribed (same hash), keeps its foreign key: the extractor is not called.
+    A triggered left row that has changed is ``stale``. If the extractor fails, ``fk`` is NULL, and the row gets a dead
+    letter.
 
     In a large batch Spark computes a foreign key that consists of ``columns``. ``constants`` are columns of the context
     that are the same for all rows: they are added after the extractor, so that they do not go through Python.

@@ -107,7 +107,7 @@ class StreamTable(Join[StreamTablePlanT]):
         position = self.left.first_position(spark, before.read)
         fresh = before.fresh or (not state and self.left.waits(spark, position))
         version = self.right.newest(spark).version
-        began = StreamTableState({self.plan.left.name: position}, version, fresh)
+        began = replace(before, read={self.plan.left.name: position}, table=version, fresh=fresh)
         positions = {"stream": position, "table": version}
         return began, {source: positions[source] for source in self.sources(spark)}
 
@@ -125,13 +125,13 @@ class StreamTable(Join[StreamTablePlanT]):
         A batch may end before records that have arrived, for example if it is repeated after a crash. The next batch
         merges these records with the changes that came after them: its ``table`` is before the first of these changes.
         """
-        read = {**before.read, **reached(arrived)}
+        after = replace(before, read={**before.read, **reached(arrived)}, table=version)
         if not self.follows_changes or version <= before.table:
-            return replace(before, read=read, table=version)
-        position = read[self.plan.left.name]
+            return after
+        position = after.read[self.plan.left.name]
         newest = self.left.newest(spark)
         if newest <= version_of(position) and are_few(arrived):  # Delta only splits commits of many files
-            return replace(before, read=read, table=version)
+            return after
         waiting = self.left.between(spark, position, newest)
         changes = self.delta.changes(spark, self.right.plan.delta_name, before.table + 1, version)
         later = (
@@ -140,4 +140,4 @@ class StreamTable(Join[StreamTablePlanT]):
             .where(F.col("_commit_timestamp") > F.col("first"))
         )
         (first,) = later.agg(F.min("_commit_version")).collect()[0]
-        return replace(before, read=read, table=version if first is None else first - 1)
+        return after if first is None else replace(after, table=first - 1)

@@ -60,7 +60,6 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
     ) -> tuple[Decision, Mapping[str, int]]:
         """Decide nothing: the stream goes on where the previous checkpoint ended."""
         began, positions = self.start(spark, state)
-        began = replace(began, until=StreamTableState.of(state).until)
         return Decision(LocalRows.none(spark), 0, asdict(began)), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
