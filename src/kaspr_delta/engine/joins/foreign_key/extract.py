@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.streams.selector import Problem, Selector, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.json_text import value_text
@@ -64,12 +65,8 @@ class ExtractForeignKeys:
         fks = self.extractor.keys_of(map(self._value, rows), map(self.left.event_key, keys))
         if fks is None:
             return None
-        found = [
-            pa.repeat(pa.scalar(value=True), len(rows)),
-            pa.array(fks, pa.string()),
-            pa.nulls(len(rows), _EXTRACTED.field("problem").type),
-        ]
-        return pa.RecordBatch.from_arrays(found, schema=_EXTRACTED)
+        readable, problems = pa.repeat(pa.scalar(value=True), len(rows)), pa.nulls(len(rows), ARROW_PROBLEM)
+        return pa.RecordBatch.from_arrays([readable, pa.array(fks, pa.string()), problems], schema=_EXTRACTED)
 
     def _one_by_one(self, keys: list[str], rows: list[Any]) -> pa.RecordBatch:
         found = list(zip(*map(self.extracted, keys, rows), strict=True)) or [()] * len(_EXTRACTED)
