@@ -139,10 +139,9 @@ def with_right_rows(sent: Rows, right: Rows) -> Rows:
 def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:
     """Response, back on the left side: answered subscriptions with columns result and result_timestamp.
 
-    The counterpart of Kafka Streams' ``ResponseJoinProcessorSupplier``. There an answer whose hash is not that of the
-    current left row is dropped, because a newer one is under way. Here all left rows, hashes and right rows of a batch
-    are read at pinned versions, and a left row whose hash differs was sent again in the same batch (see ``send``): an
-    old left row never meets a new right one.
+    The counterpart of Kafka Streams' ``ResponseJoinProcessorSupplier``, which drops an answer whose hash is not that of
+    the current left row. Here a left row whose hash differs was sent again in the same batch (see ``send``): an old
+    left row never meets a new right one.
 
     The time of a result or a tombstone is the later one of both rows; if only the right row changed, it is the right
     row's, as in Kafka Streams. A deleted row has the time of the commit.

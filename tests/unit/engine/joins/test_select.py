@@ -1,0 +1,55 @@
+"""The function of a select, over rows of a log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
+from kaspr_delta.engine.joins.select import SELECTED, SelectRow
+from kaspr_delta.spec.ddl import Type, columns_of
+from tests.unit.engine.agent.agents import code, table_plan
+
+LOGGED = pa.schema(
+    [
+        *[(name, pa.string()) for name in ("kind", "left", "right")],
+        ("problem", ARROW_PROBLEM),
+        ("failed", pa.bool_()),
+        ("emitted", pa.string()),
+    ]
+)
+TOTAL = Type("STRUCT", fields=tuple(columns_of("total BIGINT")))
+FAILED = {"reason": "r", "detail": "d", "value": None}
+
+
+def selected(function: str, *rows: dict[str, Any]) -> list[tuple[str | None, str | None, bool]]:
+    """Of each row the result, the reason of its problem, and whether it failed."""
+    select = SelectRow(code(function), TOTAL, (table_plan("left"), table_plan("right")), timeout=300.0)
+    (found,) = select([pa.RecordBatch.from_pylist(list(rows), LOGGED)])
+    assert found.schema.names == [*LOGGED.names, SELECTED]
+    assert found["emitted"].to_pylist() == [row.get("emitted") for row in rows]
+    return [(row[SELECTED], row["problem"] and row["problem"]["reason"], row["failed"]) for row in found.to_pylist()]
+
+
+def test_each_pair_gets_the_result_of_the_function() -> None:
+    pair = {"kind": "value", "left": '{"n":1}', "right": '{"n":2}', "failed": False, "emitted": "h:h"}
+    lonely = {**pair, "right": None}
+    function = "def f(left, right): return {'total': left['n'] + (right['n'] if right else 0)}"
+    assert selected(function, pair, lonely) == [('{"total":3}', None, False), ('{"total":1}', None, False)]
+
+
+def test_a_row_without_a_value_is_not_asked_and_keeps_its_problem() -> None:
+    tombstone, failed = {"kind": "tombstone", "failed": False}, {"kind": "state", "problem": FAILED, "failed": True}
+    found = selected("def f(left, right): return 1 / 0", tombstone, failed)
+    assert found == [(None, None, False), (None, "r", True)]
+
+
+def test_a_pair_whose_result_cannot_be_used_has_a_problem_and_the_others_none() -> None:
+    pairs = [{"kind": "value", "left": left, "failed": False} for left in ('{"total":1}', "{}", '{"total":"x"}')]
+    found = selected("def f(left, right): return {'total': left['total']}", *pairs)
+    assert found == [
+        ('{"total":1}', None, False),
+        (None, "select failed", True),
+        (None, "selected row cannot be used", True),
+    ]
