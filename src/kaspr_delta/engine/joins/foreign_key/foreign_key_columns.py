@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.dead_letters import problem
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.typed_columns import key_text
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.column_paths import Path, Picked, Text
@@ -20,8 +21,6 @@ from kaspr_delta.storage.layout import PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from kaspr_delta.engine.rows.keyed_table import KeyedTable
 
 
 @dataclass(frozen=True, slots=True)
