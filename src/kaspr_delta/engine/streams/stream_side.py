@@ -133,7 +133,8 @@ class StreamSide:
 
     def first_position(self, spark: SparkSession, done: Mapping[str, int]) -> int:
         """The position at which a new checkpoint begins: where the one before stopped, else that of a new reader."""
-        return done.get(self.plan.name, self.source.first_position(spark, self.plan.name))
+        name = self.plan.name
+        return done[name] if name in done else self.source.first_position(spark, name)
 
     @property
     def table(self) -> str:
