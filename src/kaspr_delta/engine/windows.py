@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.streams.clock import Clock
+from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import Row
 
 PASSED = ("close", "expire")
 """The kinds of log rows that report windows which a stream has passed."""
+
+
+def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
+    """Effects for the windows that the streams passed in this batch: windows close, and later their rows expire."""
+    closing = clock.closed() if clock.window.emit == "close" else ()
+    for kind, windows in (("close", closing), ("expire", clock.expired())):
+        for passed in windows:
+            upto, after = passed.upto * 1_000, None if passed.after is None else passed.after * 1_000
+            yield Effect(kind, table, None, None, timestamp=upto, window_start=after, stream=passed.stream)
 
 
 def pass_windows(delta: Tables, rows: Rows, table_of: Callable[[Row], TablePlan]) -> None:
@@ -26,14 +37,9 @@ def pass_windows(delta: Tables, rows: Rows, table_of: Callable[[Row], TablePlan]
     """
     passed = rows.df.where(F.col("kind").isin(*PASSED)).collect()
     for row in sorted(passed, key=lambda row: str(row["kind"])):
-        _pass_window(delta, rows.spark, table_of(row), row)
-
-
-def _pass_window(delta: Tables, spark: SparkSession, table: TablePlan, row: Row) -> None:
-    if row["kind"] == "close":
-        span = row["window_start"], row["timestamp"]
-        KeyedTable(delta, table).show(spark, table.state, row["stream"], *span)
-        return
-    passed = "stream = {stream} AND window_end <= {end}"
-    for name in dict.fromkeys((table.state, table.delta_name)):
-        delta.delete(spark, name, passed, stream=row["stream"], end=row["timestamp"])
+        table, stream, upto = table_of(row), row["stream"], row["timestamp"]
+        if row["kind"] == "close":
+            KeyedTable(delta, table).show(rows.spark, table.state, stream, row["window_start"], upto)
+            continue
+        for name in dict.fromkeys((table.state, table.delta_name)):
+            delta.delete(rows.spark, name, "stream = {stream} AND window_end <= {end}", stream=stream, end=upto)

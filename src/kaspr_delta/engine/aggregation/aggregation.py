@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.aggregation.fold_groups import CHANGES, FoldGroups
+from kaspr_delta.engine.aggregation.fold_groups import Change, FoldGroups
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.planned_resource import Fold, Found, PlannedResource, kinds_of
 from kaspr_delta.engine.batch.resource import Folded
@@ -18,13 +18,12 @@ from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.engine.windows import PASSED, pass_windows
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
+from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import AGGREGATED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_CHANGE = [column.split()[0] for column in CHANGES.split(", ")]
 
 
 class Aggregation(PlannedResource[AggregationPlan]):
@@ -44,11 +43,6 @@ class Aggregation(PlannedResource[AggregationPlan]):
             return None
         return Selector(self.plan.group, self.table.text, "groupBy", "group", self.event_timeout, looks_up=False)
 
-    @property
-    def timely(self) -> bool:
-        """Whether a row is written if only its time changes: a total has the greatest time of all its records."""
-        return self.plan.kind != "toTable"
-
     def folded(self, given: Rows, changes: DataFrame, values: TableText, *, anew: bool = False) -> Rows:
         """Fold changes into the rows that their groups held: rows of AGGREGATED.
 
@@ -58,7 +52,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
         rows = changes if anew else changes.unionByName(self._held(changes), allowMissingColumns=True)
         rows = given.spread(rows, "grp", "window_start")
         # NULL positions sort first: the row that a group held has none.
-        rows = rows.sortWithinPartitions("grp", "window_start", "position").select(*_CHANGE)
+        rows = rows.sortWithinPartitions("grp", "window_start", "position").select(*Change._fields)
         fold = FoldGroups(self.plan, values, self.table.text, self.event_timeout)
         return given.made(rows).map(fold, AGGREGATED)
 
@@ -91,7 +85,10 @@ class Aggregation(PlannedResource[AggregationPlan]):
     def _fold_writes(self, rows: Rows) -> None:
         windows = ("window_start", "stream") if self.table.plan.window else ()
         written = rows.df.where("kind = 'write'").select("key", "value", "timestamp", *windows)
-        self.table.write(rows.made(written), timely=self.timely)
+        # A total over a stream has the greatest time of its records: its row is written if only the time changes. Over
+        # a table the time is stored separately.
+        timely = isinstance(self.plan.origin, StreamPlan) and self.plan.kind != "toTable"
+        self.table.write(rows.made(written), timely=timely)
 
     def letters(self, rows: DataFrame) -> DataFrame:
         value = F.col("problem.value").alias("value")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from kaspr_delta.engine.streams.selector import Problem, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.positional import call_with
@@ -59,12 +60,12 @@ class Folded(NamedTuple):
     grp: str | None = None
     live: bool | None = None
     source: str | None = None
-    problem: dict[str, str | None] | None = None
+    problem: Problem | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FoldGroups:
-    """Turns rows of CHANGES, sorted by group, window and order, into rows of FOLDED.
+    """Turns rows of CHANGES, sorted by group, window and order, into rows of AGGREGATED.
 
     If a function fails, its group stays as it was and a ``failed`` row carries the problem. A table row that could not
     be added contributes nothing.
@@ -88,8 +89,18 @@ class FoldGroups:
         if folded:
             yield _to_arrow(folded)
 
-    def step(self, change: Change, total: Any) -> Any:
-        """The total of a group after a change. Raises SerializationError, and the errors of the author's functions."""
+    def total_after(self, change: Change, total: str | None) -> str | None:
+        """The total of a group after a change, as text.
+
+        The total is decoded for every call, so that the result does not depend on where batches end. Raises
+        SerializationError, and the errors of the author's functions.
+        """
+        decoded = None if total is None or self.plan.kind == "toTable" else self.table.value_object(total)
+        with at_most(self.timeout):
+            after = self._step(change, decoded)
+        return self.table.value(after)
+
+    def _step(self, change: Change, total: Any) -> Any:
         plan, adds = self.plan, change.op == "add"
         if plan.kind == "count":
             return (total or 0) + (1 if adds else -1)
@@ -120,16 +131,18 @@ class _Group:
         if change.op == "held":
             self.held, self.value, self.timestamp = change, change.value, change.timestamp
             return
-        problem = self._problem_of(change)
-        if problem is None:
+        failure = self._problem_of(change)
+        if failure is None:
             self.changed, self.stream = True, change.stream
-            self.timestamp = _later(self.timestamp, change.timestamp, newest=self.fold.plan.kind == "toTable")
+            times = (self.timestamp, change.timestamp)
+            newest = self.fold.plan.kind == "toTable"
+            self.timestamp = change.timestamp if newest else max(filter(None, times), default=None)
         else:
             row = change.id or self.group
-            yield Folded("failed", row, timestamp=change.timestamp, source=change.source, problem=problem)
+            yield Folded("failed", row, timestamp=change.timestamp, source=change.source, problem=failure)
         # A contribution that could not be subtracted is still in its group.
-        if change.last and (change.op == "add" or problem is None):
-            live = change.op == "add" and problem is None
+        if change.last and (change.op == "add" or failure is None):
+            live = change.op == "add" and failure is None
             yield Folded("contribution", change.id, change.value, grp=self.group, live=live)
 
     def outcome(self) -> Iterator[Folded]:
@@ -148,35 +161,15 @@ class _Group:
         elif self.held is not None and self.timestamp != self.held.timestamp:
             yield Folded("time", self.group, timestamp=self.timestamp, live=True)
 
-    def _step(self, change: Change) -> None:
-        """Apply a change to the total.
-
-        The total is decoded from table text for every call, so that the result does not depend on where batches end.
-        """
-        text = None if self.fold.plan.kind == "toTable" else self.value
-        total = None if text is None else self.fold.table.value_object(text)
-        with at_most(self.fold.timeout):
-            total = self.fold.step(change, total)
-        self.value = self.fold.table.value(total)
-
-    def _problem_of(self, change: Change) -> dict[str, str | None] | None:
+    def _problem_of(self, change: Change) -> Problem | None:
+        """Apply a change to the total; return the problem if it failed."""
         try:
-            self._step(change)
+            self.value = self.fold.total_after(change, self.value)
         except SerializationError as error:
-            return _problem("value cannot be used", str(error), change.value)
+            return problem("value cannot be used", str(error), change.value)
         except AUTHORS_CODE_FAILED:
-            return _problem("aggregation failed", account_of_failure(frames=3), change.value)
+            return problem("aggregation failed", account_of_failure(frames=3), change.value)
         return None
-
-
-def _later(one: datetime | None, other: datetime | None, *, newest: bool) -> datetime | None:
-    if newest or one is None or other is None:
-        return other if newest or one is None else one
-    return max(one, other)
-
-
-def _problem(reason: str, detail: str, value: str | None) -> dict[str, str | None]:
-    return {"reason": reason, "detail": detail, "value": value}
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Change]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.ordered import passed_windows
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.resource import Decision, SourceTable
@@ -21,19 +20,16 @@ from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
 from kaspr_delta.engine.streams.table_versions import stream_time_in
-from kaspr_delta.plan.definition.joins import StreamPlan
+from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.window import WindowPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The kinds that take records without a value: without windows, and with windows (Kafka Streams' windows count them).
-_TAKE_NO_VALUE = (frozenset({"toTable"}), frozenset({"count", "aggregate"}))
-
-
-# The columns that turn rows of RECORD with a group into rows of CHANGES.
+# The columns that turn rows of RECORD with a group and a window into rows of CHANGES.
 _ADDED = (
     "look_up AS grp",
+    "window_start",
     "'add' AS op",
     "value",
     "timestamp",
@@ -53,10 +49,7 @@ class StreamAggregation(Aggregation):
     @property
     def stream(self) -> StreamSide:
         """The records that the table is made from; with a ``groupBy`` function, repartitioned by their groups."""
-        origin = self.plan.origin
-        if not isinstance(origin, StreamPlan):
-            msg = f"{self.ref} is made from a table"
-            raise TypeError(msg)
+        origin: Any = self.plan.origin  # a StreamPlan, not the name of a table
         regrouped = replace(origin, repartitioned=origin.repartitioned or self.plan.group is not None)
         return StreamSide(self.delta, regrouped, self.application, str(self.ref))
 
@@ -93,47 +86,40 @@ class StreamAggregation(Aggregation):
         records = self.stream.read(arrived, self.grouping, self.table.text)
         read = {**state.get("read", {}), **reached(arrived)}
         # Step 2: pinned. Step 3: recompute.
+        grouped = _grouped(records.df)
         window = self.table.plan.window
         times: Mapping[str, int] = state.get("times", {})
-        added = _added(records.df) if window is None else _added_to_windows(records.df, window, times)
-        if self.plan.kind not in _TAKE_NO_VALUE[window is not None]:
+        placed = grouped if window is None else _in_windows(grouped, window, times)
+        added = placed.selectExpr(*_ADDED)
+        # Kafka Streams' windows count records without a value.
+        if self.plan.kind not in ({"toTable"} if window is None else {"count", "aggregate"}):
             added = added.where(F.col("value").isNotNull())
         folded = self.folded(records, added, self.stream.text)
         # Step 4: difference. The fold does not write a group whose row is unchanged.
         rows = folded.df.unionByName(_failed(records.df), allowMissingColumns=True)
         if window is not None:
-            after = _times(records.df, times)
-            rows = rows.unionByName(self._passed(batch.sparkSession, window, times, after), allowMissingColumns=True)
-            times = after
+            clock = Clock(window, self.plan.name, times)
+            times = _times(grouped, times)
+            clock.times.update(times)
+            passed = to_rows(batch.sparkSession, passed_windows(self.plan.name, clock)).df
+            passed = passed.select("kind", "stream", "window_start", "timestamp")
+            rows = rows.unionByName(passed, allowMissingColumns=True)
         count = arrived.count()
         effects = records.made(records.spread(rows))
         return Decision(effects, count, {"read": read, "times": times})
-
-    def _passed(
-        self, spark: SparkSession, window: WindowPlan, before: Mapping[str, int], after: Mapping[str, int]
-    ) -> DataFrame:
-        """The windows that closed or expired, as rows of the log."""
-        clock = Clock(window, self.plan.name, before)
-        clock.times.update(after)
-        effects = to_rows(spark, passed_windows(self.plan.name, clock))
-        return effects.df.select("kind", "stream", "window_start", "timestamp")
 
 
 def _grouped(records: DataFrame) -> DataFrame:
     """The records with a group, and the stream whose time they advance. Other records add nothing, not even time."""
     grouped = records.where(F.col("look_up").isNotNull() & ~F.col("unreadable"))
-    return grouped.withColumn("stream", F.concat_ws("/", "source", "partition"))
+    stream, no_window = F.concat_ws("/", "source", "partition"), F.lit(None).cast("timestamp")
+    return grouped.withColumns({"stream": stream, "window_start": no_window})
 
 
-def _added(records: DataFrame) -> DataFrame:
-    """The additions of records to their groups: rows of CHANGES."""
-    return _grouped(records).selectExpr("CAST(NULL AS TIMESTAMP) AS window_start", *_ADDED)
-
-
-def _added_to_windows(records: DataFrame, window: WindowPlan, times: Mapping[str, int]) -> DataFrame:
-    """The additions of records to their groups, in the open windows of the records' times: rows of CHANGES."""
+def _in_windows(grouped: DataFrame, window: WindowPlan, times: Mapping[str, int]) -> DataFrame:
+    """The records once for each open window of their time."""
     so_far = F.unix_millis(stream_time_in(("stream",), "offset"))
-    timed = _grouped(records).withColumn("now", F.greatest(so_far, _before(times)))
+    timed = grouped.withColumn("now", F.greatest(so_far, _before(times)))
     at = F.unix_millis("timestamp")
     last_start = at - F.pmod(at, F.lit(window.step))
     first_start = at - window.size + 1 + F.pmod(F.lit(window.size - 1) - at, F.lit(window.step))
@@ -141,7 +127,7 @@ def _added_to_windows(records: DataFrame, window: WindowPlan, times: Mapping[str
     is_open = F.col("start") + window.size + window.grace > F.col("now")
     # As in Kafka Streams, time begins in 1970: a record of the first moments of 1970 is in fewer windows.
     is_open &= (F.col("start") >= 0) | (at < 0)
-    return each.where(is_open).selectExpr("timestamp_millis(start) AS window_start", *_ADDED)
+    return each.where(is_open).withColumn("window_start", F.timestamp_millis("start"))
 
 
 def _before(times: Mapping[str, int]) -> Column:
@@ -152,9 +138,9 @@ def _before(times: Mapping[str, int]) -> Column:
     return F.try_element_at(F.create_map(*known), F.col("stream"))
 
 
-def _times(records: DataFrame, before: Mapping[str, int]) -> dict[str, int]:
-    """The stream time of each partition after the batch, in milliseconds. Records without a group do not advance it."""
-    newest = _grouped(records).groupBy("stream").agg(F.max(F.unix_millis("timestamp")).alias("now")).collect()
+def _times(grouped: DataFrame, before: Mapping[str, int]) -> dict[str, int]:
+    """The stream time of each partition after the batch, in milliseconds."""
+    newest = grouped.groupBy("stream").agg(F.max(F.unix_millis("timestamp")).alias("now")).collect()
     found = {row["stream"]: row["now"] for row in newest}
     return {**before, **{stream: max(now, before.get(stream, now)) for stream, now in found.items()}}
 

@@ -63,10 +63,12 @@ class GroupRows:
             return Selected(None)
         try:
             row, row_key = self.table.value_object(value), self.table.event_key(key)
-            own = self.groups.key(row_key) if self.function is None else None
+            if self.function is None:
+                group, failure = Selected(self.groups.key(row_key))
+            else:
+                group, failure = self.function(row, row_key, value)
         except SerializationError as error:
             return Selected(None, problem("value cannot be read", str(error), value))
-        group, failure = Selected(own) if self.function is None else self.function(row, row_key, value)
         return Selected(group, failure or duplicates(copies, value))
 
 
@@ -121,14 +123,12 @@ class TableAggregation(Aggregation):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         return self._recompute(batch, self.origin.newest(batch.sparkSession).version)
 
-    @property
-    def timely(self) -> bool:
-        """False: a row is written only if its value changes. The time of its group is stored separately."""
-        return False
-
     def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
-        own = {"contribution": self._fold_contributions, "time": self._fold_times}
-        mine = [partial(fold, rows) for kind, fold in own.items() if kind in kinds_of(found)]
+        own = {
+            "contribution": (self.plan.contributions, ("grp", "value")),
+            "time": (self.plan.group_times, ("timestamp",)),
+        }
+        mine = [partial(self._fold_state, rows, kind, *own[kind]) for kind in own if kind in kinds_of(found)]
         return [*super().folds(rows, found, batches, states=states), *mine]
 
     def held_rows(self, groups: DataFrame) -> DataFrame:
@@ -152,7 +152,7 @@ class TableAggregation(Aggregation):
         refused = touched.refused.with_columns(kind=text("failed"), source=text(source))
         parts = [folded.df, _failed(grouped.df, source), refused.select(*_FAILED).df]
         if again:
-            parts += [*self._emptied(folded.df), _gone(grouped.df)]
+            parts += self._emptied(folded.df, grouped.df)
         rows = union_of(parts)
         return Decision(grouped.made(rows), touched.number)
 
@@ -169,24 +169,20 @@ class TableAggregation(Aggregation):
         group = GroupRows(self.grouping, self.origin.text, self.table.text)
         return keys.made(found).map(group, _GROUPED)
 
-    def _emptied(self, folded: DataFrame) -> list[DataFrame]:
-        """Deletions of the rows and times of groups that no row belongs to any more."""
+    def _emptied(self, folded: DataFrame, grouped: DataFrame) -> list[DataFrame]:
+        """Deletions of rows and times of groups without rows, and of contributions of rows without a group."""
         rows = self.delta.read(folded.sparkSession, self.table.plan.delta_name).select(self.table.key)
         gone = rows.join(folded.where("kind = 'write'").select("key"), "key", "left_anti")
+        left = grouped.where(F.col("grp").isNull())
         return [
             gone.select("key", F.lit("write").alias("kind"), F.current_timestamp().alias("timestamp")),
             gone.select("key", F.lit("time").alias("kind"), F.lit(False).alias("live")),
+            left.select("key", F.lit("contribution").alias("kind"), F.lit(False).alias("live")),
         ]
 
-    def _fold_contributions(self, rows: Rows) -> None:
-        states = rows.df.where("kind = 'contribution'").select("key", "grp", "value", "live")
-        upsert = Upsert(compare=("grp", "value"), keep="live")
-        self.delta.merge(rows.spark, rows.made(states).frame, self.plan.contributions, upsert)
-
-    def _fold_times(self, rows: Rows) -> None:
-        times = rows.df.where("kind = 'time'").select("key", "timestamp", "live")
-        upsert = Upsert(compare=("timestamp",), keep="live")
-        self.delta.merge(rows.spark, rows.made(times).frame, self.plan.group_times, upsert)
+    def _fold_state(self, rows: Rows, kind: str, table: str, columns: tuple[str, ...]) -> None:
+        changed = rows.df.where(F.col("kind") == kind).select("key", *columns, "live")
+        self.delta.merge(rows.spark, rows.made(changed).frame, table, Upsert(compare=columns, keep="live"))
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:
@@ -223,10 +219,3 @@ def _failed(grouped: DataFrame, source: str) -> DataFrame:
     failed = grouped.where(F.col("problem").isNotNull())
     timestamp = F.coalesce("timestamp", "changed_at").alias("timestamp")
     return failed.select(F.lit("failed").alias("kind"), "key", timestamp, F.lit(source).alias("source"), "problem")
-
-
-def _gone(grouped: DataFrame) -> DataFrame:
-    """Rows that no longer contribute, as rows of the log."""
-    return grouped.where(F.col("grp").isNull()).select(
-        F.lit("contribution").alias("kind"), "key", F.lit(False).alias("live")
-    )
