@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.column_files import load_columns
 from kaspr_delta.api.given import keys_given, rows_given
 from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file, write_file
-from kaspr_delta.engine.agent.changelog import HAS_WINDOWS
+from kaspr_delta.engine.agent.step import HAS_WINDOWS
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.given import records_given
 from kaspr_delta.api.records import milliseconds, to_effect, to_record
 from kaspr_delta.api.table import refuse_made
-from kaspr_delta.engine.agent.changelog import table_write
+from kaspr_delta.engine.agent.step import table_write
 from kaspr_delta.engine.binding.endpoint import Endpoint, endpoint_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.sequence import offset

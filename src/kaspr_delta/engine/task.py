@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.agent.ordered import opened
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.batch.resource import Decision, SourceTable
@@ -41,8 +40,7 @@ class Task(Pipeline[TaskPlan]):
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision:
         """Run the pipeline once. A function that fails becomes a dead letter, and does not stop later runs."""
         now = datetime.now(timezone.utc)
-        tables, clocks = opened(spark, self.delta, self.application, self.plan, AgentState())
-        executor = self.executor(spark, _no_record, tables, clocks, read_only=True)
+        executor = self.executor(spark, _no_record, AgentState(), read_only=True)
         effects = executor.fire(str(self.ref), microseconds(now))
         for effect in effects:
             if effect.kind == "dead-letter" and effect.problem is not None:

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any
 
 from kaspr_delta.engine.agent.step import Operation, Step
-from kaspr_delta.engine.agent.table import NOT_WRITABLE, Table, default_class
+from kaspr_delta.engine.agent.table import NOT_WRITABLE, Table
 from kaspr_delta.engine.agent.table_state import AnyState, TableState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
 from kaspr_delta.engine.streams.clock import Clock
@@ -151,12 +151,11 @@ class View:
 
     def _table(self, state: Any) -> Table | WindowedTable:
         plan: TablePlan = state.plan
-        default = default_class(plan)
         if plan.window is None:
-            return Table(state, default, read_only=True)
+            return Table(state, read_only=True)
         clock = Clock(plan.window, self.plan.name, {})
         clock.arrive(())
-        return WindowedTable(state, clock, default, read_only=True)
+        return WindowedTable(state, clock, read_only=True)
 
     def _init_scope(self) -> dict[str, Any]:
         """The scope that ``init`` made: once, for all requests."""

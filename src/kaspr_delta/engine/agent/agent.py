@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kaspr_delta.engine.agent.by_column import is_by_column
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.ordered import LikelyKeys, clocks_of, opened, passed_windows, run_in_order
+from kaspr_delta.engine.agent.ordered import run_in_order
 from kaspr_delta.engine.agent.ordered_input import Received, in_offset_order
 from kaspr_delta.engine.agent.pipeline import Pipeline
 from kaspr_delta.engine.agent.state import AgentState, ready
@@ -24,10 +24,11 @@ from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.spill import rows_made
-from kaspr_delta.engine.streams.effect import SCHEMA, to_arrow, to_rows
+from kaspr_delta.engine.streams.effect import SCHEMA, to_rows
 from kaspr_delta.engine.streams.input_rows import ONLY_VALUES
 from kaspr_delta.engine.streams.offset_range import LargeBatch, positions_of, row_counts
 from kaspr_delta.engine.streams.source import Source
+from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 
 if TYPE_CHECKING:
@@ -75,9 +76,8 @@ class Agent(Pipeline[AgentPlan]):
         positions = {
             name: done[name] if name in done else source.first_position(spark, name) for name in source.names(spark)
         }
-        return Decision(
-            to_rows(spark, []), 0, replace(before, done=positions, read=positions, since=None).plain
-        ), positions
+        after = replace(before, done=positions, read=positions, since=None)
+        return Decision(to_rows(spark, []), 0, after.plain), positions
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         limit = self.delta.limits.ordered_batch if self.plan.ordered else None
@@ -106,34 +106,31 @@ class Agent(Pipeline[AgentPlan]):
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = AgentState.of(state)
         if before.waiting and (ending or self._waited_enough(before)):
-            return self._together(self._worker(spark, before), self._waiting(spark, before), before, rest=True)
-        clocks = clocks_of(self.application, self.plan, before)
+            return self._together(spark, self._executor(spark, before), self._waiting(spark, before), before, rest=True)
+        clocks = self.clocks(before)
         passed = [effect for name, clock in clocks.items() for effect in passed_windows(name, clock)]
         if not passed:
             return None
         return Decision(to_rows(spark, passed), 0, before.with_clocks(clocks).plain)
 
     def _in_parallel(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
-        spark = batch.sparkSession
-        run = RunAgent(self.executor(spark, self._source.decoder(), {}, {}))
+        run = RunAgent(self._executor(batch.sparkSession, before))
         arrived = rows_within(batch, self.delta.limits.few_events, self.delta.limits)
         if not isinstance(arrived, LocalRows):
             return self._in_workers(run, LargeBatch.of(batch, source), before)
         in_order = arrived.table.sort_by("offset")
-        # At least one batch, even if there are no records.
-        batches = [*run(in_order.to_batches()), to_arrow([])]
+        effects = pa.Table.from_batches(run(in_order.to_batches()), SCHEMA)
         received = Received()
         received.count(in_order)
-        effects, rows = LocalRows(spark, pa.Table.from_batches(batches, SCHEMA), self.delta.limits), received.rows
-        return Decision(effects, sum(rows.values()), before.at(received.positions).plain, _received(rows))
+        rows = LocalRows(batch.sparkSession, effects, self.delta.limits)
+        return _decision(run.executor, rows, received, before.at(received.positions))
 
-    def _in_workers(self, run: RunAgent, large: LargeBatch, before: AgentState) -> Decision:
-        ranges, records = large.ranges, large.all()
-        positions, rows = positions_of(ranges), row_counts(ranges)
-        topic = self._only_topic
-        direct = None if topic is None else DirectAppend(topic, run.sends(records, ranges))
+    def _in_workers(self, run: RunAgent, batch: LargeBatch, before: AgentState) -> Decision:
+        records, topic = batch.all(), self._only_topic
+        direct = None if topic is None else DirectAppend(topic, run.sends(records, batch.ranges))
         effects = SparkRows(run.effects(records), limits=self.delta.limits)
-        return Decision(effects, sum(rows.values()), before.at(positions).plain, _received(rows), direct)
+        received = Received(positions_of(batch.ranges), row_counts(batch.ranges))
+        return _decision(run.executor, effects, received, before.at(received.positions), direct)
 
     @property
     def _only_topic(self) -> str | None:
@@ -144,45 +141,43 @@ class Agent(Pipeline[AgentPlan]):
 
     def _in_order(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
         spark = batch.sparkSession
-        worker = self._worker(spark, before)
-        needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(worker.executor) else batch
+        executor = self._executor(spark, before)
+        needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(executor) else batch
         pieces = in_offset_order(needed, source, self.delta.limits)
         if self.plan.take is None and not before.waiting:
-            done = self._run(worker, pieces)
-            return done.decision(before.at(done.received.positions))
+            effects, received = self._run(spark, executor, pieces)
+            return _decision(executor, effects, received, before.at(received.positions))
         received = Received()
         records = pa.concat_tables(received.counted(pieces))
         if before.waiting:
             records = pa.concat_tables([self._waiting(spark, before), records], promote_options="default")
         reached = before.reached(received.positions)
-        return self._together(worker, records, reached, rest=self._waited_enough(before))
+        return self._together(spark, executor, records, reached, rest=self._waited_enough(before))
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
         """The records that were read but not processed."""
         records = self._source.between(spark, state.done, state.read)
         return pa.concat_tables(in_offset_order(records, self._source, self.delta.limits))
 
-    def _worker(self, spark: SparkSession, before: AgentState) -> _Worker:
-        """An executor that processes a batch in order, on the newest versions of its tables."""
-        decoder = self._source.decoder()
-        likely = LikelyKeys(decoder)
-        tables, clocks = opened(spark, self.delta, self.application, self.plan, before, likely)
-        return _Worker(spark, self.executor(spark, decoder, tables, clocks), likely)
-
-    def _together(self, worker: _Worker, records: pa.Table, reached: AgentState, *, rest: bool) -> Decision:
+    def _together(
+        self, spark: SparkSession, executor: Executor, records: pa.Table, reached: AgentState, *, rest: bool
+    ) -> Decision:
         """Process the records; those that have to wait for more are left to a later batch."""
         processed = records.slice(0, ready(records.num_rows, self.plan.take, rest=rest))
-        done = self._run(worker, [processed])
+        effects, received = self._run(spark, executor, [processed])
         waits = processed.num_rows < records.num_rows
-        return done.decision(reached.processed(done.received.positions) if waits else reached.at(reached.read))
+        after = reached.processed(received.positions) if waits else reached.at(reached.read)
+        return _decision(executor, effects, received, after)
 
-    def _run(self, worker: _Worker, pieces: Iterable[pa.Table]) -> _Done:
-        """Process records in order."""
+    def _run(self, spark: SparkSession, executor: Executor, pieces: Iterable[pa.Table]) -> tuple[Rows, Received]:
+        """Process records in order; return their effects, and how many there were."""
         received = Received()
-        made = run_in_order(worker.executor, received.counted(pieces), worker.likely, self.delta.limits)
+        made = run_in_order(executor, received.counted(pieces), self.delta.limits)
         folder = checkpoints_of(self.delta, self.ref) / _SPILLED
-        effects = rows_made(worker.spark, made, SCHEMA, folder, self.delta.limits)
-        return _Done(effects, received, worker.executor)
+        return rows_made(spark, made, SCHEMA, folder, self.delta.limits), received
+
+    def _executor(self, spark: SparkSession, before: AgentState) -> Executor:
+        return self.executor(spark, self._source.decoder(), before)
 
     def _waited_enough(self, state: AgentState) -> bool:
         if self.plan.take is None or state.since is None:
@@ -191,27 +186,10 @@ class Agent(Pipeline[AgentPlan]):
         return not 0 <= time.time() - state.since < self.plan.take.within / 1_000
 
 
-class _Worker(NamedTuple):
-    """An executor on open tables, with the keys that it will probably read."""
-
-    spark: SparkSession
-    executor: Executor
-    likely: LikelyKeys
-
-
-class _Done(NamedTuple):
-    """The result of records that an executor processed in order."""
-
-    effects: Rows
-    received: Received
-    executor: Executor
-
-    def decision(self, after: AgentState) -> Decision:
-        """The decision of the batch. ``after`` is the agent's state after it, without the stream times."""
-        rows = self.received.rows
-        counts = {**self.executor.counts, **_received(rows)}
-        return Decision(self.effects, sum(rows.values()), after.with_clocks(self.executor.clocks).plain, counts)
-
-
-def _received(by_topic: Mapping[str, int]) -> dict[str, int]:
-    return {counter("messages_received_per_topic", topic): rows for topic, rows in by_topic.items()}
+def _decision(
+    executor: Executor, effects: Rows, received: Received, after: AgentState, direct: DirectAppend | None = None
+) -> Decision:
+    """The decision of a batch. ``after`` is the agent's state after it, without the stream times."""
+    by_topic = {counter("messages_received_per_topic", topic): rows for topic, rows in received.rows.items()}
+    state = after.with_clocks(executor.clocks).plain
+    return Decision(effects, sum(received.rows.values()), state, {**executor.counts, **by_topic}, direct)

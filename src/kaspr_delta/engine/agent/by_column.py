@@ -35,10 +35,7 @@ class _Output:
     __slots__ = ("encode", "key_of", "keys", "topic", "values")
 
     def __init__(self, plan: SendPlan) -> None:
-        if plan.topic is None:
-            msg = "a plain send has a topic"
-            raise ValueError(msg)
-        self.topic = plan.topic
+        self.topic: Any = plan.topic  # not None: the send is plain
         self.encode = encoder(plan.serializers.value)
         self.key_of = _key_of(plan)
         self.values: list[bytes | None] = []
@@ -50,14 +47,14 @@ class _Output:
 
 
 class ByColumn:
-    """Turns Arrow batches of input records into Arrow batches of effects.
+    """Turns Arrow batches of input records into Arrow batches of effects, for an executor that ``is_by_column``.
 
     Table writes are kept in the table states, as in the executor.
     """
 
-    def __init__(self, executor: Executor, decoder: TopicDecoder) -> None:
+    def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._decoder = decoder
+        self._decoder: Any = executor.decoder  # a TopicDecoder
         self._limit = at_most(executor.timeout)
         self._tables = list(executor.tables.values())
         self._outputs = [_Output(plan) for plan in executor.plan.outputs]
@@ -71,8 +68,7 @@ class ByColumn:
     @classmethod
     def of(cls, executor: Executor) -> ByColumn | None:
         """The quick way for the executor's agent; None if it needs the executor (see ``is_by_column``)."""
-        decoder = executor.decoder
-        return cls(executor, decoder) if is_by_column(executor) and isinstance(decoder, TopicDecoder) else None
+        return cls(executor) if is_by_column(executor) else None
 
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``."""
@@ -168,7 +164,7 @@ class ByColumn:
 
     def _undo(self, event: int, error: BaseException) -> None:
         """Drop the sends and writes of a failed event, and keep the account unless the executor tries it again."""
-        if not isinstance(error, _LEFT_TO_EXECUTOR):
+        if not isinstance(error, _LeftToExecutorError | EventTimeoutError):
             self._account = account_of_failure(frames=4)
         del self._sent[bisect_left(self._sent, event) :]
         for output in self._outputs:
@@ -187,11 +183,13 @@ class ByColumn:
             try:
                 value = None if data is None else decode(data)
             except SerializationError:
-                raise _UnreadableError from None
+                raise _LeftToExecutorError from None
             for filters, function in steps:
                 result = function(value)
                 if type(result) not in PLAIN:
-                    raise _more_than_a_value(result)
+                    if isinstance(result, CoroutineType):
+                        result.close()  # the executor calls again, and awaits that coroutine
+                    raise _LeftToExecutorError
                 if not filters:
                     value = result
                 elif not result:
@@ -205,14 +203,13 @@ class ByColumn:
         return process
 
     def _functions(self) -> list[tuple[bool, Callable[[Any], Any]]]:
-        return [(plan.kind == "filter", self._function(plan)) for plan in self._executor.plan.pipeline]
-
-    def _function(self, plan: OperationPlan) -> Callable[[Any], Any]:
-        if plan.function is None:
-            msg = f"operation {plan.name!r} has no function"
-            raise TypeError(msg)
-        tables = {of.parameter: self._executor.table(of.table) for of in plan.tables}
-        return bind(plan.function.function({**self._executor.scope(), "context": {}}), tables)
+        functions = []
+        for plan in self._executor.plan.pipeline:
+            snippet: Any = plan.function  # not None: see is_by_column
+            tables = {of.parameter: self._executor.table(of.table) for of in plan.tables}
+            function = bind(snippet.function({**self._executor.scope(), "context": {}}), tables)
+            functions.append((plan.kind == "filter", function))
+        return functions
 
     def _rows(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:
         """The records that were sent, one Arrow batch per output; the outputs are empty afterwards."""
@@ -236,21 +233,8 @@ class ByColumn:
         self._sent.clear()
 
 
-class _UnreadableError(Exception):
-    """The value of an event cannot be decoded. No function was called."""
-
-
-class _MoreThanAValueError(Exception):
-    """A function returned a result of a type that is not in PLAIN: it may be awaitable or fan out."""
-
-
-_LEFT_TO_EXECUTOR = (_UnreadableError, _MoreThanAValueError, EventTimeoutError)
-
-
-def _more_than_a_value(result: Any) -> _MoreThanAValueError:
-    if isinstance(result, CoroutineType):
-        result.close()  # the executor calls again, and awaits that coroutine
-    return _MoreThanAValueError(type(result).__name__)
+class _LeftToExecutorError(Exception):
+    """The value of an event cannot be decoded, or a function's result may be awaitable or fan out: it is not PLAIN."""
 
 
 def is_by_column(executor: Executor) -> bool:
@@ -260,10 +244,10 @@ def is_by_column(executor: Executor) -> bool:
         return False
     if not all(output.is_plain and output.topic not in changelogs for output in plan.outputs):
         return False
-    return all(map(_asks_for_the_value, plan.pipeline))
+    return all(map(_uses_only_the_value, plan.pipeline))
 
 
-def _asks_for_the_value(plan: OperationPlan) -> bool:
+def _uses_only_the_value(plan: OperationPlan) -> bool:
     """Whether an operation is a function that uses only the value and tables, and can be executed once for all."""
     function = plan.function
     if function is None or not function.returns:

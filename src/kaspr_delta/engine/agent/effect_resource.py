@@ -53,14 +53,9 @@ class EffectResource(PlannedResource[PlanT]):
             pass_windows(self.delta, rows, lambda row: self.application.known_table(row["target"]))
 
     def letters(self, rows: DataFrame) -> DataFrame:
-        return rows.where(F.col("kind") == "dead-letter").select(
-            F.col("target").alias("source"),
-            _readable("key"),
-            _readable("value"),
-            "problem",
-            "timestamp",
-            "batch",
-        )
+        source = F.col("target").alias("source")
+        letters = rows.where(F.col("kind") == "dead-letter")
+        return letters.select(source, _readable("key"), _readable("value"), "problem", "timestamp", "batch")
 
     def _append_to_topic(self, rows: Rows, topic: str, batch: BatchId) -> None:
         if self.application.topic(topic) is None:  # the name came from a nameSelector

@@ -8,50 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+import pyarrow as pa
+
+from kaspr_delta.engine.agent.state import taken
 from kaspr_delta.engine.agent.step import Operation, Step
-from kaspr_delta.engine.agent.table import Table, default_class
+from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.agent.windowed_table import WindowedTable
 from kaspr_delta.engine.batch.counters import counter
 from kaspr_delta.engine.streams.clock import Clock
-from kaspr_delta.engine.streams.effect import Effect
+from kaspr_delta.engine.streams.effect import Effect, to_arrow
 from kaspr_delta.engine.streams.event import App, ChannelDecoder, Decoder, Event, InputRecord
+from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.streams.selector import problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import at_most
-from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, TakePlan
+from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan
 
 # The names that `init` made, once per process: `init` may be costly, and its objects need not be picklable.
 _init_scopes: dict[tuple[str, Snippet | None], dict[str, Any]] = {}
-
-
-class PipelinePlan(Protocol):
-    """The common parts of the plans of an agent and of a task."""
-
-    @property
-    def init(self) -> Snippet | None:
-        """Statements that run before the first event."""
-        ...
-
-    @property
-    def pipeline(self) -> tuple[OperationPlan, ...]:
-        """The operations in order."""
-        ...
-
-    @property
-    def outputs(self) -> tuple[SendPlan, ...]:
-        """Where the final values are sent."""
-        ...
-
-    @property
-    def take(self) -> TakePlan | None:
-        """How many events are handled at once."""
-        ...
 
 
 @dataclass
@@ -64,7 +44,7 @@ class Executor:
     """
 
     identity: str
-    plan: PipelinePlan
+    plan: AgentPlan | TaskPlan
     app: App
     decoder: Decoder
     topics: Topics
@@ -87,6 +67,15 @@ class Executor:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the functions of the manifest: they cannot be pickled, so a worker makes its own."""
         return {**self.__dict__, "_operations": [], "_objects": {}}
+
+    def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
+        """The effects of a batch, numbered from ``seq``. With ``take`` several records are one event."""
+        take, records = self.plan.take, list(records_of(batch))
+        if take is None:
+            effects = (effect for record in records for effect in self.process(record))
+        else:
+            effects = (effect for group in taken(records, take) for effect in self.process_together(group))
+        yield to_arrow(effects, seq)
 
     def process(self, record: InputRecord) -> list[Effect]:
         """The sends of one event; its table writes are kept in ``tables``.
@@ -182,29 +171,25 @@ class Executor:
         """The results of the pipeline: depth-first by the values of the first operation, then level by level."""
         operations = self._operations
         if not operations:
-            operations.extend(map(self._operation, self.plan.pipeline))
+            for plan in self.plan.pipeline:
+                tables = {of.parameter: self.table(of.table) for of in plan.tables}
+                operations.append(Operation(plan, tables, self.scope))
         for result in operations[0].apply(step, value) if operations else (value,):
             level = [result]
             for operation in operations[1:]:
                 level = [later for item in level for later in operation.apply(step, item)]
             yield from level
 
-    def _operation(self, plan: OperationPlan) -> Operation:
-        return Operation(plan, {p.parameter: self.table(p.table) for p in plan.tables}, self.scope)
-
     def table(self, name: str) -> Table | WindowedTable:
         """The table object that functions get. Raises TypeError for a defaultSelector that returns no class."""
         if name not in self._objects:
-            self._objects[name] = self._table(name)
+            state: Any = self.tables[name]
+            clock = self.clocks.get(name)
+            if clock is None:
+                self._objects[name] = Table(state, read_only=self.read_only)
+            else:
+                self._objects[name] = WindowedTable(state, clock, read_only=self.read_only)
         return self._objects[name]
-
-    def _table(self, name: str) -> Table | WindowedTable:
-        state: Any = self.tables[name]
-        default = default_class(state.plan)
-        clock = self.clocks.get(name)
-        if clock is None:
-            return Table(state, default, read_only=self.read_only or state.plan.is_foreign)
-        return WindowedTable(state, clock, default, read_only=self.read_only)
 
     def scope(self) -> dict[str, Any]:
         """The names that functions see: those that ``init`` made, and ``context``."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -20,13 +20,14 @@ from kaspr_delta.engine.streams.effect import (
     from_workers,
     records_for_spark,
     records_from_workers,
-    to_arrow,
 )
-from kaspr_delta.engine.streams.input_rows import ONLY_VALUES, for_workers, in_partition_order, records_of
+from kaspr_delta.engine.streams.input_rows import ONLY_VALUES, for_workers, in_partition_order
 from kaspr_delta.engine.streams.offset_range import Numbering, OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_Conversion: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +37,18 @@ class RunAgent:
     executor: Executor
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The effects of the records, batch by batch."""
         context = TaskContext.get()
         # Each task numbers its effects from its own start, so that order inside a task is order by `seq`.
         seq = first_seq(context.partitionId() if context is not None else 0)
-        by_column = ByColumn.of(self.executor)
+        way = ByColumn.of(self.executor) or self.executor
         for batch in batches:
-            for effects in self._one_by_one(batch, seq) if by_column is None else by_column.effects(batch, seq):
+            for effects in way.effects(batch, seq):
                 yield effects
                 seq += effects.num_rows
 
     def effects(self, records: DataFrame) -> DataFrame:
         """The effects of rows of InputRecord, made by Spark's Python workers."""
-        return from_workers(self._in_order(records).mapInArrow(self._effects, WORKERS_COLUMNS))
+        return from_workers(self._in_workers(records, for_spark, WORKERS_COLUMNS))
 
     def sends(self, records: DataFrame, ranges: Collection[OffsetRange]) -> DataFrame:
         """The records that the rows become, for an agent that sends to one topic only.
@@ -58,27 +58,19 @@ class RunAgent:
         quick = is_by_column(self.executor)
         numbering = Numbering.of(ranges, len(self.executor.plan.outputs)) if quick else None
         if numbering is None:
-            return records_from_workers(self._in_order(records).mapInArrow(self._sends, RECORD_COLUMNS))
+            return records_from_workers(self._in_workers(records, records_for_spark, RECORD_COLUMNS))
         # Records that get their numbers by offset need no sorting.
         given = records.select(*ONLY_VALUES, "offset")
         return records_from_workers(given.mapInArrow(partial(self._numbered_sends, numbering), RECORD_COLUMNS))
 
-    def _in_order(self, records: DataFrame) -> DataFrame:
-        return for_workers(in_partition_order(records), only_values=is_by_column(self.executor))
+    def _in_workers(self, records: DataFrame, convert: _Conversion, columns: str) -> DataFrame:
+        in_order = for_workers(in_partition_order(records), only_values=is_by_column(self.executor))
+        return in_order.mapInArrow(partial(self._converted, convert), columns)
 
-    def _effects(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(for_spark, self(batches))
-
-    def _sends(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return map(records_for_spark, self(batches))
+    def _converted(self, convert: _Conversion, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return map(convert, self(batches))
 
     def _numbered_sends(self, numbering: Numbering, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        by_column = ByColumn.of(self.executor)
-        if by_column is None:
-            msg = "only the vectorised path numbers sends by the positions of their records"
-            raise TypeError(msg)
+        by_column = ByColumn(self.executor)
         for batch in batches:
             yield from map(records_for_spark, by_column.sends(batch, numbering.numbers(batch.column("offset"))))
-
-    def _one_by_one(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
-        yield to_arrow((effect for record in records_of(batch) for effect in self.executor.process(record)), seq)

@@ -1,17 +1,27 @@
-"""The operations of one event, one after another: the values they hand on, and the records they send."""
+"""The operations of one event, one after another: the values they hand on, and the records they send.
+
+A record sent to the changelog of a table is written to the table, as in Kafka. So a table can be filled before any
+agent runs, and an agent can write a table that it does not read.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kaspr_delta.engine.agent.changelog import table_write
+from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.agent.table_state import AnyState
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics, send
+from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import GENERATORS, PLAIN, awaited, bind, fan_out
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan, TablePlan
+from kaspr_delta.serde.serializers import decode
+from kaspr_delta.serde.typed_text import text_of
+
+HAS_WINDOWS = "table {!r} has windows: only agents write it, by the time of their events"
+"""The error for a write to a table with windows, except by an agent."""
 
 
 class Operation:
@@ -62,12 +72,11 @@ class Operation:
 class Step:
     """The state that the operations of one event share. Sends get ``timestamp`` and are added to ``effects``."""
 
-    __slots__ = ("_changelogs", "_tables", "_topics", "context", "effects", "timestamp")
+    __slots__ = ("_tables", "_topics", "context", "effects", "timestamp")
 
     def __init__(self, topics: Topics, tables: Mapping[str, AnyState]) -> None:
         self._topics = topics
         self._tables = tables
-        self._changelogs = topics.changelogs
         self.context: dict[str, Any] = {}
         self.timestamp: int | None = None
         self.effects: list[Effect] = []
@@ -83,21 +92,18 @@ class Step:
         effect = send(plan, value, offered, self._topics, self.timestamp)
         if effect is None:
             return None
-        table = self._changelogs.get(effect.target)
+        table = self._topics.changelogs.get(effect.target)
         if table is None:
             self.effects.append(effect)
-        else:
-            self._write(table, *table_write(effect, table))
-        return effect
-
-    def _write(self, table: TablePlan, key: str, value: str | None) -> None:
-        """Write a changelog record to its table, in order with the agent's own writes if the agent has the table."""
+            return effect
+        key, text = table_write(effect, table)
         state: Any = self._tables.get(table.name)
-        if state is not None:
-            state.put(key, value)
-            return
-        data = None if value is None else value.encode()
-        self.effects.append(Effect("write", table.name, key.encode(), data, None, self.timestamp))
+        if state is not None:  # in order with the agent's own writes
+            state.put(key, text)
+        else:
+            data = None if text is None else text.encode()
+            self.effects.append(Effect("write", table.name, key.encode(), data, None, self.timestamp))
+        return effect
 
     def topic_send(self, plan: SendPlan, value: Any, tables: Mapping[str, Any]) -> Iterator[Any]:
         """The values that a ``topicSend`` hands on: the value, the record's metadata as in Kafka, both or nothing."""
@@ -106,16 +112,27 @@ class Step:
             if plan.pass_through:
                 yield value
             return
-        metadata = self._metadata(effect)
-        yield (value, metadata) if plan.pass_through else metadata
-
-    def _metadata(self, effect: Effect) -> dict[str, Any]:
-        """Kafka's metadata of a sent record. The offset is -1, because the batch is not committed yet."""
-        return {
+        metadata = {
             "topic": effect.target,
             "partition": effect.partition,
             "topic_partition": (effect.target, effect.partition),
-            "offset": -1,
+            "offset": -1,  # the batch is not committed yet
             "timestamp": None if effect.timestamp is None else effect.timestamp / 1_000_000,
             "timestamp_type": 0,
         }
+        yield (value, metadata) if plan.pass_through else metadata
+
+
+def table_write(record: Effect, table: TablePlan) -> tuple[str, str | None]:
+    """The row of a changelog record: the texts of its key and of its value (None for a tombstone).
+
+    The bytes are decoded with the table's serializers. Raises SerializationError for bytes that cannot be decoded, for
+    a record without a key, for a table with windows, whose rows need more than a key, and for a foreign table.
+    """
+    if table.window is not None:
+        raise SerializationError(HAS_WINDOWS.format(table.name))
+    if table.is_foreign:
+        raise SerializationError(WRITTEN_BY_OTHERS.format(table.name))
+    text = text_of(table)
+    key = decode(table.serializers.key, record.key)
+    return text.key(key), text.row(key, decode(table.serializers.value, record.value))

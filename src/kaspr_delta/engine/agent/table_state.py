@@ -5,6 +5,7 @@ A *row key* identifies a row: the text of its key, or a Cell in a table with win
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -54,17 +55,15 @@ _UNKNOWN: Any = object()
 class TableState(Generic[RowKey]):
     """One table during a batch.
 
-    ``likely`` returns row keys worth reading together with one that was not read yet. The counters are for metrics:
-    keys that functions read, set and deleted, and writes too late for a window.
+    ``likely`` returns row keys worth reading together with the next one that was not read yet; it is called once.
+    ``counts`` has how often functions read, set and deleted keys or wrote too late for a window, by the names in
+    Kaspr's metrics.
     """
 
     plan: TablePlan
     reader: TableReader[RowKey]
     likely: Callable[[], Collection[RowKey]] = tuple
-    retrieved: int = 0
-    updated: int = 0
-    deleted: int = 0
-    late: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     # Values as the current event sees them; None: no row.
     _known: dict[RowKey, str | None] = field(default_factory=dict)
     # Values that the current event has overwritten.
@@ -74,17 +73,6 @@ class TableState(Generic[RowKey]):
     _scanned: set[int | None] = field(default_factory=set)
 
     @property
-    def counts(self) -> dict[str, int]:
-        """How often functions read, set and deleted keys or wrote too late, by the names in Kaspr's metrics."""
-        counted = {
-            "keys_retrieved": self.retrieved,
-            "keys_updated": self.updated,
-            "keys_deleted": self.deleted,
-            "late_dropped": self.late,
-        }
-        return {name: times for name, times in counted.items() if times}
-
-    @property
     def written(self) -> dict[RowKey, Written]:
         """The last write by row key, in the order of the first writes. To be used after the current event ended."""
         known = self._known
@@ -92,10 +80,7 @@ class TableState(Generic[RowKey]):
 
     def put(self, row_key: RowKey, value: str | None) -> None:
         """Write a row for the current event; None deletes."""
-        if value is None:
-            self.deleted += 1
-        else:
-            self.updated += 1
+        self.counts["keys_deleted" if value is None else "keys_updated"] += 1
         if row_key not in self._replaced:
             self._replaced[row_key] = self._known.get(row_key, _UNKNOWN)
         self._known[row_key] = value
@@ -107,7 +92,11 @@ class TableState(Generic[RowKey]):
             return value
         if _start(row_key) in self._scanned:
             return None
-        self._fetch(row_key)
+        likely: Any = self.likely
+        self.likely = tuple
+        unknown = {wanted for wanted in (row_key, *likely()) if wanted not in self._known}
+        found = self.reader.fetch(unknown)
+        self._known.update({wanted: found.get(wanted) for wanted in unknown})
         return self._known[row_key]
 
     def all(self, start: int | None = None) -> dict[RowKey, str]:
@@ -122,8 +111,8 @@ class TableState(Generic[RowKey]):
                     self._replaced[row_key] = rows.get(row_key)
             self._known = {**rows, **self._known}
             self._scanned.add(start)
-        rows = {row_key: value for row_key, value in self._known.items() if value is not None}
-        return {row_key: value for row_key, value in rows.items() if _start(row_key) == start}
+        known = self._known.items()
+        return {row_key: value for row_key, value in known if value is not None and _start(row_key) == start}
 
     def keep(self, timestamp: int | None, stream: str | None = None) -> None:
         """The current event succeeded: keep its writes."""
@@ -141,13 +130,6 @@ class TableState(Generic[RowKey]):
             else:
                 self._known[row_key] = value
         self._replaced.clear()
-
-    def _fetch(self, row_key: RowKey) -> None:
-        row_keys = set(self.likely())
-        row_keys.add(row_key)
-        unknown = [wanted for wanted in row_keys if wanted not in self._known]
-        found = self.reader.fetch(unknown)
-        self._known.update({wanted: found.get(wanted) for wanted in unknown})
 
 
 AnyState = TableState[str] | TableState[Cell]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.ordered import LikelyKeys, run_in_order
+from kaspr_delta.engine.agent.ordered import run_in_order
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import SCHEMA, Effect
 from kaspr_delta.engine.streams.event import App, InputRecord, TopicDecoder, microseconds
@@ -169,11 +169,9 @@ def arrow(records: Iterable[InputRecord]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
 
 
-def in_order(
-    agent: Executor, records: Iterable[InputRecord], likely: LikelyKeys, limits: Limits | None = None
-) -> list[Effect]:
+def in_order(agent: Executor, records: Iterable[InputRecord], limits: Limits | None = None) -> list[Effect]:
     """The effects of a batch of an agent with tables."""
-    batches = run_in_order(agent, [pa.Table.from_batches([arrow(records)])], likely, limits or Limits())
+    batches = run_in_order(agent, [pa.Table.from_batches([arrow(records)])], limits or Limits())
     table = pa.Table.from_batches(batches, SCHEMA).sort_by("seq")
     for name in ("timestamp", "window_start"):
         place = SCHEMA.get_field_index(name)

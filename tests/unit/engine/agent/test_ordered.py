@@ -3,12 +3,13 @@ from __future__ import annotations
 import pytest
 
 from kaspr_delta.engine.agent.by_column import ByColumn
-from kaspr_delta.engine.agent.ordered import LikelyKeys
+from kaspr_delta.engine.agent.ordered import likely_keys
 from kaspr_delta.engine.agent.table_state import TableState
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.event import InputRecord, TopicDecoder
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
+from kaspr_delta.storage.limits import Limits
 from tests.unit.engine.agent.agents import (
     JSON,
     NOON,
@@ -26,13 +27,15 @@ COUNT = "def f(v, counts):\n  counts[v['c']] += 1\n  return counts[v['c']]"
 
 
 def run(
-    source: str, records: list[InputRecord], rows: dict[str, str] | None = None, default: str | None = None
+    source: str,
+    records: list[InputRecord],
+    rows: dict[str, str] | None = None,
+    default: str | None = None,
+    limits: Limits | None = None,
 ) -> tuple[list[Effect], FakeReader]:
     reader = FakeReader(dict(rows or {}))
-    likely = LikelyKeys(TopicDecoder(JSON))
-    state = TableState(table_plan(default=default), reader, likely.of(TableText(JSON)))
-    agent = executor(mapped(source, ["counts"]), tables=[state])
-    return in_order(agent, records, likely), reader
+    agent = executor(mapped(source, ["counts"]), tables=[TableState(table_plan(default=default), reader)])
+    return in_order(agent, records, limits), reader
 
 
 def test_a_batch_is_sends_in_order_then_the_last_write_of_every_key() -> None:
@@ -89,18 +92,16 @@ def test_values_nested_as_deep_as_can_be_read_do_not_stop_the_look_ahead() -> No
 
 
 def test_what_cannot_be_a_key_is_no_likely_key() -> None:
-    likely = LikelyKeys(TopicDecoder(JSON), arrow([record([1, "\ud800", None, True, 1.5])]))
-    assert set(likely.of(TableText(JSON))()) == {"1", "true", "1.5"}
-    assert set(likely.of(TableText(Serializers("raw", "raw")))()) == set()
+    records = arrow([record([1, "\ud800", None, True, 1.5])])
+    assert likely_keys(records, TopicDecoder(JSON), TableText(JSON)) == {"1", "true", "1.5"}
+    assert likely_keys(records, TopicDecoder(JSON), TableText(Serializers("raw", "raw"))) == set()
 
 
-def test_likely_keys_are_named_once_for_a_stretch_of_events() -> None:
-    likely = LikelyKeys(TopicDecoder(JSON), arrow([record({"c": "a"}), record({"c": "b"})]))
-    keys = likely.of(TableText(JSON))
-    assert set(keys()) == {'"a"', '"b"'}
-    assert keys() == ()
-    likely.events = arrow([record({"c": "d"})])
-    assert set(keys()) == {'"d"'}
+def test_likely_keys_are_read_once_for_a_stretch_of_events() -> None:
+    records = [record({"c": "a"}), record({"c": "b"}), record({"c": "d"})]
+    source = "def f(v, counts): return [counts.get(v['c']), counts.get('x')]"
+    _, reader = run(source, records, limits=Limits(keys_ahead=2))
+    assert reader.fetched == [{'"a"', '"b"'}, {'"x"'}, {'"d"'}]
 
 
 RISKY = "def f(v, counts):\n  counts[v['c']] += 1\n  counts['all'] += 1\n  return 1 / v['n']"

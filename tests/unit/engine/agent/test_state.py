@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.state import AgentState, ready, taken
 from kaspr_delta.plan.definition.resources import TakePlan
 from kaspr_delta.storage.limits import Limits
@@ -34,7 +33,7 @@ def test_records_are_handed_over_in_groups(take: TakePlan | None, rest: bool, gr
 
 def test_groups_are_not_cut_where_a_stretch_of_events_ends() -> None:
     agent = executor(mapped("def f(values): return values"), take=TWO)
-    effects = in_order(agent, [record(n, offset=n) for n in range(7)], LikelyKeys(agent.decoder), Limits(keys_ahead=3))
+    effects = in_order(agent, [record(n, offset=n) for n in range(7)], Limits(keys_ahead=3))
     assert sent(effects) == [[0, 1], [2, 3], [4, 5], [6]]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.changelog import table_write
 from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.step import table_write
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.errors import SerializationError

@@ -15,7 +15,8 @@ ROWS = {'"a"': '{"n":1}', "1": '"number"', '"1"': '"text"', '["eu",1]': "7", '{"
 
 
 def table(rows: dict[str, str] | None = None, default: Any = None, **plan: Any) -> Table:
-    return Table(table_state(rows, **plan), default)
+    source = None if default is None else f"def d(): return {default.__name__}"
+    return Table(table_state(rows, default=source, **plan))
 
 
 def test_a_key_finds_its_value() -> None:
@@ -179,14 +180,14 @@ def test_what_has_no_json_text_is_not_written(value: Any) -> None:
 def test_likely_keys_are_fetched_together_with_the_first_that_is_missed() -> None:
     reader = FakeReader({'"a"': "1", '"b"': "2"})
     state = TableState(table_plan(), reader, lambda: ['"b"', '"c"'])
-    rows = Table(state, None)
+    rows = Table(state)
     assert (rows["a"], rows["b"], rows.get("c")) == (1, 2, None)
     assert reader.fetched == [{'"a"', '"b"', '"c"'}]
 
 
 def test_a_key_is_read_once() -> None:
     reader = FakeReader({'"a"': "1"})
-    rows = Table(TableState(table_plan(), reader), None)
+    rows = Table(TableState(table_plan(), reader))
     for key in ("a", "x", "a", "x"):
         rows.get(key)
     assert reader.fetched == [{'"a"'}, {'"x"'}]
@@ -194,7 +195,7 @@ def test_a_key_is_read_once() -> None:
 
 def test_a_key_that_was_written_is_not_read() -> None:
     reader = FakeReader()
-    rows = Table(TableState(table_plan(), reader), None)
+    rows = Table(TableState(table_plan(), reader))
     rows["a"] = 1
     assert rows["a"] == 1
     assert reader.fetched == []
@@ -202,14 +203,14 @@ def test_a_key_that_was_written_is_not_read() -> None:
 
 def test_a_scan_reads_the_table_once_and_answers_for_all_keys() -> None:
     reader = FakeReader({'"a"': "1"})
-    rows = Table(TableState(table_plan(), reader), None)
+    rows = Table(TableState(table_plan(), reader))
     assert (len(rows), list(rows.items()), rows["a"], rows.get("b")) == (1, [("a", 1)], 1, None)
     assert (reader.scans, reader.fetched) == (1, [])
 
 
 def test_dropped_writes_never_were_and_kept_ones_stay() -> None:
     state = table_state({'"a"': "1"})
-    rows = Table(state, None)
+    rows = Table(state)
     rows["a"] = 2
     state.keep(NOON)
     rows["a"], rows["b"] = 3, 3
@@ -219,7 +220,7 @@ def test_dropped_writes_never_were_and_kept_ones_stay() -> None:
 
 def test_the_last_write_of_a_key_and_its_time_are_the_effect() -> None:
     state, later = table_state(), NOON + 1_000_000
-    rows = Table(state, None)
+    rows = Table(state)
     rows["a"] = 1
     rows["b"] = 1
     state.keep(NOON)

@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from kaspr_delta.engine.agent.ordered import LikelyKeys
 from kaspr_delta.engine.agent.table_state import Cell, TableState
 from kaspr_delta.engine.streams.clock import Clock, instant
 from kaspr_delta.engine.streams.effect import Effect
-from kaspr_delta.engine.streams.event import InputRecord, TopicDecoder
+from kaspr_delta.engine.streams.event import InputRecord
 from kaspr_delta.plan.definition.window import WindowPlan
-from kaspr_delta.serde.table_text import TableText
-from tests.unit.engine.agent.agents import JSON, code, executor, in_order, mapped, problem_of, record, sent, table_plan
+from tests.unit.engine.agent.agents import code, executor, in_order, mapped, problem_of, record, sent, table_plan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MINUTE = WindowPlan(60_000, 60_000, None, 0, "update", "stream", None)
@@ -55,13 +53,11 @@ def run(  # noqa: PLR0917
     now: float = 0,
 ) -> tuple[list[Effect], FakeWindowReader, Clock]:
     reader = FakeWindowReader(dict(rows or {}))
-    likely = LikelyKeys(TopicDecoder(JSON))
     clock = Clock(plan, "agent", before or {}, now=lambda: now)
-    text = TableText(JSON)
-    state: TableState[Any] = TableState(table_plan(default=default, window=plan), reader, likely.cells_of(text, clock))
+    state: TableState[Any] = TableState(table_plan(default=default, window=plan), reader)
     agent = executor(mapped(source, ["counts"]), tables=[state])
     agent.clocks = {"counts": clock}
-    return in_order(agent, records, likely), reader, clock
+    return in_order(agent, records), reader, clock
 
 
 COUNT = "def f(v, counts):\n  counts[v] += 1\n  return counts[v].value()"
