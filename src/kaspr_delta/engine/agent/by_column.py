@@ -73,7 +73,8 @@ class ByColumn:
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``."""
         values: list[bytes | None] = batch.column("value").to_pylist()
-        times = self._times(batch)
+        # Only tables need the times.
+        times = batch.column("timestamp").cast(pa.int64()).to_pylist() if self._tables else []
         stops = [*self._unreadable(batch.column("key")), len(values)]
         # The number of the first record of each event that was sent, and the executor's effects with their numbers.
         sent: list[int] = []
@@ -99,20 +100,16 @@ class ByColumn:
             yield numbered(others, numbers)
 
     def sends(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:
-        """The sends of a batch; ``numbers`` has the first number of each event's sends.
+        """The sends of a batch, without tables; ``numbers`` has the first number of each event's sends.
 
         Raises EventFailedError if an event is not ordinary.
         """
-        values, times, event, ordinary = batch.column("value").to_pylist(), self._times(batch), 0, True
+        values, event, ordinary = batch.column("value").to_pylist(), 0, True
         while ordinary and event < len(values):
-            event, ordinary = self._run(event, len(values), values, times)
+            event, ordinary = self._run(event, len(values), values, times=())
         if not ordinary or self._unreadable(batch.column("key")):
             raise EventFailedError
         yield from self._rows(batch, numbers.take(pa.array(self._sent, pa.int64())))
-
-    def _times(self, batch: pa.RecordBatch) -> list[int | None]:
-        """The times of the events; empty without tables, which alone need them."""
-        return batch.column("timestamp").cast(pa.int64()).to_pylist() if self._tables else []
 
     def _number(self, numbers: list[int], seq: int) -> int:
         """Number the events sent since the last call, from ``seq`` on, and return the next free number."""

@@ -7,6 +7,7 @@ agent runs, and an agent can write a table that it does not read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
@@ -24,6 +25,7 @@ HAS_WINDOWS = "table {!r} has windows: only agents write it, by the time of thei
 """The error for a write to a table with windows, except by an agent."""
 
 
+@dataclass(slots=True)
 class Operation:
     """An operation with its tables, for all events of an executor.
 
@@ -32,20 +34,17 @@ class Operation:
     ``init``, which functions see.
     """
 
-    __slots__ = ("_bound", "_globals", "_plan", "_scope", "_tables")
-
-    def __init__(self, plan: OperationPlan, tables: Mapping[str, Any], scope: Callable[[], dict[str, Any]]) -> None:
-        self._plan = plan
-        self._tables = tables
-        self._scope = scope
-        self._bound: Callable[[Any], Any] | None = None
-        self._globals: dict[str, Any] = {}
+    plan: OperationPlan
+    tables: Mapping[str, Any]
+    scope: Callable[[], dict[str, Any]]
+    _bound: Callable[[Any], Any] | None = field(default=None, init=False)
+    _globals: dict[str, Any] = field(default_factory=dict, init=False)
 
     def apply(self, step: Step, value: Any) -> Iterable[Any]:
         """The values that the operation hands on. Only a result's type decides whether it fans out: see ``fan_out``."""
-        plan = self._plan
+        plan = self.plan
         if plan.function is None:
-            return () if plan.send is None else step.topic_send(plan.send, value, self._tables)
+            return () if plan.send is None else step.topic_send(plan.send, value, self.tables)
         function = self._bound
         if function is None:
             function = self._execute(plan.function, step.context)
@@ -62,24 +61,22 @@ class Operation:
 
     def _execute(self, snippet: Snippet, context: dict[str, Any]) -> Callable[[Any], Any]:
         """The function with its tables bound, to be called with the value."""
-        function = snippet.function({**self._scope(), "context": context})
-        bound = bind(function, self._tables)
+        function = snippet.function({**self.scope(), "context": context})
+        bound = bind(function, self.tables)
         if snippet.remembers_nothing:
             self._bound, self._globals = bound, function.__globals__
         return bound
 
 
+@dataclass(slots=True)
 class Step:
     """The state that the operations of one event share. Sends get ``timestamp`` and are added to ``effects``."""
 
-    __slots__ = ("_tables", "_topics", "context", "effects", "timestamp")
-
-    def __init__(self, topics: Topics, tables: Mapping[str, AnyState]) -> None:
-        self._topics = topics
-        self._tables = tables
-        self.context: dict[str, Any] = {}
-        self.timestamp: int | None = None
-        self.effects: list[Effect] = []
+    topics: Topics
+    tables: Mapping[str, AnyState]
+    context: dict[str, Any] = field(default_factory=dict)
+    timestamp: int | None = None
+    effects: list[Effect] = field(default_factory=list)
 
     def begin(self, context: dict[str, Any], timestamp: int | None) -> list[Effect]:
         """Begin the next event; return the list to which its effects will be added."""
@@ -89,15 +86,15 @@ class Step:
 
     def send(self, plan: SendPlan, value: Any, offered: Mapping[str, Any]) -> Effect | None:
         """Send a value to a topic; None if the predicate declines. A send to a changelog writes the table."""
-        effect = send(plan, value, offered, self._topics, self.timestamp)
+        effect = send(plan, value, offered, self.topics, self.timestamp)
         if effect is None:
             return None
-        table = self._topics.changelogs.get(effect.target)
+        table = self.topics.changelogs.get(effect.target)
         if table is None:
             self.effects.append(effect)
             return effect
         key, text = table_write(effect, table)
-        state: Any = self._tables.get(table.name)
+        state: Any = self.tables.get(table.name)
         if state is not None:  # in order with the agent's own writes
             state.put(key, text)
         else:

@@ -28,7 +28,7 @@ class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
 
     def __init__(self, state: TableState[RowKey], *, read_only: bool = False) -> None:
         self._state: TableState[RowKey] = state
-        self._read_only = read_only
+        self._read_only = read_only or state.plan.is_foreign
         self._text = text_of(state.plan)
         self._default = _default_class(state.plan)
 
@@ -78,20 +78,18 @@ class TableObject(MutableMapping[Any, Any], Generic[RowKey]):
         raise NotImplementedError(msg)
 
     def _retrieve(self, key: Any) -> str | None:
-        self._state.counts["keys_retrieved"] += 1
+        self._state.retrieved += 1
         return self._find(key)
 
-    def _value(self, key: Any, text: str | None) -> Any:
-        """The value of a text; if None a new instance of the table's class. Raises KeyError without a class."""
-        if text is not None:
-            return self._text.value_object(text)
+    def _missing(self, key: Any) -> Any:
+        """The value of a missing key: a new instance of the table's class. Raises KeyError without a class."""
         if self._default is None:
             raise KeyError(key)
         return self._default()
 
     def _check_writable(self) -> None:
-        plan = self._state.plan
-        if self._read_only or plan.is_foreign:
+        if self._read_only:
+            plan = self._state.plan
             raise TypeError((WRITTEN_BY_OTHERS if plan.is_foreign else NOT_WRITABLE).format(plan.name))
 
 
@@ -104,7 +102,8 @@ class Table(TableObject[str]):
     """
 
     def __getitem__(self, key: Any) -> Any:
-        return self._value(key, self._retrieve(key))
+        text = self._retrieve(key)
+        return self._missing(key) if text is None else self._text.value_object(text)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._write(key, self._text.row(key, value))

@@ -5,7 +5,6 @@ A *row key* identifies a row: the text of its key, or a Cell in a table with win
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -56,14 +55,16 @@ class TableState(Generic[RowKey]):
     """One table during a batch.
 
     ``likely`` returns row keys worth reading together with the next one that was not read yet; it is called once.
-    ``counts`` has how often functions read, set and deleted keys or wrote too late for a window, by the names in
-    Kaspr's metrics.
+    The counters are for metrics: keys that functions read, set and deleted, and writes too late for a window.
     """
 
     plan: TablePlan
     reader: TableReader[RowKey]
     likely: Callable[[], Collection[RowKey]] = tuple
-    counts: Counter[str] = field(default_factory=Counter)
+    retrieved: int = 0
+    updated: int = 0
+    deleted: int = 0
+    late: int = 0
     # Values as the current event sees them; None: no row.
     _known: dict[RowKey, str | None] = field(default_factory=dict)
     # Values that the current event has overwritten.
@@ -73,6 +74,17 @@ class TableState(Generic[RowKey]):
     _scanned: set[int | None] = field(default_factory=set)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """The counters that are not 0, by the names in Kaspr's metrics."""
+        counted = {
+            "keys_retrieved": self.retrieved,
+            "keys_updated": self.updated,
+            "keys_deleted": self.deleted,
+            "late_dropped": self.late,
+        }
+        return {name: times for name, times in counted.items() if times}
+
+    @property
     def written(self) -> dict[RowKey, Written]:
         """The last write by row key, in the order of the first writes. To be used after the current event ended."""
         known = self._known
@@ -80,7 +92,10 @@ class TableState(Generic[RowKey]):
 
     def put(self, row_key: RowKey, value: str | None) -> None:
         """Write a row for the current event; None deletes."""
-        self.counts["keys_deleted" if value is None else "keys_updated"] += 1
+        if value is None:
+            self.deleted += 1
+        else:
+            self.updated += 1
         if row_key not in self._replaced:
             self._replaced[row_key] = self._known.get(row_key, _UNKNOWN)
         self._known[row_key] = value
