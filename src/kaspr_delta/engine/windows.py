@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.batch.planned_resource import Found, kinds_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.clock import Clock
@@ -17,8 +18,8 @@ from kaspr_delta.storage.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-PASSED = ("close", "expire")
-"""The kinds of log rows that report windows which a stream has passed."""
+# The kinds of log rows that report windows which a stream has passed.
+_PASSED = ("close", "expire")
 
 
 def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
@@ -30,12 +31,14 @@ def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:
             yield Effect(kind, table, None, None, timestamp=upto, window_start=after, stream=passed.stream)
 
 
-def pass_windows(delta: Tables, rows: Rows, table_of: Callable[[Row], TablePlan]) -> None:
-    """Show the windows that closed, then remove those that expired.
+def pass_windows(delta: Tables, rows: Rows, found: Found, table_of: Callable[[Row], TablePlan]) -> None:
+    """Show the windows that closed, then remove those that expired (see ``passed_windows``).
 
-    They are the rows of the log of the kinds in PASSED: columns kind, stream, window_start, timestamp.
+    ``rows`` are those of the log: columns kind, stream, window_start, timestamp. ``found`` has their kinds.
     """
-    passed = rows.df.where(F.col("kind").isin(*PASSED)).collect()
+    if not kinds_of(found).intersection(_PASSED):
+        return
+    passed = rows.df.where(F.col("kind").isin(*_PASSED)).collect()
     for row in sorted(passed, key=lambda row: str(row["kind"])):
         table, stream, upto = table_of(row), row["stream"], row["timestamp"]
         if row["kind"] == "close":

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kaspr_delta.engine.agent.agent import Agent
+from kaspr_delta.engine.agent.pipeline import Task
 from kaspr_delta.engine.aggregation.over_stream import StreamAggregation
 from kaspr_delta.engine.aggregation.over_table import TableAggregation
 from kaspr_delta.engine.batch.checkpoint import checkpoints_of
@@ -23,7 +24,6 @@ from kaspr_delta.engine.joins.stream_table.right_foreign_key_join import RightFo
 from kaspr_delta.engine.joins.stream_table.stream_table_join import StreamTableJoin
 from kaspr_delta.engine.joins.table.same_key_join import SameKeyJoin
 from kaspr_delta.engine.rows.planning import side_by_side
-from kaspr_delta.engine.task import Task
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import (

@@ -34,9 +34,6 @@ from kaspr_delta.plan.definition.resources import AgentPlan, sends_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The folder beside an agent's checkpoints for effects that are handed to Spark.
-_SPILLED = "effects"
-
 
 class Agent(Pipeline[AgentPlan]):
     """A pipeline over topics or a channel."""
@@ -64,11 +61,7 @@ class Agent(Pipeline[AgentPlan]):
         return {name: SourceTable(source.table(name), by_offset=True) for name in source.names(spark)}
 
     def begin(
-        self,
-        spark: SparkSession,
-        state: Mapping[str, Any],
-        *,
-        log_is_new: bool,
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
         """An empty decision: each topic is read from the position that the previous checkpoint had processed."""
         before = AgentState.of(state)
@@ -170,11 +163,10 @@ class Agent(Pipeline[AgentPlan]):
         return _decision(executor, effects, received, after)
 
     def _run(self, spark: SparkSession, executor: Executor, pieces: Iterable[pa.Table]) -> tuple[Rows, Received]:
-        """Process records in order; return their effects, and how many there were."""
         received = Received()
         made = run_in_order(executor, received.counted(pieces), self.delta.limits)
-        folder = checkpoints_of(self.delta, self.ref) / _SPILLED
-        return rows_made(spark, made, SCHEMA, folder, self.delta.limits), received
+        beside_checkpoints = checkpoints_of(self.delta, self.ref) / "effects"
+        return rows_made(spark, made, SCHEMA, beside_checkpoints, self.delta.limits), received
 
     def _executor(self, spark: SparkSession, before: AgentState) -> Executor:
         return self.executor(spark, self._source.decoder(), before)

@@ -2,25 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import ByColumn
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.state import most_of
 from kaspr_delta.engine.agent.table_state import AnyState, Cell
+from kaspr_delta.engine.rows.keyed_table import KeyedTable
+from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect, to_arrow
-from kaspr_delta.engine.streams.event import Decoder
+from kaspr_delta.engine.streams.event import Decoder, moment_of
 from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.storage.limits import Limits
+from kaspr_delta.storage.spark.frames import collected
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class SparkTableReader:
+    """Reads a table at the version it had when the batch began; one Spark job per call at most."""
+
+    spark: SparkSession
+    table: KeyedTable
+    version: int
+
+    def fetch(self, row_keys: Collection[str]) -> dict[str, str]:
+        return self._rows(self.table.live_rows(self.spark, self.version, list(row_keys)))
+
+    def scan(self, start: int | None) -> dict[str, str]:
+        return self._rows(self.table.live_rows(self.spark, self.version))
+
+    def _rows(self, rows: Rows) -> dict[str, str]:
+        found = self.table.with_text_values(rows.select("key", "value")).collect()
+        return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWindowReader:
+    """Reads a table with windows at the version it had when the batch began; one Spark job per call."""
+
+    spark: SparkSession
+    table: KeyedTable
+    version: int
+
+    def fetch(self, row_keys: Collection[Cell]) -> dict[Cell, str]:
+        cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in row_keys]
+        wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
+        return self._rows(self.table.live_rows(self.spark, self.version, SparkRows(wanted)))
+
+    def scan(self, start: int | None) -> dict[Cell, str]:
+        rows = self.table.live_rows(self.spark, self.version)
+        return self._rows(rows.made(rows.df.where(F.col("window_start") == moment_of((start or 0) * 1_000))))
+
+    def _rows(self, rows: Rows) -> dict[Cell, str]:
+        texts = self.table.with_text_values(rows).df
+        found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
+        cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
+        return dict(zip(cells, found["value"].to_pylist(), strict=True))
 
 
 def run_in_order(executor: Executor, pieces: Iterable[pa.Table], limits: Limits) -> Iterator[pa.RecordBatch]:

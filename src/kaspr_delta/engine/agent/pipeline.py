@@ -1,35 +1,88 @@
-"""The common base of agents and tasks as resources: a pipeline, and its executor on the tables of the application."""
+"""Resources whose log holds effects; pipelines, which agents and tasks are; and the task."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import narwhals as nw
 from pyspark.sql import functions as F
 
-from kaspr_delta.engine.agent.effect_resource import EffectResource
 from kaspr_delta.engine.agent.executor import Executor
+from kaspr_delta.engine.agent.ordered import SparkTableReader, SparkWindowReader
 from kaspr_delta.engine.agent.state import AgentState
-from kaspr_delta.engine.agent.table_state import AnyState, Cell, TableState
-from kaspr_delta.engine.batch.topics import known_topics
-from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
+from kaspr_delta.engine.agent.table_state import AnyState, TableState
+from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.counters import counter
+from kaspr_delta.engine.batch.planned_resource import Fold, Found, LoggedPlan, PlannedResource
+from kaspr_delta.engine.batch.resource import Decision, Folded, SourceTable
+from kaspr_delta.engine.batch.topics import append_to_topic, known_topics, make_topic
+from kaspr_delta.engine.rows.keyed_table import state_table
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.clock import Clock
-from kaspr_delta.engine.streams.event import App, Decoder, moment_of
+from kaspr_delta.engine.streams.effect import RECORD, to_rows
+from kaspr_delta.engine.streams.event import App, Decoder, microseconds
 from kaspr_delta.engine.streams.output import Topics
+from kaspr_delta.engine.windows import pass_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan, names_topics
-from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
+_log = logging.getLogger(__name__)
+LoggedPlanT = TypeVar("LoggedPlanT", bound=LoggedPlan)
 PlanT = TypeVar("PlanT", AgentPlan, TaskPlan)
 
 
+class EffectResource(PlannedResource[LoggedPlanT]):
+    """A resource whose log holds effects. Their fold appends to topics, writes tables and keeps dead letters."""
+
+    __slots__ = ()
+
+    counted = ("kind", "target")
+
+    def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
+        done = sum(count for (kind, _), count in counts.items() if kind in {"send", "write"})
+        letters = sum(count for (kind, _), count in counts.items() if kind == "dead-letter")
+        sent = {counter("topic_messages_sent", to): count for (kind, to), count in counts.items() if kind == "send"}
+        return Folded(done, letters, counts=sent)
+
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        folds: list[Fold] = []
+        for kind, target in found:
+            mine = rows.filter((nw.col("kind") == kind) & (nw.col("target") == target))
+            if kind == "send":
+                folds.append(partial(self._append_to_topic, mine, target, batches[-1]))
+            elif kind == "write":
+                folds.append(partial(self._write_table, mine, target))
+        return folds
+
+    def afterwards(self, rows: Rows, found: Found) -> None:
+        pass_windows(self.delta, rows, found, lambda row: self.application.known_table(row["target"]))
+
+    def letters(self, rows: DataFrame) -> DataFrame:
+        source = F.col("target").alias("source")
+        letters = rows.where(F.col("kind") == "dead-letter")
+        return letters.select(source, _readable("key"), _readable("value"), "problem", "timestamp", "batch")
+
+    def _append_to_topic(self, rows: Rows, topic: str, batch: BatchId) -> None:
+        if self.application.topic(topic) is None:  # the name came from a nameSelector
+            make_topic(self.delta, rows.spark, topic)
+        append_to_topic(self.delta, rows.select(*RECORD), topic, batch)
+
+    def _write_table(self, rows: Rows, name: str) -> None:
+        table = state_table(self.delta, self.application.known_table(name))
+        also = ("timestamp", "stream") if table.plan.window else ("timestamp",)
+        last = rows.select(*table.row_key_columns, "seq", "value", *also).newest(table.row_key_columns, ("seq",))
+        texts = {name: nw.col(name).cast(nw.String) for name in ("key", "value")}
+        table.write(last.with_columns(**texts))
+
+
 class Pipeline(EffectResource[PlanT]):
-    """A resource whose log holds effects. Changed code continues at the current position; earlier effects stay."""
+    """A pipeline. Changed code continues at the current position; earlier effects stay."""
 
     __slots__ = ()
 
@@ -68,44 +121,40 @@ class Pipeline(EffectResource[PlanT]):
         return TableState(plan, SparkWindowReader(spark, table, version))
 
 
-@dataclass(frozen=True, slots=True)
-class SparkTableReader:
-    """Reads a table at the version it had when the batch began; one Spark job per call at most."""
+class Task(Pipeline[TaskPlan]):
+    """A pipeline without an input. Each tick is a run."""
 
-    spark: SparkSession
-    table: KeyedTable
-    version: int
+    __slots__ = ()
 
-    def fetch(self, row_keys: Collection[str]) -> dict[str, str]:
-        return self._rows(self.table.live_rows(self.spark, self.version, list(row_keys)))
+    @property
+    def timed(self) -> bool:
+        return True
 
-    def scan(self, start: int | None) -> dict[str, str]:
-        return self._rows(self.table.live_rows(self.spark, self.version))
+    def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
+        return {}
 
-    def _rows(self, rows: Rows) -> dict[str, str]:
-        found = self.table.with_text_values(rows.select("key", "value")).collect()
-        return dict(zip(found["key"].to_pylist(), found["value"].to_pylist(), strict=True))
+    def begin(
+        self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
+    ) -> tuple[Decision, Mapping[str, int]]:
+        return Decision(to_rows(spark, []), 0), {}
+
+    def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision:
+        """Run the pipeline once. A function that fails becomes a dead letter, and does not stop later runs."""
+        now = datetime.now(timezone.utc)
+        executor = self.executor(spark, _no_record, AgentState(), read_only=True)
+        effects = executor.fire(str(self.ref), microseconds(now))
+        for effect in effects:
+            if effect.problem is not None:  # a dead letter
+                _log.error("%s failed:\n%s", self.ref, effect.problem["detail"])
+        # The new state makes the query commit a run that sends nothing, too.
+        return Decision(to_rows(spark, effects), 1, {"at": now.isoformat()}, executor.counts)
 
 
-@dataclass(frozen=True, slots=True)
-class SparkWindowReader:
-    """Reads a table with windows at the version it had when the batch began; one Spark job per call."""
+def _readable(column: str) -> Column:
+    """Bytes as readable text; bytes that are not UTF-8 show as replacement characters."""
+    return F.make_valid_utf8(F.col(column).cast("string")).alias(column)
 
-    spark: SparkSession
-    table: KeyedTable
-    version: int
 
-    def fetch(self, row_keys: Collection[Cell]) -> dict[Cell, str]:
-        cells = [(cell.key, moment_of(cell.start * 1_000)) for cell in row_keys]
-        wanted = self.spark.createDataFrame(cells, "key STRING, window_start TIMESTAMP")
-        return self._rows(self.table.live_rows(self.spark, self.version, SparkRows(wanted)))
-
-    def scan(self, start: int | None) -> dict[Cell, str]:
-        rows = self.table.live_rows(self.spark, self.version)
-        return self._rows(rows.made(rows.df.where(F.col("window_start") == moment_of((start or 0) * 1_000))))
-
-    def _rows(self, rows: Rows) -> dict[Cell, str]:
-        texts = self.table.with_text_values(rows).df
-        found = collected(texts.select("key", F.unix_millis("window_start").alias("start"), "value"))
-        cells = map(Cell, found["key"].to_pylist(), found["start"].to_pylist())
-        return dict(zip(cells, found["value"].to_pylist(), strict=True))
+def _no_record(record: object) -> Any:
+    msg = f"a task has no input, and was given {record!r}"
+    raise TypeError(msg)

@@ -16,7 +16,7 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selector
-from kaspr_delta.engine.windows import PASSED, pass_windows
+from kaspr_delta.engine.windows import pass_windows
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.serde.table_text import TableText
@@ -46,7 +46,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
     def folded(self, given: Rows, changes: DataFrame, values: TableText, *, anew: bool = False) -> Rows:
         """Fold changes into the rows that their groups held: rows of AGGREGATED.
 
-        ``changes`` are rows of CHANGES that Spark makes of the ``given`` ones, with ``position``, a struct that orders
+        ``changes`` (see ``Change``) are made by Spark of the ``given`` rows, with ``position``, a struct that orders
         the changes of a group. With ``anew`` the groups held nothing.
         """
         rows = changes if anew else changes.unionByName(self._held(changes), allowMissingColumns=True)
@@ -65,8 +65,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
         return [partial(self._fold_writes, rows)] if "write" in kinds_of(found) else []
 
     def afterwards(self, rows: Rows, found: Found) -> None:
-        if kinds_of(found).intersection(PASSED):
-            pass_windows(self.delta, rows, lambda _: self.application.known_table(self.plan.name))
+        pass_windows(self.delta, rows, found, lambda _: self.application.known_table(self.plan.name))
 
     def held_rows(self, groups: DataFrame) -> DataFrame:
         """The rows of the table for these groups (see ``KeyedTable.live_rows``)."""
@@ -74,7 +73,7 @@ class Aggregation(PlannedResource[AggregationPlan]):
         return self.table.with_text_values(self.table.live_rows(groups.sparkSession, None, keys)).df
 
     def _held(self, changes: DataFrame) -> DataFrame:
-        """The rows that the changed groups hold before the changes, as rows of CHANGES with op ``held``."""
+        """The rows that the changed groups hold before the changes, as changes ``held``."""
         groups = changes.select(F.col("grp").alias("key"), *self.table.row_key_columns[1:])
         held = self.held_rows(groups)
         window = F.col("window_start") if self.table.plan.window else F.lit(None).cast("timestamp")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -24,18 +25,16 @@ from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import AGGREGATED
 
-# The changes of a group, in order: `held` is its row before the batch, followed by each `add` and `subtract`. `id` is
-# the key of the table row that a change comes from, `last` whether it is the last change of this row.
-CHANGES = (
-    "grp STRING, window_start TIMESTAMP, op STRING, value STRING, timestamp TIMESTAMP, stream STRING, source STRING,"
-    " id STRING, last BOOLEAN"
-)
 _SCHEMA = arrow_schema(AGGREGATED)
 _BATCH_ROWS = 10_000
 
 
 class Change(NamedTuple):
-    """A row of CHANGES."""
+    """A change of a group.
+
+    The changes are in order: ``held`` is the group's row before the batch, followed by each ``add`` and ``subtract``.
+    ``id`` is the key of the table row that a change comes from, ``last`` whether it is the last change of this row.
+    """
 
     grp: str
     window_start: datetime | None
@@ -65,7 +64,7 @@ class Folded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoldGroups:
-    """Turns rows of CHANGES, sorted by group, window and order, into rows of AGGREGATED.
+    """Turns changes, sorted by group, window and order, into rows of AGGREGATED.
 
     If a function fails, its group stays as it was and a ``failed`` row carries the problem. A table row that could not
     be added contributes nothing.
@@ -77,17 +76,10 @@ class FoldGroups:
     timeout: float
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        folded: list[Folded] = []
-        for (group, window), changes in groupby(_rows(batches), lambda change: (change.grp, change.window_start)):
-            fold = _Group(self, group, window)
-            for change in changes:
-                folded.extend(fold.apply(change))
-            folded.extend(fold.outcome())
-            if len(folded) >= _BATCH_ROWS:
-                yield _to_arrow(folded)
-                folded = []
-        if folded:
-            yield _to_arrow(folded)
+        groups = groupby(_rows(batches), attrgetter("grp", "window_start"))
+        folded = (row for key, changes in groups for row in _Group(self, *key).folded(changes))
+        while some := list(islice(folded, _BATCH_ROWS)):
+            yield _to_arrow(some)
 
     def total_after(self, change: Change, total: str | None) -> str | None:
         """The total of a group after a change, as text.
@@ -126,7 +118,13 @@ class _Group:
     stream: str | None = None
     changed: bool = False
 
-    def apply(self, change: Change) -> Iterator[Folded]:
+    def folded(self, changes: Iterable[Change]) -> Iterator[Folded]:
+        """The rows of the log for all changes of the group."""
+        for change in changes:
+            yield from self._apply(change)
+        yield from self._outcome()
+
+    def _apply(self, change: Change) -> Iterator[Folded]:
         """Apply a change; yield a ``failed`` row if it failed, and the new contribution of its table row."""
         if change.op == "held":
             self.held, self.value, self.timestamp = change, change.value, change.timestamp
@@ -145,7 +143,7 @@ class _Group:
             live = change.op == "add" and failure is None
             yield Folded("contribution", change.id, change.value, grp=self.group, live=live)
 
-    def outcome(self) -> Iterator[Folded]:
+    def _outcome(self) -> Iterator[Folded]:
         """The new row of the group, if it changed.
 
         Over a stream each record writes the row of its group, because the row has the time of the newest record. Over a

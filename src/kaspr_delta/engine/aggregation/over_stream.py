@@ -26,7 +26,7 @@ from kaspr_delta.plan.definition.window import WindowPlan
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# The columns that turn rows of RECORD with a group and a window into rows of CHANGES.
+# The columns that turn rows of RECORD with a group and a window into changes of groups (see ``Change``).
 _ADDED = (
     "look_up AS grp",
     "window_start",

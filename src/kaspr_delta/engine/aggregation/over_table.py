@@ -186,7 +186,7 @@ class TableAggregation(Aggregation):
 
 
 def _changes(grouped: DataFrame, source: str) -> DataFrame:
-    """Rows of CHANGES: for each changed row, subtract its old contribution and add its new one."""
+    """For each changed row: subtract its old contribution, and add its new one (see ``Change``)."""
     same = F.col("grp").eqNullSafe(F.col("old_grp")) & F.col("value").eqNullSafe(F.col("old_value"))
     about = (
         F.coalesce("timestamp", "changed_at").alias("timestamp"),

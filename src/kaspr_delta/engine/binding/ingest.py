@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.engine.agent.effect_resource import EffectResource
+from kaspr_delta.engine.agent.pipeline import EffectResource
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.batch.resource import Decision, Folded, SourceTable
 from kaspr_delta.engine.binding.endpoint import endpoint_of
