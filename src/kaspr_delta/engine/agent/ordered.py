@@ -100,11 +100,10 @@ def _afterwards(executor: Executor) -> Iterator[Effect]:
 
 
 def _writes(table: AnyState) -> Iterator[Effect]:
-    for row_key, written in table.written.items():
+    for row_key, (text, at, stream) in table.written.items():
         key, start = (row_key.key, row_key.start * 1_000) if isinstance(row_key, Cell) else (row_key, None)
-        value = None if written.value is None else written.value.encode()
-        effect = Effect("write", table.plan.name, key.encode(), value, timestamp=written.timestamp)
-        yield effect._replace(window_start=start, stream=written.stream)
+        value = None if text is None else text.encode()
+        yield Effect("write", table.plan.name, key.encode(), value, timestamp=at, window_start=start, stream=stream)
 
 
 def likely_keys(records: pa.RecordBatch, decoder: Decoder, text: TableText, clock: Clock | None = None) -> set[Any]:

@@ -91,7 +91,7 @@ class StreamAggregation(Aggregation):
         times: Mapping[str, int] = state.get("times", {})
         placed = grouped if window is None else _in_windows(grouped, window, times)
         added = placed.selectExpr(*_ADDED)
-        # Kafka Streams' windows count records without a value.
+        # In Kafka Streams toTable, and windows that count or aggregate, take records without a value.
         if self.plan.kind not in ({"toTable"} if window is None else {"count", "aggregate"}):
             added = added.where(F.col("value").isNotNull())
         folded = self.folded(records, added, self.stream.text)

@@ -162,11 +162,11 @@ def test_with_tables_too() -> None:
 class KeptLate(TableState[str]):
     """The time of the first event is over while its writes are kept."""
 
-    late = True
+    in_time = False
 
     def keep(self, timestamp: int | None, stream: str | None = None) -> None:
-        if self.late:
-            self.late = False
+        if not self.in_time:
+            self.in_time = True
             raise EventTimeoutError
         super().keep(timestamp, stream)
 
