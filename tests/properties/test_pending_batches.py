@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.engine.batch.resource import Folded, LoggedBatch
+from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.storage.limits import Limits, Size
 from tests.properties.following import ALWAYS_DUE, JOINS, History, never_due

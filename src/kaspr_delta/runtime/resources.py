@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.agent.agent import Agent
 from kaspr_delta.engine.agent.pipeline import Task
@@ -179,7 +179,7 @@ def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:
     return run_over(own, _resource(own, plan, ref))
 
 
-def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource:
+def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource[Any]:
     join = plan.join(ref.name) if ref.kind == "join" else None
     if join is not None:
         return _join(delta, join, plan)
@@ -199,7 +199,7 @@ def _resource(delta: Tables, plan: Plan, ref: ResourceRef) -> Resource:
     raise NotFoundError.among("resource that runs", str(ref), map(str, plan.runs))
 
 
-def _join(delta: Tables, join: JoinPlan, plan: Plan) -> Resource:
+def _join(delta: Tables, join: JoinPlan, plan: Plan) -> Resource[Any]:
     match join:
         case ForeignKeyJoinPlan():
             return ForeignKeyJoin(delta, join, plan)

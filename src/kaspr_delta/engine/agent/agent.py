@@ -18,7 +18,8 @@ from kaspr_delta.engine.agent.state import AgentState, ready
 from kaspr_delta.engine.agent.stateless import RunAgent
 from kaspr_delta.engine.batch.checkpoint import Start, checkpoints_of
 from kaspr_delta.engine.batch.counters import counter
-from kaspr_delta.engine.batch.resource import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.resource import Streamed
 from kaspr_delta.engine.batch.topic_commit import DirectAppend
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class Agent(Pipeline[AgentPlan]):
+class Agent(Pipeline[AgentPlan], Streamed):
     """A pipeline over topics or a channel."""
 
     __slots__ = ()

@@ -17,8 +17,8 @@ from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, TableState
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import counter
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, LoggedPlan, PlannedResource
-from kaspr_delta.engine.batch.resource import Decision, Folded, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, Folded, SourceTable
+from kaspr_delta.engine.batch.resource import Fold, Found, LoggedPlan, Resource
 from kaspr_delta.engine.batch.topics import append_to_topic, known_topics, make_topic
 from kaspr_delta.engine.rows.keyed_table import state_table
 from kaspr_delta.engine.rows.rows import Rows
@@ -37,7 +37,7 @@ LoggedPlanT = TypeVar("LoggedPlanT", bound=LoggedPlan)
 PlanT = TypeVar("PlanT", AgentPlan, TaskPlan)
 
 
-class EffectResource(PlannedResource[LoggedPlanT]):
+class EffectResource(Resource[LoggedPlanT]):
     """A resource whose log holds effects. Their fold appends to topics, writes tables and keeps dead letters."""
 
     __slots__ = ()

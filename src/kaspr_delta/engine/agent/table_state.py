@@ -28,11 +28,9 @@ class TableReader(Protocol[RowKey]):
 
     def fetch(self, row_keys: Collection[RowKey]) -> dict[RowKey, str]:
         """The values of the row keys that have a row."""
-        ...
 
     def scan(self, start: int | None) -> dict[RowKey, str]:
         """All rows; in a table with windows, those of the window that begins at ``start``."""
-        ...
 
 
 class Written(NamedTuple):

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.fold_groups import Change, FoldGroups
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, PlannedResource, kinds_of
-from kaspr_delta.engine.batch.resource import Folded
+from kaspr_delta.engine.batch.decision import Folded
+from kaspr_delta.engine.batch.resource import Fold, Found, Resource, Streamed, kinds_of
 from kaspr_delta.engine.rows.keyed_table import KeyedTable, state_table
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class Aggregation(PlannedResource[AggregationPlan]):
+class Aggregation(Resource[AggregationPlan], Streamed):
     """A table made from a stream or table, as a resource."""
 
     __slots__ = ()

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.resource import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows

@@ -6,7 +6,7 @@ emitted rows. So it does not matter how often a row changed between two batches,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
-from kaspr_delta.engine.batch.resource import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
 from kaspr_delta.engine.joins.table_join import identity
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.expressions import text
@@ -94,13 +94,6 @@ class TableAggregation(Aggregation):
     def renewed(self) -> Renewed:
         """All dead letters, because a new checkpoint reads all rows of the table."""
         return Renewed(every=True)
-
-    @property
-    def base64_columns(self) -> Mapping[str, Collection[str]]:
-        origin, groups = self.origin.plan.serializers, self.table.plan.serializers
-        raw = {"key": origin.key == "raw", "grp": groups.key == "raw", "value": origin.value == "raw"}
-        names = [name for name, is_raw in raw.items() if is_raw]
-        return {self.plan.contributions: names} if names else {}
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {"table": SourceTable(self.origin.plan.delta_name)}

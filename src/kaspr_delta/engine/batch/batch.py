@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.batch.counters import BatchTiming
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log, LogEnd
 from kaspr_delta.engine.batch.progress import BatchReport, folded_batches
-from kaspr_delta.engine.batch.resource import Decision, Resource, StreamedResource, folds_together, is_streamed
+from kaspr_delta.engine.batch.resource import FoldsTogether, Resource, Streamed
 from kaspr_delta.engine.batch.topic_commit import DirectAppend, appended
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.planning import plan_for
@@ -30,7 +31,7 @@ class BatchRunner:
     """
 
     delta: Tables
-    resource: Resource
+    resource: Resource[Any]
     # The resources that share tables with this one: their committed batches are folded before this one reads.
     companions: tuple[BatchRunner, ...] = ()
     # Called with the report of every folded batch, if the batch runs in this process.
@@ -53,9 +54,9 @@ class BatchRunner:
         return {**self.__dict__, "listener": None}  # the server has no listener
 
     @property
-    def streamed(self) -> StreamedResource:
+    def streamed(self) -> Streamed:
         """The resource, which reads a stream."""
-        if is_streamed(self.resource):
+        if isinstance(self.resource, Streamed):
             return self.resource
         msg = f"{self.resource.ref} reads no stream"
         raise TypeError(msg)
@@ -143,7 +144,7 @@ class BatchRunner:
 
     def _decide(self, rows: DataFrame) -> Decision:
         resource, state = self.streamed, self.end.metadata.state
-        if folds_together(resource):
+        if isinstance(resource, FoldsTogether):
             return resource.decide(rows, state, self.folding.states)
         return resource.decide(rows, state)
 

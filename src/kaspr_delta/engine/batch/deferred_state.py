@@ -6,14 +6,14 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.log import Log
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.batch.resource import Resource, folds_together
+from kaspr_delta.engine.batch.resource import FoldsTogether, Resource
 from kaspr_delta.engine.rows.local_rows import LocalRows, last_of_each_key
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.storage.layout import state_ref
@@ -35,7 +35,7 @@ class DeferredState:
     """
 
     delta: Tables
-    resource: Resource
+    resource: Resource[Any]
     # The states of batches that are folded except for their states, the oldest first.
     held: list[pa.Table] = field(default_factory=list, init=False)
     _folded: BatchId | None = field(default=None, init=False)
@@ -65,7 +65,7 @@ class DeferredState:
         If ``held`` has states, they are all that is missing. After a start it is empty, and the log is read.
         """
         upto, recorded = self._folded, self._recorded
-        if upto is None or recorded is None or recorded >= upto or not folds_together(self.resource):
+        if upto is None or recorded is None or recorded >= upto or not isinstance(self.resource, FoldsTogether):
             return
         began = time.monotonic()
         after = recorded if recorded.checkpoint == upto.checkpoint else BatchId(upto.checkpoint).before

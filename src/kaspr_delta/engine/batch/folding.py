@@ -6,16 +6,17 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.counters import BatchTiming, counter, failed_natively
+from kaspr_delta.engine.batch.decision import Folded
 from kaspr_delta.engine.batch.deferred_state import DeferredState, newest_states
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
-from kaspr_delta.engine.batch.resource import Folded, Resource, folds_together
+from kaspr_delta.engine.batch.resource import FoldsTogether, Resource
 from kaspr_delta.engine.batch.topic_commit import appended
 from kaspr_delta.engine.rows.local_rows import bytes_on_driver
 from kaspr_delta.engine.rows.planning import plan_for
@@ -53,7 +54,7 @@ class Folding:
     """
 
     delta: Tables
-    resource: Resource
+    resource: Resource[Any]
     pending_batches: list[Committed] = field(default_factory=list, init=False)
     endless: bool = field(default=False, init=False)
     deferred: DeferredState = field(init=False)
@@ -91,7 +92,7 @@ class Folding:
 
     def fold_or_wait(self, spark: SparkSession, committed: Committed, *, may_wait: bool) -> list[BatchReport]:
         """Fold a batch, or let it wait for others."""
-        if not may_wait or not folds_together(self.resource):
+        if not may_wait or not isinstance(self.resource, FoldsTogether):
             return self.fold(spark, [committed])
         committed.timing.begin()
         state = self.resource.changed_state(committed.rows)
@@ -171,7 +172,7 @@ class Folding:
         return reports
 
     def _folded(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool) -> Sequence[Folded]:
-        if folds_together(self.resource):
+        if isinstance(self.resource, FoldsTogether):
             return self.resource.fold([(one.batch, one.rows) for one in batches], states=states)
         return [self._folded_alone(spark, one) for one in batches]
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, new_checkpoint
 from kaspr_delta.engine.batch.counters import BatchTiming
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.folding import Committed
 from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
 from kaspr_delta.engine.batch.progress import folded_batches
-from kaspr_delta.engine.batch.resource import Decision, Resource, is_streamed
+from kaspr_delta.engine.batch.resource import Resource, Streamed
 from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
 
@@ -133,7 +134,7 @@ class Recovery:
 def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     """By source, its table's id, if each stream has a checkpoint of its own; empty if streams are continued."""
     resource = batch.resource
-    if batch.delta.namespace.streams_go_on or not is_streamed(resource):
+    if batch.delta.namespace.streams_go_on or not isinstance(resource, Streamed):
         return {}
     sources = resource.sources(spark)
     if any(source.table is None for source in sources.values()):  # only the stream knows how far it has read
@@ -141,7 +142,7 @@ def table_ids(batch: BatchRunner, spark: SparkSession) -> Mapping[str, str]:
     return {name: str(batch.delta.table_id(spark, str(source.table))) for name, source in sources.items()}
 
 
-def cannot_go_on(resource: Resource, reason: str) -> KasprError:
+def cannot_go_on(resource: Resource[Any], reason: str) -> KasprError:
     """The error with this reason and the remedy: a rebuild, or deletion and a new beginning."""
     ref = resource.ref
     if resource.definition:
@@ -152,7 +153,7 @@ def cannot_go_on(resource: Resource, reason: str) -> KasprError:
     )
 
 
-def _check(resource: Resource, start: Start) -> None:
+def _check(resource: Resource[Any], start: Start) -> None:
     """Raise RebuildNeededError if the state was made by another definition, SetupError if it has another format."""
     ref = resource.ref
     if start.format != STATE_FORMAT:

@@ -1,108 +1,112 @@
-"""The protocol of resources: the steps that each kind adds to the common batch."""
+"""The base class of resources: the steps that each kind adds to the common batch, and the answers that most share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeGuard
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-from kaspr_delta.engine.batch.checkpoint import BatchId, Start
-from kaspr_delta.engine.batch.topic_commit import DirectAppend
+from kaspr_delta.engine.batch.checkpoint import FIRST, BatchId, Start
+from kaspr_delta.engine.batch.counters import work
+from kaspr_delta.engine.batch.dead_letters import Renewed, fold_dead_letters, renew_dead_letters
+from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
+from kaspr_delta.engine.rows.local_rows import read_back, union_all
+from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
-from kaspr_delta.engine.rows.sequence import end_of
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.tables import Merged, Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-LoggedBatch: TypeAlias = tuple[BatchId, Rows]
-"""A batch of the log, with its rows as the log has them."""
+
+Fold: TypeAlias = Callable[[], Merged | None]
+"""Brings a table or a topic up to a batch; may return the cost."""
+
+Found: TypeAlias = Collection[tuple[Any, ...]]
+"""The values that rows of the log have in the columns by which they are counted."""
 
 
-class SourceTable(NamedTuple):
-    """The table behind a source of a stream; None for an endpoint, in which only the stream can find news.
-
-    A position of the source is a version of the table or, ``by_offset``, an offset of a record (``rows.sequence``).
-    """
-
-    table: str | None
-    by_offset: bool = False
-
-    def upto(self, version: int) -> int:
-        """The position at which the table is read up to and with a version."""
-        return end_of(version) if self.by_offset else version
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """The decision of a batch: the rows to append to the log, and the number of its input rows.
-
-    ``state`` is plain data, handed to the next batch unchanged. ``counts`` are for the metrics. ``direct`` has the same
-    effects as records of one topic, if the append to that topic may be the commit.
-    """
-
-    effects: Rows
-    rows_in: int
-    state: Mapping[str, Any] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    direct: DirectAppend | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """The numbers of a fold: records and table writes, dead letters, and left rows that had been stale.
-
-    ``counts`` are for the metrics.
-    """
-
-    rows_out: int
-    dead_letters: int
-    stale: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-
-
-class Resource(Protocol):
-    """One kind of resource's steps of the common batch. Must be picklable: Spark Connect ships it to its server."""
+class LoggedPlan(Protocol):
+    """The plan of a resource with a log."""
 
     @property
     def ref(self) -> ResourceRef:
         """The resource's name."""
-        ...
+
+    @property
+    def log(self) -> str:
+        """The Delta table of its log."""
+
+
+PlanT = TypeVar("PlanT", bound=LoggedPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[PlanT]):
+    """A resource, with its own plan and that of its application. By default only records drive it, no clock.
+
+    Must be picklable: Spark Connect ships it to its server.
+    """
+
+    delta: Tables
+    plan: PlanT
+    application: Plan
+
+    counted: ClassVar[tuple[str, ...]]
+    """The columns by which rows of the log are counted; the first one is ``kind``."""
+
+    @property
+    def ref(self) -> ResourceRef:
+        """The resource's name."""
+        return self.plan.ref
 
     @property
     def log_table(self) -> str:
         """The Delta table of its log."""
-        ...
+        return self.plan.log
 
     @property
     def table_group(self) -> str:
         """Resources that share tables: those of one group exclude each other batch by batch."""
-        ...
+        return str(self.ref)
 
     @property
     def timed(self) -> bool:
         """Whether the clock alone may make a batch due."""
-        ...
+        return False
 
     @property
     def definition(self) -> Mapping[str, str]:
-        """The definition of its state, by names that people use. A change makes a rebuild due. Empty: no state."""
-        ...
+        """The definition of its state, by names that people use. A change makes a rebuild due.
+
+        Empty: no state. Changed code continues at the current position.
+        """
+        return {}
+
+    @property
+    def event_timeout(self) -> float:
+        """The most seconds that a function may take for one event or row."""
+        return self.application.event_timeout / 1_000
+
+    @property
+    def renewed(self) -> Renewed:
+        """The dead letters that a new checkpoint makes anew. By default none: records are not read again."""
+        return Renewed()
 
     @property
     def fills_gaps(self) -> bool:
         """Whether its state is rebuilt automatically when unread changes are gone."""
-        ...
-
-    @property
-    def base64_columns(self) -> Mapping[str, Collection[str]]:
-        """The columns of its tables that may hold bytes as base64 text, by table (see ``base64_state``)."""
-        ...
+        return self.renewed.every and self.application.on_gap == "rebuild"
 
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         """The sources that it reads now. When they change, a new checkpoint continues where the old one stopped."""
-        ...
+        raise NotImplementedError
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
@@ -113,71 +117,122 @@ class Resource(Protocol):
 
         ``state`` is the one that the last batch of the checkpoint before left.
         """
-        ...
+        raise NotImplementedError
 
     def catch_up(self, spark: SparkSession, state: Mapping[str, Any]) -> tuple[Decision, Mapping[str, int]] | None:
         """Return a decision over all unread records, and the positions after them, without the change feed.
 
         None if only the change feed has the unread changes.
         """
-        ...
+        return None
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         """Steps 1 to 4 for work that the clock has made due, if any. ``ending``: this run waits for nothing more."""
-        ...
+        return None
 
     def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         """Step 6: fold successive batches of the log into the resource's tables. May be repeated.
 
-        Only a resource that ``FoldsTogether`` is given several. Unless ``states``, their states are deferred.
+        Only a resource that ``FoldsTogether`` is given several. Unless ``states``, their states are deferred. The cost
+        is reported with the last batch.
         """
-        ...
+        parts = [rows for _, rows in batches]
+        counts = [rows.count_by(*self.counted) for rows in parts]
+        folded, found = [self.numbers(one) for one in counts], frozenset(chain.from_iterable(counts))
+        waited = len(batches) > 1 or not states
+        most = self.delta.limits.logged
+        if waited and sum(sum(one.values()) for one in counts) <= most.rows:
+            parts = [read_back(rows, most) for rows in parts]
+        rows = union_all(parts)
+        folds = [*self.folds(rows, found, [batch for batch, _ in batches], states=states)] if found else []
+        folds.append(partial(self._fold_letters, batches, folded))
+        merged = [done for done in side_by_side(folds) if done is not None]
+        self.afterwards(rows, found)
+        return [*folded[:-1], replace(folded[-1], counts={**folded[-1].counts, **cost_of(merged)})]
+
+    def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
+        """The numbers of a batch, from its counted rows."""
+        raise NotImplementedError
+
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+        """The folds of rows of successive batches, without the dead letters. They may run at the same time."""
+        raise NotImplementedError
+
+    def afterwards(self, rows: Rows, found: Found) -> None:
+        """The part of a fold that waits for all others."""
+
+    def letters(self, rows: DataFrame) -> DataFrame:
+        """The failed rows of a batch as dead letters: columns source, key, value, problem, timestamp, batch."""
+        raise NotImplementedError
+
+    def renews_letters(self, batch: BatchId) -> bool:
+        """Whether the dead letters of a batch replace earlier ones."""
+        return batch.number == FIRST and self.renewed != Renewed()
+
+    def _fold_letters(self, batches: Sequence[LoggedBatch], folded: Sequence[Folded]) -> None:
+        """Append the dead letters of batches, one after another.
+
+        Delta skips an append whose transaction is older than the last one: a batch must not overtake an earlier one.
+        """
+        ref = str(self.ref)
+        for (batch, rows), done in zip(batches, folded, strict=True):
+            if self.renews_letters(batch):
+                letters = self.letters(rows.df)
+                renew_dead_letters(self.delta, letters, ref, batch, self.renewed, done.dead_letters)
+            elif done.dead_letters:
+                fold_dead_letters(self.delta, self.letters(rows.df), ref, batch)
 
 
-class StreamedResource(Resource, Protocol):
+class Streamed(ABC):
     """A resource that reads a stream."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """The stream of changes and records of the sources in ``start``, from their positions on."""
-        ...
 
+    @abstractmethod
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         """Steps 1 to 4: touched, pinned, recompute, difference. Reads only."""
-        ...
 
     def reached(self, state: Mapping[str, Any]) -> Mapping[str, int]:
         """By source, the position after which a stream may continue, according to the last batch's state.
 
         Changes of sources without a position may be read again.
         """
-        ...
+        return {}
 
 
-class FoldsTogether(StreamedResource, Protocol):
+class FoldsTogether(Streamed):
     """A resource that can decide while earlier batches are unfolded, so that several are folded at once."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def decide(self, batch: DataFrame, state: Mapping[str, Any], unmerged: Sequence[pa.Table] = ()) -> Decision:
         """Steps 1 to 4, as above. ``unmerged`` has the states of batches that are in no table yet, the oldest first."""
-        ...
 
+    @abstractmethod
     def changed_state(self, rows: Rows) -> pa.Table | None:
         """The state, by ``key``, that later batches need of a batch until it is folded; None: too much to hold."""
-        ...
 
+    @abstractmethod
     def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
         """Fold the states of batches, and return counters of the cost.
 
         The rows are either as ``changed_state`` returns them, each key once, or those of the log, of ``several``
         successive batches.
         """
-        ...
 
 
-def folds_together(resource: Resource) -> TypeGuard[FoldsTogether]:
-    """Whether a resource is a FoldsTogether, by its class: Python would evaluate its properties to learn that."""
-    return hasattr(type(resource), "changed_state")
+def cost_of(merged: Sequence[Merged]) -> dict[str, int]:
+    """The cost of merges as counters."""
+    if not merged:
+        return {}
+    return {work(one.name): sum(getattr(done, one.name) for done in merged) for one in fields(Merged)}
 
 
-def is_streamed(resource: Resource) -> TypeGuard[StreamedResource]:
-    """Whether a resource reads a stream."""
-    return hasattr(type(resource), "source")
+def kinds_of(found: Found) -> frozenset[str]:
+    """The kinds of rows of the log."""
+    return frozenset(kind for kind, *_ in found)

@@ -6,14 +6,15 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start, checkpoints_of
+from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.recovery import Recovery, cannot_go_on, table_ids
-from kaspr_delta.engine.batch.resource import Resource, SourceTable
+from kaspr_delta.engine.batch.resource import Resource
 from kaspr_delta.engine.batch.source_errors import TABLE_REPLACED
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.storage.stream_checkpoint import positions_in, remove_unfinished
@@ -161,12 +162,12 @@ class ResourceRun(NamedTuple):
     stream: StreamRun
 
     @property
-    def resource(self) -> Resource:
+    def resource(self) -> Resource[Any]:
         """The resource."""
         return self.batch.resource
 
 
-def run_over(delta: Tables, resource: Resource) -> ResourceRun:
+def run_over(delta: Tables, resource: Resource[Any]) -> ResourceRun:
     """The parts that run a resource."""
     batch = BatchRunner(delta, resource)
     recovery = Recovery(batch)

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
-from kaspr_delta.engine.batch.planned_resource import PlannedResource
-from kaspr_delta.engine.batch.resource import Decision, Folded, LoggedBatch, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, Folded, LoggedBatch, SourceTable
+from kaspr_delta.engine.batch.resource import Resource, Streamed
 from kaspr_delta.engine.binding.endpoint import endpoint_of
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BATCH = "64m"
 
 
-class Export(PlannedResource[TopicPlan]):
+class Export(Resource[TopicPlan], Streamed):
     """Decides which records are due. The fold writes them after the commit, and again if it was killed in between.
 
     A batch is all records after one offset, up to and including another. A topic is append-only, so these records are

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
-from kaspr_delta.engine.batch.resource import SourceTable
+from kaspr_delta.engine.batch.decision import SourceTable
+from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.select import SELECTED, SelectRow, selected_columns
 from kaspr_delta.engine.joins.touched import Touched, touched_keys

@@ -12,9 +12,9 @@ import pytest
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.log import BatchMetadata, LogEnd
 from kaspr_delta.engine.batch.progress import BatchReport
-from kaspr_delta.engine.batch.resource import Decision
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import LocalNamespace, Warehouse
 from kaspr_delta.storage.opening import open_tables

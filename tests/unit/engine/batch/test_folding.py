@@ -11,10 +11,11 @@ import pytest
 
 from kaspr_delta.engine.batch import folding
 from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.batch.folding import Committed, Folding
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 from kaspr_delta.engine.batch.progress import Progress
-from kaspr_delta.engine.batch.resource import Folded, LoggedBatch, folds_together
+from kaspr_delta.engine.batch.resource import FoldsTogether
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -43,7 +44,7 @@ class AlwaysAtOnce:
     """A resource that decides by its tables only. Folds take ``seconds``."""
 
     ref = ResourceRef("join", "j")
-    decide = source = reached = begin = due = sources = base64_columns = unused
+    decide = source = reached = begin = due = sources = unused
     fills_gaps = catch_up = unused
     log_table = table_group = timed = definition = ""
 
@@ -63,7 +64,7 @@ class AlwaysAtOnce:
         return [Folded(rows.count(), 0) for _, rows in batches]
 
 
-class Join(AlwaysAtOnce):
+class Join(AlwaysAtOnce, FoldsTogether):
     """One whose batches wait; ``held`` says whether what a batch changed can be known until then."""
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
@@ -112,7 +113,7 @@ def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -
 
 
 def test_the_fixture_is_a_resource_that_folds_together(clock: Clock) -> None:
-    assert folds_together(Join(clock, 1))  # type: ignore[arg-type]
+    assert isinstance(Join(clock, 1), FoldsTogether)
 
 
 def test_the_first_batch_is_folded_at_once(clock: Clock, reported: list[int], tmp_path: Path) -> None:

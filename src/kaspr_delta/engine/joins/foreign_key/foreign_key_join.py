@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +10,9 @@ import narwhals as nw
 import pyarrow as pa
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.deferred_state import newest_states
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, cost_of
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.resource import Fold, FoldsTogether, Found, cost_of
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
@@ -50,8 +50,8 @@ COLUMNS: tuple[str, ...] = tuple(arrow_schema(SUBSCRIPTIONS.columns).names)
 _NO_STATE = arrow_schema(f"{SUBSCRIPTIONS.columns}, live BOOLEAN").empty_table()
 
 
-class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
-    """KIP-213 over two change feeds. Its batches may wait to be folded together (see ``FoldsTogether``)."""
+class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
+    """KIP-213 over two change feeds. Its batches may wait to be folded together."""
 
     __slots__ = ()
 
@@ -60,13 +60,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan]):
     @property
     def definition(self) -> Mapping[str, str]:
         return {**super().definition, "extractor": self.plan.extractor.fingerprint}
-
-    @property
-    def base64_columns(self) -> Mapping[str, Collection[str]]:
-        left = ["key"] if self.left.has_raw_keys else []
-        right = ["fk"] if self.right.has_raw_keys else []
-        columns = {self.plan.subscriptions: left + right, self.plan.result: left}
-        return {table: names for table, names in columns.items() if names}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
-from kaspr_delta.engine.batch.resource import Decision, SourceTable
+from kaspr_delta.engine.batch.decision import Decision, SourceTable
+from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.joins.stream_stream.batch import SIDES, StreamStreamBatch
 from kaspr_delta.engine.joins.stream_stream.buffer import Buffered, JoinWindow, Side

@@ -5,7 +5,7 @@ The counterpart of KIP-213's subscriptions is an index of the table's foreign ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import Renewed
-from kaspr_delta.engine.batch.planned_resource import Fold, Found, kinds_of
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.decision import Decision
+from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.joins.touched import HOW_TO_WRITE_KEYS, NOT_CANONICAL, NULL_KEY
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
@@ -91,10 +91,6 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     def renewed(self) -> Renewed:
         """The dead letters of table rows: a new checkpoint rebuilds the index."""
         return Renewed((self.plan.right,))
-
-    @property
-    def base64_columns(self) -> Mapping[str, Collection[str]]:
-        return {self.plan.index: ["id"]} if self.right.has_raw_keys else {}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
-from kaspr_delta.engine.batch.resource import SourceTable
+from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.joins.join import Join
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import are_few

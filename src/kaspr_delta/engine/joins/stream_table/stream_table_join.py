@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.dead_letters import problem
-from kaspr_delta.engine.batch.planned_resource import Fold, Found
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.decision import Decision
+from kaspr_delta.engine.batch.resource import Fold, Found
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTable, StreamTableState
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of

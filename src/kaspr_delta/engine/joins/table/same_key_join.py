@@ -5,13 +5,13 @@ The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from kaspr_delta.engine.batch.resource import Decision
+from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.joins.results import (
     emitted_elsewhere,
     identity_of_result,
@@ -39,10 +39,6 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
     """Inner, left and outer joins over two change feeds."""
 
     __slots__ = ()
-
-    @property
-    def base64_columns(self) -> Mapping[str, Collection[str]]:
-        return {self.plan.result: ["key"]} if self.left.has_raw_keys else {}
 
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool

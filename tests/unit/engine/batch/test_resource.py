@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.engine.batch import planned_resource
+from kaspr_delta.engine.batch import resource as resource_module
 from kaspr_delta.engine.batch.checkpoint import BatchId
-from kaspr_delta.engine.batch.planned_resource import Fold, LoggedPlan, PlannedResource
-from kaspr_delta.engine.batch.resource import Folded
+from kaspr_delta.engine.batch.decision import Folded
+from kaspr_delta.engine.batch.resource import Fold, LoggedPlan, Resource
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -35,7 +35,7 @@ class Planned:
     log = "channel__j"
 
 
-class Failing(PlannedResource[LoggedPlan]):
+class Failing(Resource[LoggedPlan]):
     """Each row of its log is a failed one."""
 
     counted = ("kind",)
@@ -62,7 +62,7 @@ def test_dead_letters_of_several_batches_are_appended_in_their_order(monkeypatch
         appended.append(batch.number)
         another.set()
 
-    monkeypatch.setattr(planned_resource, "fold_dead_letters", fold_dead_letters)
+    monkeypatch.setattr(resource_module, "fold_dead_letters", fold_dead_letters)
     spark = cast("SparkSession", None)
     rows = [LocalRows(spark, pa.table({"kind": ["state"]}), make_df=lambda: cast("DataFrame", None)) for _ in range(3)]
     batches = [(BatchId("c", number), one) for number, one in enumerate(rows, 1)]
