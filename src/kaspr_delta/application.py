@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
@@ -44,7 +45,6 @@ from kaspr_delta.storage.system_tables import SessionSystemTables
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
     from typing_extensions import Self
 
     from kaspr_delta.web.asgi import WebApplication

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.row_files import LoadFormat
@@ -14,9 +14,6 @@ from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.utf8 import UNREADABLE_KEPT, utf8_lines
 from kaspr_delta.spec.ddl import quoted
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # Names of the counts, aggregated by Spark.
 _BAD, _EMPTY, _ROWS, _KEYS = "bad_{}", "rows_without_key", "rows", "keys"

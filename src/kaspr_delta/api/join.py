@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.row_files import Pairs, write_file
@@ -19,9 +20,6 @@ from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.layout import PAIR
 from kaspr_delta.storage.spark.decoded import by_key, decoded
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.column_files import load_columns
@@ -24,9 +25,6 @@ from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.spark.decoded import by_key, decoded
 from kaspr_delta.storage.spark.frames import collected
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 class Windowed(NamedTuple):

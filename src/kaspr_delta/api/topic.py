@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.api.given import records_given
@@ -31,9 +32,6 @@ from kaspr_delta.serde.joined_text import JoinedText, json_columns
 from kaspr_delta.storage.spark.decoded import decoded
 from kaspr_delta.storage.spark.frames import frame_of
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def remove_old(delta: Tables, spark: SparkSession, plan: Plan) -> None:

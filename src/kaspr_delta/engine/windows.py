@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.resource import Found, kinds_of
@@ -14,9 +14,6 @@ from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import Row
 
 # The kinds of log rows that report windows which a stream has passed.
 _PASSED = ("close", "expire")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.by_column import ByColumn
@@ -27,9 +28,6 @@ from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.spark.frames import collected
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import narwhals as nw
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.executor import Executor
@@ -28,9 +29,6 @@ from kaspr_delta.engine.streams.event import App, Decoder, microseconds
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.windows import pass_windows
 from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan, names_topics
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
 LoggedPlanT = TypeVar("LoggedPlanT", bound=LoggedPlan)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.fold_groups import Change, FoldGroups
@@ -21,9 +22,6 @@ from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.joins import StreamPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import AGGREGATED
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 class Aggregation(Resource[AggregationPlan], Streamed):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
@@ -22,9 +23,6 @@ from kaspr_delta.engine.streams.stream_side import StreamSide, reached
 from kaspr_delta.engine.streams.table_versions import stream_time_in
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.plan.definition.window import WindowPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # The columns that turn rows of RECORD with a group and a window into changes of groups (see ``Change``).
 _ADDED = (

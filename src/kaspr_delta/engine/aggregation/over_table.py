@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.aggregation.aggregation import Aggregation
@@ -31,9 +32,6 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # A touched row of the table: its current values, its old contribution, and (added in _GROUPED) its current group.
 _COLUMNS = ("key", "changed_at", "value", "timestamp", "duplicate_count", "old_grp", "old_value")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, RETENTION
 from kaspr_delta.storage.system_tables import arrow_rows
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)

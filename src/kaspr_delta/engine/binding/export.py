@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
@@ -17,9 +18,6 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.source import Source
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.resources import TopicInput, TopicPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # A backlog is read in pieces, so that a kill repeats at most one of them.
 _BATCH = "64m"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.dead_letters import problem
@@ -15,9 +15,6 @@ from kaspr_delta.engine.streams.source import partition_of
 from kaspr_delta.plan.definition.bindings import FilesPlan
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.layout import HEADERS, PROBLEM
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # A backlog is read in pieces, so that a kill costs one of them.
 _MOST_FILES = "1000"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.binding.connectors import need
@@ -12,9 +12,6 @@ from kaspr_delta.engine.rows.sequence import MOST_TASKS
 from kaspr_delta.plan.definition.bindings import KafkaPlan, LoginPlan
 from kaspr_delta.secrets import password_of
 from kaspr_delta.storage.layout import PROBLEM
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # Spark's sink cannot set the time of a record, so a header carries the event's time: milliseconds as text.
 TIMESTAMP_HEADER = "kaspr-timestamp"

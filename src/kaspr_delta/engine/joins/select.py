@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
@@ -26,9 +27,6 @@ from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.serde.typed_values import from_columns, written
 from kaspr_delta.spec.ddl import Column as DdlColumn
 from kaspr_delta.spec.ddl import Type
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 SELECTED = "selected"
 """The column of a log with the function's result as JSON text; NULL if there is no result row."""

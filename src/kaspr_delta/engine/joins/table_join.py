@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import narwhals as nw
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
@@ -26,9 +27,6 @@ from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PAIR, RECORDS, WRITTEN_AT
 from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 TableJoinPlanT = TypeVar("TableJoinPlanT", bound=TableTableJoinPlan)
 

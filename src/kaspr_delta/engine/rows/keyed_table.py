@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import narwhals as nw
 import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.expressions import exists
@@ -43,9 +43,6 @@ from kaspr_delta.spec.ddl import Type, columns_of_json, quoted
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.tables import Commit, Scan, Tables, Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.value_functions import base64_of, bytes_of
 from kaspr_delta.serde.typed_values import SPARK_FORMATS
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 # The escapes of JSON for control characters; others are escaped by their number.
 _ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r"}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from hashlib import md5
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.rows import ValueFunction
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.json_text import parse
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 # Python has no other quotes and no NaN, and reads text and nested values of any length, but no longer whole numbers.
 _AS_PYTHON = {

@@ -6,12 +6,9 @@ The time of an event is a whole millisecond. The time of a write without an even
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 
 def event_time(timestamp: Column) -> Column:

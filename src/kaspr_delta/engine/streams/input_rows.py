@@ -6,16 +6,13 @@ import base64
 import json
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.streams.event import InputRecord
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 ONLY_VALUES = ("source", "key", "value", "timestamp")
 """The columns of every Arrow batch of input records. Others may be left out if no function can ask for them."""

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.topics import known_topics
@@ -25,9 +26,6 @@ from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import HEADERS, RECORDS, RETRY_FOR, kind_for
 from kaspr_delta.storage.tables import Tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # The position in an unread topic.
 NOTHING = -1

@@ -11,10 +11,8 @@ keep the order of arrival: a record sees them if it was committed after them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import narwhals as nw
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -22,9 +20,6 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.rows.write_time import event_time
 from kaspr_delta.engine.streams.source import partition_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # The ``order`` of a row's version from before the batch: it precedes all changes.
 _BEFORE = -1

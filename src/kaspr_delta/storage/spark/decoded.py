@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 # The tokens of a type but for colons and commas: names of fields and types alternate.
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|\w+(?:\(\d+,\s*\d+\))?|[<>]")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import narwhals as nw
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.rows.expressions import FALSE, text
@@ -13,9 +14,6 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Commit
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Texts and whole numbers in canonical JSON. There are other canonical keys: this matches the usual ones.
 USUAL_KEY = r'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,17}'

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import and_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.dead_letters import problem
@@ -18,9 +19,6 @@ from kaspr_delta.engine.streams.selector import Selector
 from kaspr_delta.functions.column_paths import Path, Picked, Text
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PROBLEM
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True, slots=True)

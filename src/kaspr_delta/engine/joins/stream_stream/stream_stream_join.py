@@ -10,10 +10,11 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
@@ -30,9 +31,6 @@ from kaspr_delta.engine.streams.stream_side import SCHEMA, StreamSide
 from kaspr_delta.plan.definition.joins import StreamStreamJoinPlan
 from kaspr_delta.storage.spark.frames import collected
 from kaspr_delta.storage.tables import Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _STATE = ("side", "partition", "key", "timestamp", "arrived")
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
@@ -38,9 +39,6 @@ from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 # Versions of table rows (see `table_versions`), with the keys they refer to.
 _REFERRING = (

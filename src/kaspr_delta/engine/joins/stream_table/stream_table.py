@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import Start
@@ -23,9 +24,6 @@ from kaspr_delta.engine.streams.source import INPUT
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
 from kaspr_delta.engine.streams.table_versions import in_their_own_time, newest_rows, versions
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 StreamTablePlanT = TypeVar("StreamTablePlanT", bound=StreamTableJoinPlan | RightForeignKeyJoinPlan)
 

@@ -10,9 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId
@@ -30,9 +31,6 @@ from kaspr_delta.engine.streams.table_versions import by_key, newest_rows, seen,
 from kaspr_delta.plan.definition.joins import StreamTableJoinPlan
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Upsert
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 # The columns of a waiting record, beside its ``id`` and ``left``.
 _WAITING = ("key", "look_up", "source", "timestamp", "until")
