@@ -29,9 +29,11 @@ from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_tex
 from kaspr_delta.engine.rows.value_functions import is_json
 from kaspr_delta.engine.streams.input_rows import for_workers, records_of
 from kaspr_delta.engine.streams.source import partition_of
+from kaspr_delta.engine.windows import window_starts
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.serde import json_text, typed_values
 from kaspr_delta.serde.row_order import ordered
 from kaspr_delta.serde.typed_text import TypedText
@@ -503,3 +505,18 @@ def test_headers_reach_workers_as_they_are(spark: SparkSession, most: int) -> No
         assert [record.headers for record in records_of(found)] == headers
 
     for_all(most, check, st.lists(st.none() | st.lists(header, max_size=3), min_size=1))
+
+
+@examples(2, 30)
+def test_an_instant_is_in_the_same_windows(spark: SparkSession, most: int) -> None:
+    spans = st.tuples(st.integers(1, 5_000), st.integers(1, 5_000))
+    instants = st.lists(st.integers(-20_000, 20_000) | st.integers(1 << 40, 1 << 41), min_size=1)
+
+    def check(window: tuple[tuple[int, int], list[int]]) -> None:
+        (size, step), moments = window
+        plan = WindowPlan(max(size, step), min(size, step), None, 0, "update", "stream", None)
+        rows = frame_of(spark, pa.table({"at": pa.array(moments, pa.int64())}))
+        found = rows.select(window_starts(F.col("at"), plan).alias("starts")).toArrow()["starts"].to_pylist()
+        assert found == [list(plan.starts(at)) for at in moments]
+
+    for_all(most, check, st.tuples(spans, instants))

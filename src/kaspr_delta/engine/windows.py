@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pyspark.sql import Row
+from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.resource import Found, kinds_of
@@ -13,10 +13,18 @@ from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.window import WindowPlan
 from kaspr_delta.storage.tables import Tables
 
 # The kinds of log rows that report windows which a stream has passed.
 _PASSED = ("close", "expire")
+
+
+def window_starts(at: Column, window: WindowPlan) -> Column:
+    """``WindowPlan.starts`` in Spark: an array, for instants in milliseconds since 1970."""
+    last = at - F.pmod(at, F.lit(window.step))
+    first = at - window.size + 1 + F.pmod(F.lit(window.size - 1) - at, F.lit(window.step))
+    return F.sequence(first, last, F.lit(window.step))
 
 
 def passed_windows(table: str, clock: Clock) -> Iterator[Effect]:

@@ -21,7 +21,7 @@ from kaspr_delta.engine.streams.clock import Clock
 from kaspr_delta.engine.streams.effect import to_rows
 from kaspr_delta.engine.streams.stream_side import StreamSide, reached
 from kaspr_delta.engine.streams.table_versions import stream_time_in
-from kaspr_delta.engine.windows import passed_windows
+from kaspr_delta.engine.windows import passed_windows, window_starts
 from kaspr_delta.plan.definition.window import WindowPlan
 
 # The columns that turn rows of RECORD with a group and a window into changes of groups (see ``Change``).
@@ -119,9 +119,7 @@ def _in_windows(grouped: DataFrame, window: WindowPlan, times: Mapping[str, int]
     so_far = F.unix_millis(stream_time_in(("stream",), "offset"))
     timed = grouped.withColumn("now", F.greatest(so_far, _before(times)))
     at = F.unix_millis("timestamp")
-    last_start = at - F.pmod(at, F.lit(window.step))
-    first_start = at - window.size + 1 + F.pmod(F.lit(window.size - 1) - at, F.lit(window.step))
-    each = timed.withColumn("start", F.explode(F.sequence(first_start, last_start, F.lit(window.step))))
+    each = timed.withColumn("start", F.explode(window_starts(at, window)))
     is_open = F.col("start") + window.size + window.grace > F.col("now")
     # As in Kafka Streams, time begins in 1970: a record of the first moments of 1970 is in fewer windows.
     is_open &= (F.col("start") >= 0) | (at < 0)
