@@ -1,4 +1,4 @@
-"""Resources whose log holds effects; pipelines, which agents and tasks are; and the task."""
+"""The bases of agents, tasks and ingests: a log of effects, and a pipeline that makes them. And the task."""
 
 from __future__ import annotations
 
