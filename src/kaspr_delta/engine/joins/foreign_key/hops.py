@@ -19,6 +19,7 @@ from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import FALSE, TRUE, exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
+from kaspr_delta.engine.rows.rows_by_key import few_keys
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.layout import PROBLEM
 from kaspr_delta.storage.tables import Commit
@@ -104,9 +105,10 @@ def receive(sent: Rows, right: KeyedTable, version: int) -> Rows:
 
     The counterpart of Kafka Streams' ``SubscriptionReceiveProcessorSupplier`` and
     ``SubscriptionJoinProcessorSupplier``. Columns as in ``with_right_rows``. Rows on the driver look up their foreign
-    keys; many are joined with the whole table.
+    keys. Rows in Spark are joined with all rows of the table: to choose among these by foreign keys would make Spark
+    call the extractor twice.
     """
-    keys = sent.select(nw.col("fk").alias("key"))
+    keys = few_keys(sent.select(nw.col("fk").alias("key")))
     return with_right_rows(sent, side_rows(right, sent.spark, version, keys))
 
 
