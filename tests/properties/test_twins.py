@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from kaspr_delta import Application
-from kaspr_delta.engine.joins.results import side_rows
+from kaspr_delta.engine.joins.results import checked_rows
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.typed_columns import in_order, key_columns, key_text, row_of, row_text
@@ -461,7 +461,7 @@ def test_live_rows_are_the_same_on_the_driver(tables: Tables, most: int) -> None
         tables.app.delta.replace(spark, frame_of(spark, rows), live.plan.delta_name)
         version = live.newest(spark).version
         every = LocalRows(spark, pa.table({"key": pa.array(TEXT_KEYS, pa.string())}))
-        here, there = (side_rows(live, spark, version, keys) for keys in (every, every.in_spark()))
+        here, there = (checked_rows(live, spark, version, keys) for keys in (every, every.in_spark()))
         assert isinstance(here, LocalRows)
         assert not isinstance(there, LocalRows)
         columns = sorted(there.columns)

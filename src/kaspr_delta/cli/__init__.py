@@ -1,6 +1,7 @@
 """The command ``kaspr-delta``: one function per command, errors as one clear message, exit codes 0, 1 and 2.
 
-``run`` that is interrupted ends with 128 and the signal; ``deploy`` with the exit code of the Databricks CLI.
+A ``run`` until quiet that is interrupted ends with 128 and the signal. ``deploy`` ends with the exit code of the
+Databricks CLI.
 """
 
 from __future__ import annotations

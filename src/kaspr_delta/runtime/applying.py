@@ -34,9 +34,9 @@ class Outcome:
 def registry_of(warehouse: Warehouse, schema: str) -> Registry:
     """The registry of an application. On this machine's disk it does not need Spark."""
     namespace = warehouse.namespace(schema)
-    folder = folder_tables(namespace)
-    if folder is not None:
-        return Registry(NativeSystemTables(folder))
+    local = folder_tables(namespace)
+    if local is not None:
+        return Registry(NativeSystemTables(local))
     from kaspr_delta.runtime.resources import create_system_tables
     from kaspr_delta.runtime.session import spark_session
 

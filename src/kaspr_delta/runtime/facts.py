@@ -28,9 +28,9 @@ def facts_of(warehouse: Warehouse, schema: str, plan: Plan | None) -> Facts:
     if plan is None:
         return NoFacts()
     namespace = warehouse.namespace(schema)
-    folder = folder_tables(namespace)
-    if folder is not None:
-        return LocalFacts(folder, plan)
+    local = folder_tables(namespace)
+    if local is not None:
+        return LocalFacts(local, plan)
     from kaspr_delta.runtime.session import spark_session
 
     return SparkFacts(spark_session(warehouse.log_file), open_tables(namespace), plan)

@@ -1,4 +1,4 @@
-"""Counts that a backend of ``storage.tables`` keeps for the resource that uses it. Each batch reports them."""
+"""Counts that a backend of ``storage.tables`` keeps for the resource that uses it, which reports them by batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Statistics:
     """The counts of one backend.
 
     ``conflicts``: statements that ran again because another commit came first. ``files_looked_up``: files that look-ups
-    read. ``native_failures``: see NativeFailure.
+    read; joins of tables report them. ``native_failures``: see NativeFailure.
     """
 
     conflicts: Counted = field(default_factory=Counted)

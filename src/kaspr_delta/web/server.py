@@ -54,11 +54,10 @@ def web_application(
         msg = f"{error.name} is not installed: pip install 'kaspr-delta[serve]'"
         raise SetupError(msg) from error
     access = Access(token, behind_proxy)
-    folder = folder_tables(namespace)
-    if folder is not None:
-        local = LocalStore(folder)
-        source = LocalSource(folder)
-        return WebApplication(Served(local, namespace.name, documents), access, Pages(lambda _: source))
+    local = folder_tables(namespace)
+    if local is not None:
+        store, source = LocalStore(local), LocalSource(local)
+        return WebApplication(Served(store, namespace.name, documents), access, Pages(lambda _: source))
     if not sql_warehouse:
         msg = f"the tables of {namespace.schema} are not on this machine: name a SQL warehouse with --sql-warehouse"
         raise UsageError(msg)

@@ -31,7 +31,7 @@ from kaspr_delta.storage.spark.frames import collected
 
 
 @dataclass(frozen=True, slots=True)
-class SparkTableReader:
+class PinnedTableReader:
     """Reads a table at the version it had when the batch began; one Spark job per call at most."""
 
     spark: SparkSession
@@ -50,7 +50,7 @@ class SparkTableReader:
 
 
 @dataclass(frozen=True, slots=True)
-class SparkWindowReader:
+class PinnedWindowReader:
     """Reads a table with windows at the version it had when the batch began; one Spark job per call."""
 
     spark: SparkSession

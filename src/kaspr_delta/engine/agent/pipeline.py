@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.agent.executor import Executor
-from kaspr_delta.engine.agent.ordered import SparkTableReader, SparkWindowReader
+from kaspr_delta.engine.agent.ordered import PinnedTableReader, PinnedWindowReader
 from kaspr_delta.engine.agent.state import AgentState
 from kaspr_delta.engine.agent.table_state import AnyState, TableState
 from kaspr_delta.engine.batch.checkpoint import BatchId
@@ -115,8 +115,8 @@ class Pipeline(EffectResource[PlanT]):
         table = state_table(self.delta, plan)
         version = table.newest(spark).version
         if plan.window is None:
-            return TableState(plan, SparkTableReader(spark, table, version))
-        return TableState(plan, SparkWindowReader(spark, table, version))
+            return TableState(plan, PinnedTableReader(spark, table, version))
+        return TableState(plan, PinnedWindowReader(spark, table, version))
 
 
 class Task(Pipeline[TaskPlan]):

@@ -27,7 +27,7 @@ class BatchRunner:
     """Runs the batches of a resource, and knows the end of its log.
 
     On Spark Connect a copy runs the batches of the stream on the server, and this object runs the ticks. From then on
-    (``shipped``) each reads the log before it commits.
+    (``shipped``) each reads the log before it commits, if the resource has ticks.
     """
 
     delta: Tables
@@ -83,7 +83,7 @@ class BatchRunner:
         with self._locked(spark):
             if self.resource.timed:  # ticks commit too, in another process perhaps
                 self.read_log_end(spark)
-            # `stream` is the number of Spark's last batch in the log. A replay of it computes nothing: it is folded.
+            # `stream` is the number of Spark's last batch in the log. A replay of it is skipped: recovery folded it.
             if number <= self.end.metadata.stream:
                 return
             decision = self._decide(rows)  # steps 1 to 4
@@ -159,7 +159,7 @@ class BatchRunner:
         this = self.end.last.next
         committed = Committed(this, self.log.append(decision.effects, this, metadata), metadata, timing)
         timing.done("commit")
-        # Step 6: fold, now or later. If two processes decide, each must find everything in the tables.
+        # Step 6: fold, now or later. With a copy on a server, fold at once: it does not see batches that wait here.
         self.report(self.folding.fold_or_wait(spark, committed, may_wait=not self.shipped))
         self.end = replace(self.end, last=this, metadata=metadata)
 

@@ -31,7 +31,7 @@ class SourceTable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision of a batch: the rows to append to the log, and the number of its input rows.
+    """The decision of a batch: the rows to append to the log, and the number of its input rows (or touched keys).
 
     ``state`` is plain data, handed to the next batch unchanged. ``counts`` are for the metrics. ``direct`` has the same
     effects as records of one topic, if the append to that topic may be the commit.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A batch in the log. If it may wait, ``state`` is the state that later batches need of it until it is folded."""
+    """A batch in the log. ``state``: the state that it changed, held until it is folded; None if it cannot wait."""
 
     batch: BatchId
     rows: Rows
@@ -49,8 +49,8 @@ class Folding:
 
     Waiting batches are in the log. After a crash, the next process folds them.
 
-    In a run without end (``endless``) the states of batches are ``deferred`` when the batches are folded, because only
-    the resource reads them. They are held, and folded when they are too large or the run ends.
+    In a run without end (``endless``) a fold leaves out the states of batches, because only the resource reads them:
+    they are ``deferred``, and folded when they are too large or the run ends.
     """
 
     delta: Tables
@@ -77,7 +77,7 @@ class Folding:
 
     @property
     def due(self) -> bool:
-        """Whether batches wait and have waited long enough, no further batch comes, or they are too large to hold."""
+        """Whether batches wait, and the rest is over, or no batch came lately, or they take too much memory."""
         if not self.pending_batches:
             return False
         now, limits = time.monotonic(), self.delta.limits

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# The row of the newest start. May also find older starts, of other checkpoints, with the same batch number.
+# The rows with a start that have the number of the newest one. ``Log.end`` ignores those of older checkpoints.
 _NEWEST_START = (
     "start IS NOT NULL AND batch = (SELECT max(batch) FROM t WHERE start IS NOT NULL"
     " AND checkpoint = (SELECT max(checkpoint) FROM t WHERE start IS NOT NULL))"
@@ -35,8 +35,8 @@ class BatchMetadata:
 
     ``stream`` is the last batch of the streaming query that is in the log, -1 before the first. ``rows_in`` and
     ``counts`` say how much the batch processed. ``state`` is handed to the resource's next batch. With ``direct`` the
-    batch is only announced: the append to a topic commits it. ``folds``: a batch with a start is to be folded all the
-    same. (Earlier versions did not record that: there it has ``rows_in``.)
+    batch is only announced: the append to a topic commits it. ``folds``: the first batch of a checkpoint has
+    something to fold. (Older logs do not have it: there ``rows_in`` is not 0.)
     """
 
     stream: int = -1
@@ -124,7 +124,7 @@ class Log:
     def end(self, spark: SparkSession, folded: Mapping[str, int]) -> LogEnd:
         """Return the end of the log. ``folded`` is the last folded batch by checkpoint.
 
-        An announced batch that was not committed is neither unfolded nor the source of the metadata.
+        An announced batch that was not committed is not in ``unfolded``, and ``metadata`` is of the batch before it.
         """
         late = [f"(checkpoint <> '{checkpoint}' OR batch >= {number})" for checkpoint, number in folded.items()]
         recent = f"({_NEWEST_START}) OR ({' AND '.join(late) or 'true'})"

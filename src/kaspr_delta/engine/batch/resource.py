@@ -1,4 +1,4 @@
-"""The base class of resources: the steps that each kind adds to the common batch, and the answers that most share."""
+"""The base class of resources: the steps that each kind adds to the common batch, and default answers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Resource(Generic[PlanT]):
 
     @property
     def table_group(self) -> str:
-        """Resources that share tables: those of one group exclude each other batch by batch."""
+        """The name of the group of resources that share tables: their batches exclude each other."""
         return str(self.ref)
 
     @property

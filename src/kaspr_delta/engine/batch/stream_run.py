@@ -1,4 +1,4 @@
-"""One run of a resource's stream: where it starts, and whether there is anything to read."""
+"""The streams of a resource: where each starts, and whether there is anything to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of both sides of a join of two tables, and its results: what identifies them, and their rows in the log."""
+"""Parts of both joins of two tables: the rows of a side, the result of a key, and the rows of the log."""
 
 from __future__ import annotations
 
@@ -21,15 +21,26 @@ if TYPE_CHECKING:
 def side_rows(
     table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool = False
 ) -> Rows:
-    """Live rows at a version: columns key, value, timestamp, duplicate_count, hash, readable, text.
+    """Live rows at a version: columns key, value, timestamp, duplicate_count, hash, text.
 
     ``keys`` restricts them to those in its column ``key``; the rows are on the driver if the keys are and they fit
-    there (see ``collected_with``). ``readable``: the value is valid for the table's serializer; SQL may have written
-    another one. ``text`` is the value for people to read. ``unique_keys``: no key has several rows.
+    there (see ``collected_with``). ``text`` is the value for people to read. ``unique_keys``: no key has several rows.
     """
     rows = table.live_rows(spark, version, keys, unique_keys=unique_keys).derive("hash", table.hash, "value")
-    rows = rows.derive("readable", table.readable, "value").derive("text", table.text_form, "value")
+    rows = rows.derive("text", table.text_form, "value")
     return rows if keys is None else collected_with(keys, rows, table.delta)
+
+
+def checked_rows(
+    table: KeyedTable, spark: SparkSession, version: int, keys: Rows | None, *, unique_keys: bool = False
+) -> Rows:
+    """``side_rows`` with a column ``readable``: the value is valid for the table's serializer.
+
+    SQL may have written another one. An extractor finds that out by itself: left rows of a foreign-key join need no
+    check.
+    """
+    rows = side_rows(table, spark, version, keys, unique_keys=unique_keys)
+    return rows.derive("readable", table.readable, "value")
 
 
 def with_duplicates(  # noqa: PLR0913  the columns of a side
@@ -68,7 +79,7 @@ def identity_of_result(selection: str) -> nw.Expr:
 
 
 def emitted_elsewhere() -> nw.Expr:
-    """Stored emissions as texts that equal no result, so that every result counts as new: for a channel made anew."""
+    """A replacement for ``emitted`` that equals no result: everything is emitted again if the log is new."""
     return nw.concat_str(nw.col("emitted"), text(" elsewhere"))
 
 
@@ -100,5 +111,8 @@ def logged(results: Rows, state: Sequence[str] = (), state_changed: nw.Expr = FA
 
 
 def in_order(effects: Rows) -> Rows:
-    """Rows of the log with ``seq``: ordered by key, as Kafka Streams answers the subscribers of a row."""
+    """Rows of the log with ``seq``, which orders them by key, as Kafka Streams answers the subscribers of a row.
+
+    The rows of a large batch are in this order only inside each partition of Spark.
+    """
     return effects.numbered("key")

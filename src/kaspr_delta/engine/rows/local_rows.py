@@ -213,7 +213,7 @@ def read_back(rows: Rows, most: Size) -> Rows:
 
 
 def union_all(several: Sequence[Rows]) -> Rows:
-    """The rows of all, at least one; a missing column is NULL."""
+    """The rows of all, which are at least one; a missing column is NULL. Those without rows add no columns."""
     return reduce(lambda one, more: one.union(more), [rows for rows in several if rows.max_rows != 0] or several[:1])
 
 

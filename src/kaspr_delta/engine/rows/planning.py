@@ -1,4 +1,4 @@
-"""Statements of Spark for few rows or many, and several at the same time. Answers do not depend on it."""
+"""Switches adaptive planning, and runs several statements at the same time. Only speed depends on it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def plan_for(spark: SparkSession, *rows: Rows) -> None:
     """Switch adaptive planning off if all these rows are few and on the driver, else on. Without rows: off.
 
     Adaptive planning makes a job of every shuffle and every broadcast, to learn how many rows there are. If they are
-    known to be few, a statement is one job without it. ``spark`` is the session of a streaming query. Only an embedded
-    session is set, of which a query has its own copy: elsewhere the settings are the user's.
+    known to be few, a statement is one job without it. ``spark`` is the session of a streaming query, which has its own
+    copy of the settings. Sessions of Spark Connect, and those with many shuffle partitions, stay as they are.
     """
     if not runs_here(spark):  # queries of Spark Connect share their settings
         return

@@ -104,21 +104,21 @@ class Rows(Protocol):
         """Join with rows that have each value of the column ``on`` at most once. NULL equals nothing."""
 
     def union(self, other: Rows) -> Rows:
-        """The rows of both; a missing column is NULL."""
+        """The rows of both; a column that one of them lacks is NULL. Columns of an empty ``other`` may be lost."""
 
     def newest(self, on: Sequence[str], order: Sequence[str], count: str | None = None) -> Rows:
         """The greatest row of each key ``on`` by the columns of ``order``, NULL first; ``count``: how many it had."""
 
     def numbered(self, *order: str) -> Rows:
-        """The rows in order of some columns, with their number in a column ``seq`` (see ``sequence``)."""
+        """The rows with a column ``seq`` (see ``sequence``), in order of some columns; in Spark, of a partition."""
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         """Rows that Spark makes from these: collected if these are on the driver, up to ``most``."""
 
     def written(self, stored: Callable[[], Rows]) -> Rows:
-        """The rows after they were written: those in Spark as ``stored``, so that they are not computed again.
+        """The rows after they were appended to a log: those on the driver, else ``stored``, which reads them.
 
-        Those on the driver stay; if there are none, only the stored rows have all columns.
+        So Spark does not compute rows again. If there are no rows, ``stored`` gives the columns.
         """
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:

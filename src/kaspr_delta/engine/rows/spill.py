@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def rows_made(
     spark: SparkSession, batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path, limits: Limits
 ) -> Rows:
-    """The rows of batches: on the driver up to the size of a small batch; more of them in a file, read by Spark.
+    """The rows of batches: on the driver up to the bytes of a small batch; more of them in a file, read by Spark.
 
     The file is written to the folder, and removed when the rows are no longer used. Only one caller at a time may use
     the folder. Spark's workers have to see it.

@@ -1,8 +1,8 @@
-"""Plans of topics, tables, agents, tasks and web views, frozen and fully resolved.
+"""Plans of topics, tables, agents, tasks and web views: the frozen parts of a ``Plan`` (``application.py``).
 
-Manifests (``kaspr_delta.spec``) are as the author writes them. In a plan every name is resolved, every default filled
-in and every function compiled, so that the engine has nothing to guess. The engine, the ``plan`` command and the
-Databricks jobs read this one object. (When an application is opened, columns of existing tables are added to it.)
+Manifests (``kaspr_delta.spec``) are as the author writes them. In a plan names are resolved (but those of resources
+that wait), defaults are filled in and functions are checked, so that the engine has nothing to guess. The engine, the
+``plan`` command and the Databricks jobs read it. When an application is opened, columns of existing tables are added.
 """
 
 from __future__ import annotations

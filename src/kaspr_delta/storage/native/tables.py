@@ -157,7 +157,10 @@ class NativeTables(SparkTables):
         return Merged(merged.rows, counted.get("numTargetRowsCopied", 0), counted.get("numTargetFilesRemoved", 0))
 
     def _appended(self, rows: pa.Table, table: str, transaction: Transaction | None) -> bool:
-        """Whether delta-rs appended the rows. Now and then Spark does: it compacts the tables that are compacted."""
+        """Whether delta-rs appended the rows.
+
+        With each checkpoint of the table Spark does: it also removes expired commits, and compacts small files.
+        """
         if (newest_in(self._delta.folder(table)).version + 1) % CHECKPOINT_INTERVAL == 0:
             return False
         # A failure may come after the commit: Spark may try again only if the table has the transaction by then.

@@ -25,7 +25,7 @@ from kaspr_delta.engine.joins.foreign_key.hops import (
     send,
     with_right_rows,
 )
-from kaspr_delta.engine.joins.results import emitted_elsewhere, in_order, side_rows
+from kaspr_delta.engine.joins.results import checked_rows, emitted_elsewhere, in_order
 from kaspr_delta.engine.joins.table_join import Pinned, TableJoin, newest_by_key, stored_in_log
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import exists
@@ -64,7 +64,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:
-        """Recompute every key of both tables, and every key that has a subscription or a result, however old."""
+        """Recompute every key of both tables, and every key that has a subscription, however old."""
         pinned = self.pinned(spark)
         if log_is_new and self.delta.newest(spark, self.plan.subscriptions).version == 0:
             first = self._first_load(spark, pinned)
@@ -134,7 +134,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
         rows = left_rows(self.left, spark, pinned.left, None, unique_keys=True)
         rows = rows.select("key", "left", "left_hash", "left_timestamp")
         sent = send(rows, self._extract, self._columns, constants=never_seen(pinned.left))
-        found = side_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
+        found = checked_rows(self.right, spark, pinned.right.version, None, unique_keys=True)
         found = SparkRows(found.df, right.rows if right.fits(self.delta.limits) else None, limits=self.delta.limits)
         emitted = emit(respond(with_right_rows(sent, found), self.plan.type, self.select_fingerprint))
         # No row came before another one: any order will do, even that of the files.

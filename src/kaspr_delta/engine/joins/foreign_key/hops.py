@@ -14,7 +14,7 @@ import narwhals as nw
 
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
-from kaspr_delta.engine.joins.results import logged, side_rows, with_duplicates, with_result
+from kaspr_delta.engine.joins.results import checked_rows, logged, side_rows, with_duplicates, with_result
 from kaspr_delta.engine.joins.touched import Touched
 from kaspr_delta.engine.rows.expressions import FALSE, TRUE, exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -44,11 +44,11 @@ def left_context(subscriptions: Rows, touched: Touched, left: KeyedTable, pinned
 
 
 def triggered_by_right(subscriptions: Rows, right_keys: Rows, left_keys: Rows) -> Rows:
-    """Right change, on the right side: subscribers of the right keys (columns key, changed_at).
+    """Right change, on the right side: subscribers of the right keys, which have the columns key and changed_at.
 
     Left keys that were touched themselves are left out. Kafka Streams' ``ForeignTableJoinProcessorSupplier`` scans
     combined keys by a prefix. This is a join on the foreign key, which is exact: ``P1`` never triggers the subscribers
-    of ``P10``. Columns changed_at, and those of ``subscriptions``, among them key and old_fk.
+    of ``P10``. Returns the columns of ``subscriptions`` and changed_at.
     """
     touched = right_keys.select(nw.col("key").alias("old_fk"), "changed_at")
     return subscriptions.join(touched, "old_fk", "inner").join(left_keys.select("key"), "key", "left_anti")
@@ -85,8 +85,9 @@ def send(
     A triggered left row that has changed is ``stale``. If the extractor fails, ``fk`` is NULL, and the row gets a dead
     letter.
 
-    In a large batch Spark computes a foreign key that consists of ``columns``. ``constants`` are columns of the context
-    that are the same for all rows: they are added after the extractor, so that they do not go through Python.
+    In a large batch Spark computes a foreign key that consists of ``columns``. ``constants``, in a first load, are
+    columns of the context, and ``unchanged``, that are the same for all rows: they are added after the extractor, so
+    that they do not go through Python.
     """
     unchanged = nw.col("triggered_by_right") & same("old_hash", "left_hash")
     rows = context if constants else context.with_columns(unchanged=unchanged)
@@ -109,11 +110,11 @@ def receive(sent: Rows, right: KeyedTable, version: int) -> Rows:
     call the extractor twice.
     """
     keys = few_keys(sent.select(nw.col("fk").alias("key")))
-    return with_right_rows(sent, side_rows(right, sent.spark, version, keys))
+    return with_right_rows(sent, checked_rows(right, sent.spark, version, keys))
 
 
 def with_right_rows(sent: Rows, right: Rows) -> Rows:
-    """Join rows of ``send`` with right rows (see ``side_rows``): adds right, right_hash and right_timestamp.
+    """Join rows of ``send`` with right rows (see ``checked_rows``): adds right, right_hash and right_timestamp.
 
     An unreadable right row, which SQL wrote, counts as missing; each of its subscribers gets a dead letter.
     """
@@ -146,7 +147,7 @@ def respond(answered: Rows, join_type: JoinType, selection: str = "") -> Rows:
     left row never meets a new right one.
 
     The time of a result or a tombstone is the later one of both rows; if only the right row changed, it is the right
-    row's, as in Kafka Streams. A deleted row has the time of the commit.
+    row's, as in Kafka Streams. If only a row was deleted, it is the time of the commit.
     """
     # A row that SQL wrote without a time has the time of the commit that touched it.
     of_both = later(nw.coalesce("left_timestamp", "changed_at"), nw.col("right_timestamp"))

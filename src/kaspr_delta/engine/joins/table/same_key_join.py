@@ -13,11 +13,11 @@ import narwhals as nw
 
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.joins.results import (
+    checked_rows,
     emitted_elsewhere,
     identity_of_result,
     in_order,
     logged,
-    side_rows,
     with_duplicates,
     with_result,
 )
@@ -94,7 +94,7 @@ def _side(side: str, table: KeyedTable, version: int, keys: Rows) -> Rows:
     """
     readable, name = nw.col("readable"), f"{side}_problem"
     rows = with_problem(
-        side_rows(table, keys.spark, version, keys),
+        checked_rows(table, keys.spark, version, keys),
         ~readable,
         reason=text("value cannot be read"),
         detail=text(f"the {side} row is not JSON text: repair or delete it"),
