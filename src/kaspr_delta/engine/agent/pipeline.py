@@ -48,7 +48,7 @@ class EffectResource(Resource[LoggedPlanT]):
         sent = {counter("topic_messages_sent", to): count for (kind, to), count in counts.items() if kind == "send"}
         return Folded(done, letters, counts=sent)
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         folds: list[Fold] = []
         for kind, target in found:
             mine = rows.filter((nw.col("kind") == kind) & (nw.col("target") == target))

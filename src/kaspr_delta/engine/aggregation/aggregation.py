@@ -59,7 +59,7 @@ class Aggregation(Resource[AggregationPlan], Streamed):
     def numbers(self, counts: Mapping[tuple[Any, ...], int]) -> Folded:
         return Folded(counts.get(("write",), 0), counts.get(("failed",), 0))
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         return [partial(self._fold_writes, rows)] if "write" in kinds_of(found) else []
 
     def afterwards(self, rows: Rows, found: Found) -> None:

@@ -114,13 +114,13 @@ class TableAggregation(Aggregation):
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
         return self._recompute(batch, self.origin.newest(batch.sparkSession).version)
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         own = {
             "contribution": (self.plan.contributions, ("grp", "value")),
             "time": (self.plan.group_times, ("timestamp",)),
         }
         mine = [partial(self._fold_state, rows, kind, *own[kind]) for kind in own if kind in kinds_of(found)]
-        return [*super().folds(rows, found, batches, states=states), *mine]
+        return [*super().folds(rows, found, batches), *mine]
 
     def held_rows(self, groups: DataFrame) -> DataFrame:
         times = self.delta.read(groups.sparkSession, self.plan.group_times).withColumnRenamed("timestamp", "moved_to")

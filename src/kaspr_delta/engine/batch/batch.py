@@ -145,7 +145,7 @@ class BatchRunner:
     def _decide(self, rows: DataFrame) -> Decision:
         resource, state = self.streamed, self.end.metadata.state
         if isinstance(resource, FoldsTogether):
-            return resource.decide(rows, state, self.folding.states)
+            return resource.decide(rows, state, self.folding.unmerged)
         return resource.decide(rows, state)
 
     def _commit(self, spark: SparkSession, decision: Decision, stream: int, timing: BatchTiming) -> None:

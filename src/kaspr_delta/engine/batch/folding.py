@@ -66,7 +66,7 @@ class Folding:
         self.deferred = DeferredState(self.delta, self.resource)
 
     @property
-    def states(self) -> list[pa.Table]:
+    def unmerged(self) -> list[pa.Table]:
         """The states of batches that are in no table yet, the oldest first."""
         return [*self.deferred.held, *(one.state for one in self.pending_batches if one.state is not None)]
 
@@ -130,7 +130,7 @@ class Folding:
         """The states that are in no table yet, the last of each key; None if they must be folded now."""
         if not self.endless or any(one.state is None for one in self.pending_batches):
             return None
-        state = newest_states(self.states)
+        state = newest_states(self.unmerged)
         return state if state.nbytes <= self.delta.limits.deferred_bytes else None
 
     def fold(self, spark: SparkSession, batches: Sequence[Committed], *, states: bool = True) -> list[BatchReport]:

@@ -133,8 +133,8 @@ class Resource(Generic[PlanT]):
     def fold(self, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         """Step 6: fold successive batches of the log into the resource's tables. May be repeated.
 
-        Only a resource that ``FoldsTogether`` is given several. Unless ``states``, their states are deferred. The cost
-        is reported with the last batch.
+        Only a resource that ``FoldsTogether`` is given several. ``state_folds`` are left out unless ``states``.
+        The cost is reported with the last batch.
         """
         parts = [rows for _, rows in batches]
         counts = [rows.count_by(*self.counted) for rows in parts]
@@ -144,7 +144,9 @@ class Resource(Generic[PlanT]):
         if waited and sum(sum(one.values()) for one in counts) <= most.rows:
             parts = [read_back(rows, most) for rows in parts]
         rows = union_all(parts)
-        folds = [*self.folds(rows, found, [batch for batch, _ in batches], states=states)] if found else []
+        folds = [*self.folds(rows, found, [batch for batch, _ in batches])] if found else []
+        if found and states:
+            folds += self.state_folds(rows, several=len(batches) > 1)
         folds.append(partial(self._fold_letters, batches, folded))
         merged = [done for done in side_by_side(folds) if done is not None]
         self.afterwards(rows, found)
@@ -154,9 +156,13 @@ class Resource(Generic[PlanT]):
         """The numbers of a batch, from its counted rows."""
         raise NotImplementedError
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         """The folds of rows of successive batches, without the dead letters. They may run at the same time."""
         raise NotImplementedError
+
+    def state_folds(self, rows: Rows, *, several: bool) -> Sequence[Fold]:
+        """The folds of a state that may be deferred, of one batch or of ``several``: that of a ``FoldsTogether``."""
+        return ()
 
     def afterwards(self, rows: Rows, found: Found) -> None:
         """The part of a fold that waits for all others."""

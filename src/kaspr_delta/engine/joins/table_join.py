@@ -128,7 +128,7 @@ class TableJoin(Join[TableJoinPlanT]):
         how = SelectRow(select.function, row, (self.left.plan, self.right.plan), self.event_timeout)
         return effects.extend(how, f"{SELECTED} STRING")
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         has_records = kinds_of(found).intersection(RECORDS)
         return [partial(self.fold_result, rows, several=len(batches) > 1)] if has_records else []
 

@@ -197,7 +197,7 @@ def test_what_cannot_be_held_is_folded_with_all_that_waits(clock: Clock, reporte
     join.held = False
     assert take(taken, 2) == [1, 1]
     assert join.folds == [[0], [1, 2]]
-    assert taken.states == []
+    assert taken.unmerged == []
     assert reported == [0, 1, 2]
 
 
@@ -206,9 +206,9 @@ def test_what_waits_is_known_in_its_order_until_it_is_folded(clock: Clock, repor
     take(taken, 0)
     take(taken, 1, rows=1)
     take(taken, 2, rows=2)
-    assert [table.num_rows for table in taken.states] == [1, 2]
+    assert [table.num_rows for table in taken.unmerged] == [1, 2]
     taken.fold_all(NO_SPARK)
-    assert taken.states == []
+    assert taken.unmerged == []
     assert taken.fold_all(NO_SPARK) == []
     assert reported == [0, 1, 2]
 
@@ -290,7 +290,7 @@ def test_in_a_run_without_end_states_are_deferred_and_known(
 ) -> None:
     join, taken = lasting(clock, tmp_path, 1, 2, 3)
     assert join.deferred == [0, 1, 2]
-    assert [table.num_rows for table in taken.states] == [6]
+    assert [table.num_rows for table in taken.unmerged] == [6]
     assert (progressed.resource, progressed.states) == (2, -1)
     assert taken.waits
     assert not taken.due
@@ -308,7 +308,7 @@ def test_deferred_states_come_before_those_of_a_batch_that_cannot_wait(
     take(taken, 2)
     assert (join.folds, join.deferred, join.states) == ([[0], [1], [2]], [0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
-    assert taken.states == []
+    assert taken.unmerged == []
 
 
 def test_states_that_are_too_much_to_be_held_are_not_deferred(
@@ -328,7 +328,7 @@ def test_of_a_key_that_changes_again_and_again_one_state_is_held(clock: Clock, t
         again = replace(batch(number), rows=LocalRows(NO_SPARK, keys(0, 8)))
         taken.fold_or_wait(NO_SPARK, again, may_wait=True)
     assert (join.deferred, join.states) == (list(range(9)), [])
-    assert [table.num_rows for table in taken.states] == [8]
+    assert [table.num_rows for table in taken.unmerged] == [8]
 
 
 def test_a_start_folds_states_that_were_deferred(clock: Clock, progressed: Progressed, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pyarrow as pa
 
-from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.decision import Decision
 from kaspr_delta.engine.batch.deferred_state import newest_states
-from kaspr_delta.engine.batch.resource import Fold, FoldsTogether, Found, cost_of
+from kaspr_delta.engine.batch.resource import Fold, FoldsTogether, cost_of
 from kaspr_delta.engine.joins.foreign_key.extract import ExtractForeignKeys
 from kaspr_delta.engine.joins.foreign_key.first_load import is_large, never_seen, usual_keys
 from kaspr_delta.engine.joins.foreign_key.foreign_key_columns import ForeignKeyColumns
@@ -154,9 +153,8 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
             return None
         return ForeignKeyColumns(picked, types, self.left, self._extract.extractor)
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
-        subscriptions = [partial(self.fold_subscriptions, rows, several=len(batches) > 1)] if states else []
-        return [*subscriptions, *super().folds(rows, found, batches, states=states)]
+    def state_folds(self, rows: Rows, *, several: bool) -> Sequence[Fold]:
+        return [partial(self.fold_subscriptions, rows, several=several)]
 
     def fold_states(self, rows: Rows, *, several: bool) -> Mapping[str, int]:
         return cost_of([self.fold_subscriptions(rows, several=several)])

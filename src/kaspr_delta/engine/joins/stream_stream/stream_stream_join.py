@@ -105,7 +105,7 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         after = json.loads(json.dumps({"read": read, "times": joins.times, "cleaned": joins.cleaned}))
         return Decision(LocalRows(spark, logged, self.delta.limits), rows.num_rows, after)
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         kinds = kinds_of(found)
         return [partial(self._fold_buffer, rows, expire="expire" in kinds)] if kinds - {"value"} else []
 

@@ -131,7 +131,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         rows = rows.sortWithinPartitions("offset", "row").withColumn("seq", seq_of_rows()).drop("offset", "row")
         return Decision(both.made(rows, limits.few), rows_in, asdict(after))
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         return [partial(self._fold_index, rows)] if "state" in kinds_of(found) else []
 
     def _changed(self, spark: SparkSession, before: StreamTableState, version: int) -> Rows:

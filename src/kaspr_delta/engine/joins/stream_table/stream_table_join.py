@@ -88,7 +88,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         # The rows in are the records that no longer wait.
         return replace(decision, rows_in=1 if decision.effects.max_rows is None else decision.effects.max_rows)
 
-    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId], *, states: bool) -> Sequence[Fold]:
+    def folds(self, rows: Rows, found: Found, batches: Sequence[BatchId]) -> Sequence[Fold]:
         return [] if self.plan.pending is None else [partial(self._fold_waiting, rows)]
 
     @property
