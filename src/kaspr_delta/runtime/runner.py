@@ -70,7 +70,7 @@ class Runner:
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
         with self._held([*_refs(stages), *tasks]) as folded:
             for ref in tasks:
-                self._progress(ref, lambda ref: self._runs[ref].batch.tick(self.spark, ending=True))
+                self._attempted(ref, lambda ref: self._runs[ref].batch.tick(self.spark, ending=True))
             for _ in range(_MOST_ROUNDS):
                 rows = sum(self._until_stage_quiet(stage) for stage in stages)
                 # A topic that a nameSelector names may be read by any stage, also by an earlier one.
@@ -188,7 +188,7 @@ class Runner:
         ):
             self._tell(Started, refs)
             streams.start(refs)
-            rows = sum(self._progress(ref, lambda ref: self._processed(streams, ref)) for ref in refs)
+            rows = sum(self._attempted(ref, lambda ref: self._processed(streams, ref)) for ref in refs)
         if self._stop.is_set():  # some queries may have failed without being awaited
             streams.note_failures()
         return _Round(rows, streams.took_new_columns)
@@ -196,9 +196,9 @@ class Runner:
     def _processed(self, streams: Streams, ref: ResourceRef) -> int:
         """Let a resource process all available rows, and those that it holds back. Returns the number of rows."""
         rows = streams.await_processed(ref, self._stop)
-        return rows if self._stop.is_set() else rows + self._rest(ref)
+        return rows if self._stop.is_set() else rows + self._processed_late(ref)
 
-    def _progress(self, ref: ResourceRef, work: Callable[[ResourceRef], int]) -> int:
+    def _attempted(self, ref: ResourceRef, work: Callable[[ResourceRef], int]) -> int:
         """Let a resource do some work. Returns the number of rows. If it fails, the others go on."""
         if ref in self._failures or self._stop.is_set():
             return 0
@@ -215,7 +215,7 @@ class Runner:
         for ref in refs:
             self.listener(event(ref))
 
-    def _rest(self, ref: ResourceRef) -> int:
+    def _processed_late(self, ref: ResourceRef) -> int:
         """Process rows that are held back for later ones: none will come in this run. Returns the number of rows."""
         run = self._runs[ref]
         return run.batch.tick(self.spark, ending=True) if run.resource.timed else 0
