@@ -40,7 +40,8 @@ class BatchRunner:
     folding: Folding = field(init=False)
     # Where the log ends; without a start until the resource has recovered.
     end: LogEnd = field(default=LogEnd(), init=False)
-    # The error that stopped the stream, if its batches run in this process.
+    # The error of the last batch, if it ran in this process: Spark's own error has only the text. No other batch runs
+    # until recovery, because this one may be committed and not folded.
     failure: Exception | None = field(default=None, init=False)
     # Whether another process has a copy.
     shipped: bool = field(default=False, init=False)
@@ -66,11 +67,10 @@ class BatchRunner:
         try:
             self.process(rows, number)
         except Exception as error:
-            self.failure = error
+            self._stop(error)
             raise
-        except BaseException as error:  # a panic of delta-rs: callers would not take it for a failure
-            self.failure = RuntimeError(f"{type(error).__name__}: {error}")
-            raise self.failure from error
+        except BaseException as error:
+            raise self._stop(error) from error
 
     def process(self, rows: DataFrame, number: int) -> None:
         """Run one batch of the stream. After a crash between two of its writes, the next start completes it.
@@ -91,7 +91,9 @@ class BatchRunner:
             self._commit(spark, decision, number, timing)  # steps 5 and 6
 
     def tick(self, spark: SparkSession, *, ending: bool) -> int:
-        """Run a batch, outside the stream, for work that the clock has made due; return the number of its rows."""
+        """Run a batch that the clock has made due; return the number of its input rows: 0 after a failure."""
+        if self.failure is not None:
+            return 0
         timing = BatchTiming()
         with self._locked(spark):
             self.read_log_end(spark)
@@ -102,7 +104,7 @@ class BatchRunner:
             return decision.rows_in
 
     def fold_waiting(self, spark: SparkSession, *, if_due: bool = False) -> None:
-        """Fold the committed batches that wait; with ``if_due`` only if they have waited long enough."""
+        """Fold the committed batches that wait, and deferred states; with ``if_due`` only batches, when due."""
         folding = self.folding
         if folding.due if if_due else folding.waits:
             with self.delta.namespace.table_group_lock(self.resource.table_group):
@@ -135,12 +137,24 @@ class BatchRunner:
 
     @contextmanager
     def _locked(self, spark: SparkSession) -> Iterator[None]:
+        """Have the lock of the table group for a batch. Raises the error of the last batch, if it failed."""
         with self.delta.namespace.table_group_lock(self.resource.table_group):
-            if self.companions:
-                folded = folded_batches(self.delta, spark)
-                for companion in self.companions:
-                    companion.fold_unfolded(spark, folded)
-            yield
+            if self.failure is not None:
+                raise self.failure
+            try:
+                if self.companions:
+                    folded = folded_batches(self.delta, spark)
+                    for companion in self.companions:
+                        companion.fold_unfolded(spark, folded)
+                yield
+            except BaseException as error:
+                self._stop(error)
+                raise
+
+    def _stop(self, error: BaseException) -> Exception:
+        """Keep the error that stops the resource; a panic of delta-rs, which is no Exception, as one. Return it."""
+        self.failure = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+        return self.failure
 
     def _decide(self, rows: DataFrame) -> Decision:
         resource, state = self.streamed, self.end.metadata.state

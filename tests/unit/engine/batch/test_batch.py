@@ -58,9 +58,10 @@ COMMITTED = LogEnd(BatchId("c1", 7), BatchMetadata(stream=3, state={"at": "seven
 
 @dataclass
 class Clockwork:
-    """A resource that notes which state it is asked about, and decides nothing."""
+    """A resource that notes which state it is asked about, and decides nothing or fails."""
 
     asked: list[Mapping[str, Any]] = field(default_factory=list)
+    error: Exception | None = None
     ref = ResourceRef("agent", "a")
     log_table = "log__a"
     table_group = "agent/a"
@@ -68,6 +69,8 @@ class Clockwork:
 
     def due(self, spark: object, state: Mapping[str, Any], *, ending: bool) -> Decision | None:  # noqa: ARG002
         self.asked.append(state)
+        if self.error is not None:
+            raise self.error
         return None
 
 
@@ -94,3 +97,20 @@ def test_once_shipped_both_copies_go_on_from_what_the_log_says(batch: BatchRunne
     for copy in (batch, shipped):
         copy.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
         assert asked(copy) == [{"at": "seven"}]
+
+
+def test_after_a_batch_that_failed_no_other_one_runs_before_recovery(batch: BatchRunner) -> None:
+    """It may be committed: another one would have its number, and Delta would skip the commit."""
+    clockwork, rows = batch.resource, SimpleNamespace(sparkSession=None)
+    assert isinstance(clockwork, Clockwork)
+    clockwork.error = OSError("no space left")
+    with pytest.raises(OSError, match="no space left"):
+        batch.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
+    clockwork.error = None
+    assert batch.tick(None, ending=False) == 0  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="no space left"):
+        batch.run(rows, 4)  # type: ignore[arg-type]
+    assert asked(batch) == [{}]
+    batch.failure = None  # as recovery does
+    batch.tick(None, ending=False)  # type: ignore[arg-type]
+    assert asked(batch) == [{}, {}]
