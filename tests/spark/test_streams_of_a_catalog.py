@@ -110,6 +110,43 @@ def test_no_stream_reads_what_one_before_it_has_read(
     assert set(firsts) == {"topic__raw_products", "products", "channel__orders_products_joined"}
 
 
+CLICKS = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: clicks}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: clicks-per-page, labels: {kaspr.io/app: clicks}}
+spec: {name: clicks-per-page, from: {topic: clicks}, count: {}}
+"""
+
+
+@pytest.mark.slow
+def test_a_record_that_comes_while_a_stream_starts_is_processed_once(
+    spark: SparkSession, catalog: str, tmp_path: Path
+) -> None:
+    """The stream reads it, although it is newer than the versions that were noted before."""
+    manifests = tmp_path / "clicks.yaml"
+    manifests.write_text(CLICKS)
+    app = Application.open(manifests, warehouse=catalog, spark=spark)
+    late = [{"page": "late"}]
+    stream = SparkTables.stream
+
+    def later(delta: SparkTables, spark: SparkSession, table: str, first: int, limit: str | None = None) -> DataFrame:
+        while late:
+            produce(app, "clicks", all=late.pop())
+        return stream(delta, spark, table, first, limit)
+
+    produce(app, "clicks", all={"page": "early"})
+    with mock.patch.object(SparkTables, "stream", later):
+        app.run()
+    assert not late
+    produce(app, "clicks", all={"page": "next"})
+    app.run()
+    assert app.table("clicks-per-page").to_dict() == {"all": 3}
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(EXTERNAL in os.environ, reason="the folder of an external table stays, and it is the same table")
 def test_a_table_that_was_replaced_is_not_gone_on_with(shop: Callable[[], Application], spark: SparkSession) -> None:

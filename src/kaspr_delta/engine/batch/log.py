@@ -91,19 +91,16 @@ class Log:
     delta: Tables
     table: str
 
-    def begin(self, effects: Rows, batch: BatchId, metadata: BatchMetadata, start: Start) -> Rows:
-        """Commit a batch with the start of a stream, and return its rows as the log has them."""
-        return self._commit(effects, batch, {"memo": metadata.to_json(), "start": start.to_json()})
+    def append(self, effects: Rows, batch: BatchId, metadata: BatchMetadata, start: Start | None = None) -> Rows:
+        """Commit a batch, with ``start`` if a stream begins with it, and return its rows.
 
-    def append(self, effects: Rows, batch: BatchId, metadata: BatchMetadata) -> Rows:
-        """Commit a batch, and return its rows as the log has them. A second append of a batch is skipped by Delta."""
-        return self._commit(effects, batch, {"memo": metadata.to_json()})
-
-    def _commit(self, effects: Rows, batch: BatchId, about: Mapping[str, str]) -> Rows:
-        spark = effects.spark
-        metadata = LocalRows(spark, pa.table({name: [json_text] for name, json_text in about.items()}), effects.limits)
+        Delta skips a second append of a batch; rows on the driver are returned as given.
+        """
+        spark, about = effects.spark, {"memo": [metadata.to_json()]}
+        if start is not None:
+            about["start"] = [start.to_json()]
         ours = _of_batch(effects, batch)
-        everything = _of_batch(union_all([effects, metadata]), batch)
+        everything = _of_batch(union_all([effects, LocalRows(spark, pa.table(about), effects.limits)]), batch)
         self.delta.append(spark, everything.frame, self.table, batch.transaction("log"))
         return ours.written(lambda: self.batch(spark, batch))
 

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The beginnings of a resource's batches. None of them may run while its stream does."""
+    """Begins checkpoints, and folds what a killed run had committed. Not to be called while the stream runs."""
 
     batch: BatchRunner
 
     def recover(self, spark: SparkSession, folded: Mapping[str, Mapping[str, int]]) -> None:
         """Before the first batch, fold the batches that a killed run had committed (see ``folded_batches``).
 
-        A resource without a checkpoint begins its first. Raises RebuildNeededError when the state is that of another
-        definition, and SetupError when it has another format.
+        A checkpoint begins if there is none, or if the newest one reads other sources. Raises RebuildNeededError if the
+        state is that of another definition, and SetupError if it has another format.
         """
         batch = self.batch
         with batch.delta.namespace.table_group_lock(batch.resource.table_group):
@@ -39,7 +39,10 @@ class Recovery:
             end = batch.fold_unfolded(spark, folded_batches(batch.delta, spark) if batch.companions else folded)
             if end.start is not None:
                 _check(batch.resource, end.start)
-            self._go_on(spark, end)
+            if end.start is None or not self._reads_its_sources(spark, end.start):
+                self._begin(spark, end)
+            else:
+                batch.end = replace(end, unfolded=())
 
     def sources_changed(self, spark: SparkSession) -> bool:
         """Whether the resource now reads other sources than its checkpoint does."""
@@ -50,7 +53,7 @@ class Recovery:
         """Begin a new checkpoint if the resource now reads other sources."""
         if self.sources_changed(spark):
             with self.batch.delta.namespace.table_group_lock(self.batch.resource.table_group):
-                self._go_on(spark, self._resumed(spark))
+                self._begin(spark, self._resumed(spark))
 
     def rebuild(self, spark: SparkSession) -> None:
         """Make the state anew from the current tables. Differences are emitted, in one commit."""
@@ -92,13 +95,6 @@ class Recovery:
         """Whether a checkpoint reads the sources that the resource has now."""
         return set(self.batch.resource.sources(spark)) == set(start.positions)
 
-    def _go_on(self, spark: SparkSession, end: LogEnd) -> None:
-        """Continue the newest checkpoint if it reads the sources of the resource; otherwise begin a new one."""
-        if end.start is None or not self._reads_its_sources(spark, end.start):
-            self._begin(spark, end)
-        else:
-            self.batch.end = replace(end, unfolded=())
-
     def _begin(self, spark: SparkSession, end: LogEnd, *, again: bool = False) -> None:
         """Begin a new checkpoint: the same steps as in a batch, over all rows.
 
@@ -124,7 +120,7 @@ class Recovery:
         timing.done("decide")
         folds = again or decision.effects.max_rows != 0
         metadata = BatchMetadata(-1, decision.rows_in, decision.counts, decision.state, folds=folds)
-        logged = batch.log.begin(decision.effects, first, metadata, start)
+        logged = batch.log.append(decision.effects, first, metadata, start)
         timing.done("commit")
         if folds:
             batch.report(batch.folding.fold(spark, [Committed(first, logged, metadata, timing)]))

@@ -37,10 +37,11 @@ class StreamRun:
     _last_stream: tuple[BatchId, Mapping[str, int]] | None = field(default=None, init=False)
 
     def start(self, spark: SparkSession, every: int | None) -> StreamingQuery | None:
-        """Start the stream: until everything present is processed, or, with an interval, until it is stopped.
+        """Start the stream: until all present rows are processed, or, ``every`` so many milliseconds, until stopped.
 
         None if there is nothing to do: no topic matches a pattern, or all commits to its sources have been processed.
-        The second is checked in a run that ends, and over tables of a catalog in every run.
+        The second is checked in a run that ends, and over tables of a catalog in every run. Raises the error of
+        ``cannot_go_on`` if one of these was replaced.
         """
         batch = self.batch
         if batch.failure is not None:  # it may have committed a batch without folding it
@@ -138,18 +139,18 @@ class StreamRun:
         if table_ids(batch, spark) != start.tables:
             raise cannot_go_on(batch.resource, TABLE_REPLACED)
         if self._checkpoint.exists():
-            reached = batch.streamed.reached(batch.end.metadata.state)
-            there = {source: max(at, reached.get(source, at)) for source, at in start.positions.items()}
             with batch.delta.namespace.table_group_lock(batch.resource.table_group):
-                self._continue(spark, there)
+                self._continue(spark, start.positions)
         return replace(self._start, positions=self._news(spark))
 
     def _continue(self, spark: SparkSession, positions: Mapping[str, int]) -> None:
-        """Begin a new stream at the positions that the one before has reached."""
+        """Begin a new stream at these positions, or where batches have read more: commits that came as it started."""
         before, end = self._checkpoint, self.batch.end
+        reached = self.batch.streamed.reached(end.metadata.state)
+        positions = {source: max(at, reached.get(source, at)) for source, at in positions.items()}
         start, this = replace(self._start, positions=positions), end.last.next
         metadata = BatchMetadata(state=end.metadata.state)
-        self.batch.log.begin(LocalRows.none(spark), this, metadata, start)
+        self.batch.log.append(LocalRows.none(spark), this, metadata, start)
         self.batch.end = replace(end, last=this, metadata=metadata, start=start, start_batch=this)
         shutil.rmtree(before, ignore_errors=True)  # not needed any more: a kill before this line leaves only garbage
 
