@@ -37,7 +37,8 @@ class _Output:
     def __init__(self, plan: SendPlan) -> None:
         self.topic: Any = plan.topic  # not None: the send is plain
         self.encode = encoder(plan.serializers.value)
-        self.key_of = _key_of(plan)
+        # Set when events are processed: making it runs the author's code, which may fail.
+        self.key_of: Callable[[Any], bytes | None] | None = None
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] = []
 
@@ -200,12 +201,15 @@ class ByColumn:
         return process
 
     def _functions(self) -> list[tuple[bool, Callable[[Any], Any]]]:
+        """The functions of the operations (see ``_steps``). Those of the outputs are made, too."""
         functions = []
         for plan in self._executor.plan.pipeline:
             snippet: Any = plan.function  # not None: see is_by_column
             tables = {of.parameter: self._executor.table(of.table) for of in plan.tables}
             function = bind(snippet.function({**self._executor.scope(), "context": {}}), tables)
             functions.append((plan.kind == "filter", function))
+        for output, send in zip(self._outputs, self._executor.plan.outputs, strict=True):
+            output.key_of = _key_of(send)
         return functions
 
     def _rows(self, batch: pa.RecordBatch, numbers: pa.Array) -> Iterator[pa.RecordBatch]:

@@ -65,12 +65,12 @@ class Selector:
         None if any of them fails: only single calls tell which. Both iterables are read during the call, ``keys`` only
         if the function asks for them. The time to read them counts too.
         """
-        function = in_empty_scope(self.function)
-        if inspect.iscoroutinefunction(function):
-            return None
-        arguments = (values, keys)[: asked_for(function, 2)]
         try:
             with at_most(self.timeout):
+                function = in_empty_scope(self.function)
+                if inspect.iscoroutinefunction(function):
+                    return None
+                arguments = (values, keys)[: asked_for(function, 2)]
                 selected = list(map(function, *arguments)) if arguments else [function() for _ in values]
                 return [None if one is None else self._spelled(one) for one in selected]
         except (SerializationError, *AUTHORS_CODE_FAILED):

@@ -70,6 +70,7 @@ def numbered(*values: Any) -> list[InputRecord]:
         ((mapped("def f(v): return {'n': v, 'all': [v]}"),), [send_to(), send_to("other", value="raw")]),
         ((DOUBLE,), [send_to("a", key_selector="def k(v): return str(v)"), send_to("b")]),
         ((DOUBLE,), [send_to(key_selector="async def k(v): return v")]),
+        ((DOUBLE,), [send_to(key_selector="1 / 0\ndef k(v): return v")]),
         ((mapped("def f(v):\n  if v == 4: raise ValueError(v)\n  return v"),), [send_to()]),
         ((mapped("def f(v):\n  if v == 4: return (w for w in (v, v))\n  return v"),), [send_to()]),
         ((mapped("def f(v): return g(v)\ndef g(v):\n  yield v\n  yield v"),), [send_to()]),

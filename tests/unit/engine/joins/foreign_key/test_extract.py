@@ -22,6 +22,7 @@ EXTRACTORS = {
     "anything": "def anything(order): return order",
     "no_argument": "def no_argument(): return 'P1'",
     "coroutine": "async def coroutine(order): return order['p']",
+    "without_import": "import no_such_package\ndef without_import(order): return order['p']",
     "with_default": "def with_default(order, other=1): return order['p'], other",
 }
 LEFT = st.sampled_from([None, '{"p":"P1"}', '{"p":1}', '{"p":null}', "{}", "[1]", "null", "no json", '{"p":1e999}'])
