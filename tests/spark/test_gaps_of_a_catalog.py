@@ -67,6 +67,23 @@ spec:
       - name: same
         map: {python: "def same(value): return value"}
 """
+IN_PAIRS = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: clicks}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: pairs, labels: {kaspr.io/app: clicks}}
+spec:
+  input: {topic: {name: clicks}, take: {max: 2, within: 1h}}
+  output: {topics: [{name: paired}]}
+  processors:
+    pipeline: [numbers]
+    operations:
+      - name: numbers
+        map: {python: "def numbers(values): return [value['number'] for value in values]"}
+"""
 AGENTS = {"agent/remember", "agent/copy", "table/clicks-per-page"}
 OFF = "spark.databricks.delta.retentionDurationCheck.enabled"
 
@@ -153,6 +170,22 @@ def test_a_new_reader_reads_a_topic_from_its_beginning_however_many_records_it_h
     compact(app, "clicks")
     assert gaps_of(app) == AGENTS
     assert_processed(app, range(6))
+
+
+@pytest.mark.slow
+def test_no_record_that_is_read_from_rows_is_left_to_wait_for_others(
+    spark: SparkSession, catalog: str, tmp_path: Path
+) -> None:
+    """Waiting records are read again from the change feed, which is gone."""
+    manifests = tmp_path / "clicks.yaml"
+    manifests.write_text(IN_PAIRS)
+    app = Application.open(manifests, warehouse=catalog, spark=spark)
+    produce(app, range(1))
+    compact(app, "clicks")
+    app.topic("clicks").produce([{"key": "all", "value": {"page": "all", "number": 1}}])
+    compact(app, "clicks")
+    assert gaps_of(app) == {"agent/pairs"}
+    assert [record["value"] for record in app.topic("paired").records()] == [[0, 0], [1]]
 
 
 @pytest.mark.slow

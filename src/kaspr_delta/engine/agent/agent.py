@@ -88,14 +88,16 @@ class Agent(Pipeline[AgentPlan], Streamed):
         unread = self._source.unread(spark, before.done)
         if unread is None:
             return None
-        # Waiting records are read again.
-        decision = self._decide(unread.records, unread.source, before.at(before.done))
+        # Waiting records are read again, and none is left to wait: the change feed, which a later batch reads, is gone.
+        decision = self._decide(unread.records, unread.source, before.at(before.done), rest=True)
         after = AgentState.of(decision.state).reached(unread.upto)
         return replace(decision, state=after.plain), unread.upto
 
-    def _decide(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
-        """Process the rows of a batch. The source can read them again."""
-        return self._in_order(batch, source, before) if self.plan.ordered else self._in_parallel(batch, source, before)
+    def _decide(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool = False) -> Decision:
+        """Process the rows of a batch; the source can read them again. With ``rest`` no smaller last group waits."""
+        if self.plan.ordered:
+            return self._in_order(batch, source, before, rest=rest)
+        return self._in_parallel(batch, source, before)
 
     def due(self, spark: SparkSession, state: Mapping[str, Any], *, ending: bool) -> Decision | None:
         before = AgentState.of(state)
@@ -133,7 +135,7 @@ class Agent(Pipeline[AgentPlan], Streamed):
         topic = topics.pop() if len(topics) == 1 else None
         return None if topic is None or self.application.changelog(topic) is not None else topic
 
-    def _in_order(self, batch: DataFrame, source: Source, before: AgentState) -> Decision:
+    def _in_order(self, batch: DataFrame, source: Source, before: AgentState, *, rest: bool) -> Decision:
         spark = batch.sparkSession
         executor = self._executor(spark, before)
         needed = batch.select(*ONLY_VALUES, "offset") if is_by_column(executor) else batch
@@ -146,7 +148,7 @@ class Agent(Pipeline[AgentPlan], Streamed):
         if before.waiting:
             records = pa.concat_tables([self._waiting(spark, before), records], promote_options="default")
         reached = before.reached(received.positions)
-        return self._together(spark, executor, records, reached, rest=self._waited_enough(before))
+        return self._together(spark, executor, records, reached, rest=rest or self._waited_enough(before))
 
     def _waiting(self, spark: SparkSession, state: AgentState) -> pa.Table:
         """The records that were read but not processed."""
