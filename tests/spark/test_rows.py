@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kaspr_delta.engine.rows.local_rows import LocalRows
+from kaspr_delta.engine.rows.sequence import version_of
+from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema_of
 from kaspr_delta.storage.spark.frames import collected, frame_of
 
@@ -53,3 +55,12 @@ def test_the_arrow_columns_of_a_dataframe_are_those_that_spark_gives(spark: Spar
     assert given.schema == arrow_schema_of(frame.schema)
     assert collected(frame_of(spark, given)).equals(given)
     assert collected(frame.where("price > 2")).equals(given.schema.empty_table())
+
+
+@pytest.mark.slow
+def test_however_many_tasks_number_rows_the_numbers_fit_one_commit(spark: SparkSession) -> None:
+    """A greater number would be the offset of a record of a later commit."""
+    rows = SparkRows(spark.range(5_000).repartition(1_100, "id")).numbered("id")
+    numbers = [row["seq"] for row in rows.df.select("seq").collect()]
+    assert len(set(numbers)) == 5_000
+    assert {version_of(number) for number in numbers} == {0}

@@ -139,7 +139,7 @@ class LocalRows:
     def count(self) -> int:
         return self.max_rows
 
-    def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
+    def count_by(self, *columns: str) -> dict[tuple[Any, ...], int]:
         if not self.table.num_rows:
             return {}
         counted = self.table.select(columns).group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()

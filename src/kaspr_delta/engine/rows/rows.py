@@ -1,7 +1,7 @@
 """Rows on their way through a batch: on the driver (``LocalRows``) or in Spark (``SparkRows``), with the same verbs.
 
-Rows on the driver are Arrow tables. Rows in Spark are a plan, which Spark runs once, in the commit. Where both are
-joined, Spark goes on. ``docs/design/rows.md`` tells when a batch is on which side.
+Rows on the driver are Arrow tables. Rows in Spark are a plan, which Spark runs where it is written, counted or
+collected. Where both are joined, Spark goes on. ``docs/design/rows.md`` tells when a batch is on which side.
 
 Conditions and columns are expressions of narwhals, which run on Arrow tables and on DataFrames alike. A function over
 Arrow batches runs on the driver or in Spark's Python workers.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import narwhals as nw
 import pyarrow as pa
@@ -122,7 +122,7 @@ class Rows(Protocol):
         """
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
-        """Rows that Spark makes from these: in one partition if these are on the driver, else by columns."""
+        """Rows that Spark makes from these: in one partition if these are on the driver, else by columns, if given."""
 
     def collect(self) -> pa.Table:
         """The rows as an Arrow table; a Spark action unless they are on the driver."""
@@ -130,7 +130,7 @@ class Rows(Protocol):
     def count(self) -> int:
         """The number of rows; a Spark action unless they are on the driver."""
 
-    def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
+    def count_by(self, *columns: str) -> dict[tuple[Any, ...], int]:
         """The number of rows by combination of values. Without rows the columns need not exist."""
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pyarrow as pa
 
 from kaspr_delta.engine.rows.rows import ArrowFunction, How, Rows, ValueFunction
-from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.spec.ddl import columns_of_json
 from kaspr_delta.storage.limits import Limits, Size
 from kaspr_delta.storage.spark.frames import collected
@@ -102,7 +102,8 @@ class SparkRows:
         return self._with(rows.select(*on, *of, *([] if count is None else [count])))
 
     def numbered(self, *order: str) -> Rows:
-        return self._with(self.df.sortWithinPartitions(*order).withColumn("seq", seq_of_rows()))
+        ordered = self.df.coalesce(MOST_TASKS).sortWithinPartitions(*order)
+        return self._with(ordered.withColumn("seq", seq_of_rows()))
 
     def made(self, df: DataFrame, most: Size | None = None) -> Rows:
         return SparkRows(df, limits=self.limits)
@@ -111,7 +112,7 @@ class SparkRows:
         return stored()
 
     def spread(self, df: DataFrame, *columns: str) -> DataFrame:
-        return df.repartition(*columns) if columns else df
+        return df.repartition(*columns).coalesce(MOST_TASKS) if columns else df
 
     def collect(self) -> pa.Table:
         return collected(self.df)
@@ -119,7 +120,7 @@ class SparkRows:
     def count(self) -> int:
         return self.df.count()
 
-    def count_by(self, *columns: str) -> dict[tuple[str, ...], int]:
+    def count_by(self, *columns: str) -> dict[tuple[Any, ...], int]:
         if self.scan is not None:
             return self.scan.count_by(columns)
         return {tuple(values): number for *values, number in self.df.groupBy(*columns).count().collect()}

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from kaspr_delta.engine.rows.sequence import MOST_TASKS
 from kaspr_delta.engine.streams.event import InputRecord
 
 ONLY_VALUES = ("source", "key", "value", "timestamp")
@@ -37,7 +38,7 @@ def for_workers(records: DataFrame, *, only_values: bool) -> DataFrame:
 
 def in_partition_order(records: DataFrame) -> DataFrame:
     """Repartition records by source and partition, and sort each partition in the order of its offsets."""
-    return records.repartition("source", "partition").sortWithinPartitions("offset")
+    return records.repartition("source", "partition").coalesce(MOST_TASKS).sortWithinPartitions("offset")
 
 
 def _column(rows: pa.RecordBatch | pa.Table, name: str) -> Iterable[Any]:

@@ -23,7 +23,7 @@ from kaspr_delta.engine.joins.touched import HOW_TO_WRITE_KEYS, NOT_CANONICAL, N
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.engine.rows.rows_by_key import few_keys
-from kaspr_delta.engine.rows.sequence import seq_of_rows
+from kaspr_delta.engine.rows.sequence import MOST_TASKS, seq_of_rows
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.engine.streams.selector import Selected, Selector, problem, with_selected
 from kaspr_delta.engine.streams.table_versions import (
@@ -101,7 +101,7 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
         index = self.delta.read(spark, self.plan.index)
         gone = index.select(F.col("id").alias("key")).join(rows.df.select("key"), "key", "left_anti")
         effects = self._indexed(union_of([rows.df.select("key", "fk", "problem"), gone]), index)
-        effects = effects.withColumn("seq", seq_of_rows())
+        effects = effects.coalesce(MOST_TASKS).withColumn("seq", seq_of_rows())
         return Decision(rows.made(rows.spread(effects)), versions.count(), asdict(began)), positions
 
     def decide(self, batch: DataFrame, state: Mapping[str, Any]) -> Decision:
