@@ -15,8 +15,8 @@ from kaspr_delta.storage.tables import Tables
 def remove_old(delta: Tables, spark: SparkSession, plan: Plan) -> None:
     """Delete table rows and topic records that are older than their retention.
 
-    A row's age counts from its last write, a record's from its timestamp. Joins see the deletion of a row. A row that
-    SQL wrote without a time gets the time at which this function first sees it.
+    Age counts from the timestamp, which a row that is written again unchanged keeps. Joins see the deletion of a row. A
+    row that SQL wrote without a time gets the time at which this function first sees it.
     """
     now = datetime.now(timezone.utc)
     for table in plan.tables:

@@ -23,8 +23,8 @@ Columns = Mapping[str, Type]
 class History:
     """The commits of a table, as far as its log reaches back.
 
-    ``versions`` can be read; there are none where there is no table. ``commit`` returns the commit of a version, and
-    None where it is gone from the log.
+    ``versions`` are in the log, though files of old ones may be gone; without a table there are none. ``commit`` gives
+    the commit of a version, and None where it is gone from the log.
     """
 
     versions: range

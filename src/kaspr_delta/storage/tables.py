@@ -108,7 +108,7 @@ class Scan(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Delta's transaction identifier: an append with one that the table already has is skipped."""
+    """Delta's transaction identifier: an append is skipped if the table has this version or a greater one."""
 
     app_id: str
     version: int
@@ -171,13 +171,13 @@ class Tables(Protocol):
         """Whether the table exists."""
 
     def columns(self, spark: SparkSession, table: str) -> tuple[Column, ...]:
-        """The columns of the table. It need not be registered yet."""
+        """The columns of the table. In a folder it need not be registered yet."""
 
     def has_change_feed(self, spark: SparkSession, table: str) -> bool:
         """Whether the change data feed is enabled."""
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
-        """Delta's id of the table: a table that was dropped and created again has another one."""
+        """Delta's id of the table, which changes where it is created anew; None if there is no table."""
 
     def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
         """The number of rows at a version, or at the newest one."""

@@ -144,7 +144,7 @@ class Task(Pipeline[TaskPlan]):
         for effect in effects:
             if effect.problem is not None:  # a dead letter
                 _log.error("%s failed:\n%s", self.ref, effect.problem["detail"])
-        # The new state makes the query commit a run that sends nothing, too.
+        # The new state makes the runner commit a run that sends nothing, too.
         return Decision(to_rows(spark, effects), 1, {"at": now.isoformat()}, executor.counts)
 
 

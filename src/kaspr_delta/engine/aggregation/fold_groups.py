@@ -146,7 +146,7 @@ class _Group:
     def _outcome(self) -> Iterator[Folded]:
         """The new row of the group, if it changed.
 
-        Over a stream each record writes the row of its group, because the row has the time of the newest record. Over a
+        Over a stream a group that got records is always written, because its row has the time of the newest one. Over a
         table a row with an unchanged value is not written, and the time of its group is stored separately.
         """
         if not self.changed:

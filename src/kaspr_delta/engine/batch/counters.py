@@ -22,7 +22,7 @@ _NATIVE_FAILURE = "native_failure"
 _NO_METRICS = frozenset({_WORK, _NATIVE_FAILURE})
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """A counter, summed over all committed batches."""
 

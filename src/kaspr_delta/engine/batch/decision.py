@@ -16,7 +16,7 @@ LoggedBatch: TypeAlias = tuple[BatchId, Rows]
 
 
 class SourceTable(NamedTuple):
-    """The table behind a source of a stream; None for an endpoint, in which only the stream can find news.
+    """The source of a stream; ``table`` is None for an endpoint, in which only the stream can find news.
 
     A position of the source is a version of the table or, ``by_offset``, an offset of a record (``rows.sequence``).
     """

@@ -77,7 +77,7 @@ class Folding:
 
     @property
     def due(self) -> bool:
-        """Whether batches wait, and the rest is over, or no batch came lately, or they take too much memory."""
+        """Whether batches wait, and the rest after the last fold is over, or no batch came lately, or they are big."""
         if not self.pending_batches:
             return False
         now, limits = time.monotonic(), self.delta.limits

@@ -143,7 +143,7 @@ class KeyedTable:
         return UNCHANGED if self.plan.row_type is None else ValueFunction(row_text)
 
     def scan(self, spark: SparkSession, commit: Commit) -> Scan | None:
-        """All stored rows at a version, null values too; None unless keys and values are stored as text."""
+        """All stored rows at a version, null values too; None unless keys are stored as text."""
         plain = self.plan.typed is None and self.plan.joined is None and self.plan.serializers.key != "raw"
         return self.delta.scan(spark, self.plan.delta_name, commit.version) if plain else None
 

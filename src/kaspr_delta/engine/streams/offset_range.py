@@ -118,7 +118,7 @@ class Numbering:
 
     @classmethod
     def of(cls, ranges: Collection[OffsetRange], each: int) -> Numbering | None:
-        """``each`` numbers for a record; None unless there is one source, or if one commit cannot hold so many."""
+        """``each`` numbers for a record; None if there are several sources, or if one commit cannot hold so many."""
         in_order = sorted(ranges)
         *firsts, after = accumulate((seq_of(one.last_offset) + 1 for one in in_order), initial=0)
         if len({one.source for one in ranges}) != 1 or after * each > SEQ_MASK:

@@ -83,7 +83,7 @@ class Source:
     def unread(self, spark: SparkSession, after: Mapping[str, int]) -> Unread | None:
         """The records after some positions, without the change feed, which may not reach back to them.
 
-        None if there are no new commits, or if only the change feed has the records.
+        None if all positions are at the ends of the newest versions, or if only the change feed has the records.
         """
         upto = {name: end_of(self.newest(spark, name)) for name in after}
         tracked = all(self.delta.appended_rows(spark, self.table(name)) is not None for name in after)
@@ -98,7 +98,8 @@ class Source:
 
     def stream(self, spark: SparkSession, positions: Mapping[str, int], limit: str | None = None) -> DataFrame:
         """The records after these positions, as a stream of rows of InputRecord."""
-        # A continued stream began at the version of the last record read. A new one begins after it: it may be gone.
+        # A continued stream began at the version of the last record read. A new one begins at the first
+        # version that may have later records: that one may be gone.
         ahead = 0 if self.delta.namespace.streams_go_on else 1
         feeds = {
             name: self.delta.stream(spark, self.table(name), version_of(position + ahead), limit)

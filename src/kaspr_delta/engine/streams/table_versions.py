@@ -3,7 +3,7 @@
 A stream-table join sees the table as it is when the record arrives. If one batch has both changes of the table and
 records of the stream, they are merged by the times of their heads, each side in the order in which it arrived. Kafka
 Streams chooses in the same way between the buffers of its inputs. The *stream time* of a change or record is the
-greatest time so far on its side: a record comes after every change whose stream time is not greater.
+greatest time so far of its partition in this batch: a record comes after all changes with no greater stream time.
 
 A row that no event wrote has the time of its writing (``write_time``), and a deletion has no time at all. Such changes
 keep the order of arrival: a record sees them if it was committed after them.

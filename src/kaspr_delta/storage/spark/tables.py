@@ -39,8 +39,9 @@ class SparkTables:
     namespace: Namespace
     limits: Limits = field(default_factory=Limits, compare=False)
     statistics: Statistics = field(default_factory=Statistics, compare=False)
-    # Tables to which rows were written, as far as is known, and names that the catalog listed.
+    # Tables that `_is_new` was asked about: they count as filled from then on.
     _filled: set[str] = field(default_factory=set, compare=False, repr=False)
+    # Names of tables and views that the catalog listed.
     _listed: set[str] = field(default_factory=set, compare=False, repr=False)
 
     # -- create --------------------------------------------------------------------------------------------------------

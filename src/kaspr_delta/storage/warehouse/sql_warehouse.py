@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MISSING = "TABLE_OR_VIEW_NOT_FOUND"
-# The most seconds of a statement, the start of a stopped warehouse included.
+# The most seconds of a statement after its first 30, the start of a stopped warehouse included.
 _PATIENCE = 300.0
 
 

@@ -18,11 +18,12 @@ from kaspr_delta.storage.arrow_types import arrow_schema
 
 SIDES: tuple[Side, Side] = ("left", "right")
 
-# Rows of the log, except rows with a problem. Times are milliseconds here, and microseconds in Delta.
+# Rows of the log, except rows with a problem.
 LOGGED = arrow_schema(
     "key STRING, kind STRING, left STRING, right STRING, timestamp TIMESTAMP, seq BIGINT, partition INT, id STRING,"
     " side STRING, until TIMESTAMP, pending BOOLEAN, arrived BIGINT, live BOOLEAN, failed BOOLEAN"
 )
+# Times are milliseconds here, and microseconds in Delta.
 _LOGGED = pa.schema([of.with_type(pa.timestamp("ms", "UTC")) if pt.is_timestamp(of.type) else of for of in LOGGED])
 
 

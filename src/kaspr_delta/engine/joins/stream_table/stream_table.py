@@ -33,8 +33,8 @@ class StreamTableState:
     """The state after a batch. The log stores it as plain data (``asdict``).
 
     ``read``: the last offset by topic or channel. ``table``: the version of the table that was seen. ``fresh``: none of
-    its changes were seen, so its rows count from their own times. ``until``: the time at which the first waiting record
-    gives up, in milliseconds since 1970.
+    its changes were seen, so its rows count from their own times. ``until``: a time in milliseconds since 1970;
+    no waiting record gives up before it.
     """
 
     read: Mapping[str, int] = field(default_factory=dict)

@@ -178,7 +178,7 @@ class StreamTableJoin(StreamTable[StreamTableJoinPlan]):
         )
 
     def _first_to_give_up(self, effects: Rows, pending: int) -> int | None:
-        """The time at which the first record gives up that waits after this batch; None if no record waits."""
+        """A time before which no record that waits after this batch gives up; None if no record waits."""
         waiting = self.delta.read(effects.spark, self.plan.waiting).select("id", "until")
         few = are_few(effects)
         if few:

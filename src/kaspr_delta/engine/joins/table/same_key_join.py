@@ -1,6 +1,7 @@
 """The join of two tables by their keys: a result pairs the rows of a key; the join type decides which may be missing.
 
-The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is the state: it holds the last emissions.
+The counterpart of Kafka Streams' ``KTable-KTable`` joins. The result table is the state: it holds the last emissions,
+except of pairs whose ``select`` failed.
 """
 
 from __future__ import annotations
