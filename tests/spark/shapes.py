@@ -134,7 +134,10 @@ def _people(wave: int) -> Rows:
 
 
 def _addresses(wave: int) -> Rows:
-    """Countries of addresses that change in a wave are those that do not, or do in the same wave."""
+    """Countries of addresses that change in a wave are those that do not, or do in the same wave.
+
+    An island has one address, which is sold: its people are as many as before, but their number has a later time.
+    """
     always = {
         f"odd-{wave}": _ODD,
         f"nameless-{wave}": {"country": f"nameless-{wave}", "owner": None},
@@ -147,15 +150,20 @@ def _addresses(wave: int) -> Rows:
             first[f"still-{later}"] = {"country": f"c{later}", "owner": "ann"}
             first[f"changed-{later}"] = first[f"empty-{later}"] = {"country": "c1", "owner": "ann"}
             first[f"gone-{later}"] = first[f"homeless-{later}"] = {"country": "c1", "owner": "zoe"}
+            first[f"sold-{later}"] = {"country": f"island-{later}", "owner": "ann"}
         return {**always, **first}
-    changed = {f"changed-{wave}": {"country": f"c{wave}", "owner": "bob"}}
+    changed = {
+        f"changed-{wave}": {"country": f"c{wave}", "owner": "bob"},
+        f"sold-{wave}": {"country": f"island-{wave}", "owner": "bob"},
+    }
     return {**always, **changed, f"gone-{wave}": None, f"homeless-{wave}": None}
 
 
 def _countries(wave: int) -> Rows:
     always = {f"nameless-{wave}": {"code": wave}}
     if wave == 1:
-        return {**always, **{f"c{number}": {"name": f"Country {number}"} for number in range(LAST + 1)}}
+        islands = {f"island-{later}": {"name": f"Island {later}"} for later in _LATER_WAVES}
+        return {**always, **islands, **{f"c{number}": {"name": f"Country {number}"} for number in range(LAST + 1)}}
     return {**always, f"c{wave}": {"name": f"Republic {wave}"}}
 
 
