@@ -14,6 +14,7 @@ from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.arrow_types import arrow_schema
+from tests.slices import slice_of_more
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ FAILED = {"reason": "r", "detail": "d", "value": None}
 
 
 def pairs(*found: dict[str, Any]) -> LocalRows:
-    return LocalRows(cast("SparkSession", None), pa.Table.from_pylist(list(found), PAIRS))
+    return LocalRows(cast("SparkSession", None), slice_of_more(pa.Table.from_pylist(list(found), PAIRS)))
 
 
 def pair(left: str | None, right: str | None, **columns: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, union_all
 from kaspr_delta.engine.rows.rows import Rows
+from tests.slices import slice_of_more
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ NO_SPARK = cast("SparkSession", None)
 
 
 def rows(**columns: Any) -> LocalRows:
-    return LocalRows(NO_SPARK, pa.table(columns))
+    return LocalRows(NO_SPARK, slice_of_more(pa.table(columns)))
 
 
 def listed(found: Rows) -> list[dict[str, Any]]:

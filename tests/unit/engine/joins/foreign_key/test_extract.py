@@ -89,6 +89,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+def test_a_slice_of_rows_keeps_its_texts() -> None:
+    rows = usual(4)
+    (found,) = extract("of_value")([rows.slice(2)])
+    assert found.select(rows.schema.names).to_pylist() == rows.to_pylist()[2:]
+
+
 def test_usual_rows_are_extracted_together(calls: list[str]) -> None:
     (found,) = extract("of_value")([usual(3)])
     assert found["fk"].to_pylist() == ['"P0"', '"P1"', '"P2"']

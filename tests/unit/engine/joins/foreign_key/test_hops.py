@@ -19,6 +19,7 @@ from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema
+from tests.slices import slice_of_more
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ PRODUCT = Snippet("def product(value): return value['product']", "product")
 
 
 def rows(schema: pa.Schema, *found: dict[str, Any]) -> LocalRows:
-    return LocalRows(NO_SPARK, pa.Table.from_pylist(list(found), schema))
+    return LocalRows(NO_SPARK, slice_of_more(pa.Table.from_pylist(list(found), schema)))
 
 
 def listed(found: Rows) -> list[dict[str, Any]]:
