@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from hashlib import md5
 from pathlib import Path
@@ -70,10 +70,11 @@ KNOWN_BUT_LARGE = Limits(small_batch=NOTHING)
 class Made:
     """Rows of both tables, subscriptions, results and changes of a seed."""
 
-    def __init__(self, seed: int, *, doubled: bool, waiting: bool) -> None:
+    def __init__(
+        self, seed: int, *, doubled: bool = False, waiting: bool = False, sides: Sequence[str] = ("left", "right")
+    ) -> None:
         self.random = random = Random(seed)  # noqa: S311
         self.orders, self.products = self._rows(ORDERS, doubled=doubled), self._rows(PRODUCTS, doubled=doubled)
-        sides = random.choice([("left",), ("right",), ("left", "right")])
         keys = [(side, key) for side in sides for key in [*self._some(KEYS), *self._some(["odd", None]), '"1"', '"0"']]
         changes = [{"side": side, "key": key, "changed_at": self._at()} for side, key in [*keys, keys[-1]]]
         self.changes = pa.Table.from_pylist(changes, CHANGES)
@@ -127,10 +128,10 @@ class Hops:
         return noted
 
 
-def shown(rows: Rows) -> list[str]:
-    """Rows as text, with their columns in one order, without what only numbers them."""
-    columns = sorted(name for name in rows.columns if name != "seq")
-    return sorted(map(str, collected(rows.df.select(*columns)).to_pylist()))
+def shown(rows: Rows) -> tuple[list[tuple[str, str]], list[str]]:
+    """The types of the columns in one order, without the one that only numbers the rows, and the rows as text."""
+    df = rows.df.select(*sorted(name for name in rows.columns if name != "seq"))
+    return df.dtypes, sorted(map(str, collected(df).to_pylist()))
 
 
 @pytest.fixture
@@ -156,7 +157,9 @@ def decided(app: Application, name: str, limits: Limits, *of_batch: Any) -> Rows
 
 
 CASES = pytest.mark.parametrize(
-    "case", [{}, {"waiting": True}, {"doubled": True}], ids=["all merged", "some not merged", "a key twice"]
+    "case",
+    [{}, {"waiting": True, "sides": ["right"]}, {"doubled": True}],
+    ids=["all merged", "some not merged", "a key twice"],
 )
 HOPS = ("left_context", "send", "receive", "respond", "emit")
 
@@ -179,10 +182,10 @@ def test_a_hop_of_the_foreign_key_join(app: Application, monkeypatch: pytest.Mon
 
 @CASES
 @pytest.mark.parametrize("limits", [ALL_IN_SPARK, KNOWN_BUT_LARGE], ids=["keys in Spark", "keys known"])
-def test_batches_of_the_foreign_key_join(app: Application, case: dict[str, bool], limits: Limits) -> None:
+def test_batches_of_the_foreign_key_join(app: Application, case: dict[str, Any], limits: Limits) -> None:
     plan = app.plan.join("by-foreign-key")
     assert isinstance(plan, ForeignKeyJoinPlan)
-    made = Made(len(case), **{"doubled": False, "waiting": False, **case})
+    made = Made(len(case), **case)
     changes = filled(app, made, {plan.subscriptions: made.states})
     here, in_spark = (decided(app, plan.name, one, changes, {}, made.unmerged) for one in (Limits(), limits))
     assert shown(here) == shown(in_spark)
@@ -191,10 +194,10 @@ def test_batches_of_the_foreign_key_join(app: Application, case: dict[str, bool]
 
 @CASES
 @pytest.mark.parametrize("limits", [ALL_IN_SPARK, KNOWN_BUT_LARGE], ids=["keys in Spark", "keys known"])
-def test_batches_of_the_join_by_key(app: Application, case: dict[str, bool], limits: Limits) -> None:
+def test_batches_of_the_join_by_key(app: Application, case: dict[str, Any], limits: Limits) -> None:
     plan = app.plan.join("by-key")
     assert isinstance(plan, SameKeyJoinPlan)
-    made = Made(len(case), **{"doubled": False, "waiting": False, **case})
+    made = Made(len(case), **case)
     changes = filled(app, made, {plan.result: made.results})
     here, in_spark = (decided(app, plan.name, one, changes, {}) for one in (Limits(), limits))
     assert shown(here) == shown(in_spark)
