@@ -29,7 +29,7 @@ from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_plan
 from kaspr_delta.runtime.report import RunReport, Status
 from kaspr_delta.runtime.resources import create_system_tables, create_tables, create_views, remove_data
-from kaspr_delta.runtime.run_events import Listener, Waits, nobody
+from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session, spark_session
 from kaspr_delta.runtime.typed_tables import TypedTables
@@ -346,7 +346,7 @@ class Application:
         return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
     def _runner(self, listener: Listener | None) -> Runner:
-        return Runner(self.spark, self.delta, self.plan, listener or nobody)
+        return Runner(self.spark, self.delta, self.plan, listener or ignore_event)
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
         known = self._known

@@ -1,4 +1,4 @@
-"""A clock for lengths of time: nobody sets it, and it has no date."""
+"""A monotonic clock for durations: changes of the system's clock do not affect it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Command(TyperCommand):
     """A command of ``kaspr-delta``."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Run the command. Raises SetupError for an error of a disk, by whatever road it came."""
+        """Run the command. Raises SetupError for an error of a disk, also if Spark or delta-rs reported it."""
         location = Warehouse(Target.of(ctx, ctx.params.get("warehouse"), None).location)
         log = location.log_file
         try:

@@ -82,7 +82,7 @@ def _handling(numbers: list[signal.Signals], handler: Handler) -> Iterator[None]
 
 
 def _end(number: int, sentence: str) -> None:
-    """End the process, whatever its threads do. The JVM ends when its input is closed."""
+    """End the process even if threads still run. The JVM ends when its input is closed."""
     with contextlib.suppress(RuntimeError, OSError):  # the interrupted thread may be printing
         console().show_cursor()
         note(sentence)

@@ -127,7 +127,7 @@ class Board:
 
 @dataclass
 class Lines:
-    """A line for every batch, and for whatever else is worth one."""
+    """A line for every batch, and for each other event that is shown."""
 
     as_json: bool
     tallies: Tallies = field(default_factory=Tallies)

@@ -10,7 +10,7 @@ from kaspr_delta.disk_errors import disk_problem
 from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.runtime.run_events import Failed, Listener, nobody
+from kaspr_delta.runtime.run_events import Failed, Listener, ignore_event
 from kaspr_delta.storage.gone import what_is_gone
 from kaspr_delta.storage.tables import Tables
 
@@ -23,7 +23,7 @@ class Failures:
     """The errors of resources that stopped. The other resources go on; ``tell`` raises all errors at the end."""
 
     runs: Mapping[ResourceRef, ResourceRun]
-    listener: Listener = nobody
+    listener: Listener = ignore_event
     errors: dict[ResourceRef, Exception] = field(default_factory=dict)
 
     def __contains__(self, ref: ResourceRef) -> bool:

@@ -80,5 +80,5 @@ RunEvent: TypeAlias = Started | BatchDone | LagSeen | CaughtUp | ColumnsChanged 
 Listener: TypeAlias = Callable[[RunEvent], None]
 
 
-def nobody(event: RunEvent) -> None:
+def ignore_event(event: RunEvent) -> None:
     """The listener that ignores all events."""

@@ -22,7 +22,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, nobody
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, ignore_event
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
@@ -46,7 +46,7 @@ class Runner:
     spark: SparkSession
     delta: Tables
     plan: Plan
-    listener: Listener = nobody
+    listener: Listener = ignore_event
     started: dict[ResourceRef, datetime] = field(default_factory=dict)
     _runs: dict[ResourceRef, ResourceRun] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
@@ -260,7 +260,7 @@ class Runner:
 
     def _run_of(self, ref: ResourceRef) -> ResourceRun:
         run = run_of(self.delta, self.plan, ref)
-        if self.listener is not nobody:
+        if self.listener is not ignore_event:
             run.batch.listener = lambda report: self.listener(BatchDone(ref, report))
         return run
 

@@ -15,7 +15,7 @@ from kaspr_delta.engine.batch.stream_run import ResourceRun
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.failures import Failures
 from kaspr_delta.runtime.query_lag import lag_of
-from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, nobody
+from kaspr_delta.runtime.run_events import ColumnsChanged, GapFilled, LagSeen, Listener, ignore_event
 from kaspr_delta.storage.native.log_files import rows_changed_after
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Streams:
     runs: Mapping[ResourceRef, ResourceRun]
     failures: Failures
     every: int | None
-    listener: Listener = nobody
+    listener: Listener = ignore_event
     queries: dict[ResourceRef, StreamingQuery] = field(default_factory=dict, init=False)
     _restarted: set[ResourceRef] = field(default_factory=set, init=False)
     _filled: set[ResourceRef] = field(default_factory=set, init=False)
@@ -119,7 +119,7 @@ class Streams:
 
     def tell_lag(self) -> None:
         """Tell the listener, if there is one, the lag of each resource."""
-        if self.listener is nobody:
+        if self.listener is ignore_event:
             return
         for ref, query in self.queries.items():
             progress = query.lastProgress

@@ -41,7 +41,7 @@ class Serializer(Protocol):
         """The bytes of an object."""
 
 
-# The same few keys come again and again. Only text is cached, because nobody can change it.
+# The same few keys come again and again. Only text is cached, because it is immutable.
 _parse_text = lru_cache(maxsize=100_000)(json_text.parse)
 
 

@@ -112,7 +112,7 @@ class Lease:
         expired = self.clock() - self._renewed >= self.seconds
         try:
             found = self._read()
-            # A record of another process shows that it ran. Without any record nobody came while the lease held.
+            # A record of another process shows that it ran. Without any record no process has run while the lease held.
             if (found.holder != self.holder) if found else expired:
                 self.lost.set()
             else:

@@ -48,8 +48,8 @@ class Upsert:
     """How rows are merged into a table: one row for each value of ``on``; it is deleted where ``keep`` is false.
 
     A stored row that equals the new one in the ``compare`` columns is not touched. The ``also`` columns are written
-    when a ``compare`` column differs. With a ``sole_writer`` nobody but this process writes to the table: rows of a new
-    table are appended, which costs a fraction of a MERGE.
+    when a ``compare`` column differs. ``sole_writer``: no other process writes to the table. Rows of a new table
+    are then appended, which costs a fraction of a MERGE.
     """
 
     compare: tuple[str, ...]

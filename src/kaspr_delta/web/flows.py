@@ -16,7 +16,7 @@ from kaspr_delta.web.page_source import Figures
 class Flow:
     """One line. ``rows``: records and keys that went along it so far, or, with ``now``, the rows of its source.
 
-    None: nobody counts them. ``lag``: how many the target has yet to read; None if that is not known.
+    ``rows`` is None if they are not counted. ``lag``: how many the target has yet to read; None if unknown.
     """
 
     rows: int | None
@@ -113,7 +113,7 @@ def _rows_so_far(plan: Plan, edge: Edge, figures: Figures) -> int | None:
 
 
 def _rows_now(plan: Plan, edge: Edge, figures: Figures) -> int | None:
-    """The rows of the source of a join or a made table; None if it keeps no rows or nobody counted them."""
+    """The rows of the source of a join or a made table; None if it keeps no rows or they were not counted."""
     source = ResourceRef.of(edge.source)
     table = _table_of(plan, source) if ResourceRef.of(edge.target).kind in {"join", "table"} else None
     return None if table is None else figures.rows(table)

@@ -35,7 +35,7 @@ class Figures:
     lags: Mapping[ResourceRef, Mapping[str, int]] = field(default_factory=dict)
 
     def rows(self, table: str) -> int | None:
-        """How many rows a Delta table has; None if nobody counted them."""
+        """How many rows a Delta table has; None if they were not counted."""
         return self.counts.get(table)
 
     def lag(self, ref: ResourceRef) -> int | None:

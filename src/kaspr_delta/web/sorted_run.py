@@ -77,7 +77,7 @@ class _Piece(Sequence[tuple[str, int]]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    def __getitem__(self, row: int) -> tuple[str, int]:  # type: ignore[override]  # nobody asks for slices
+    def __getitem__(self, row: int) -> tuple[str, int]:  # type: ignore[override]  # slices are not needed
         return self.row_key(row)
 
     def row_key(self, row: int) -> tuple[str, int]:

@@ -60,7 +60,7 @@ class Store(Protocol):
 
 @dataclass
 class LocalStore:
-    """Tables on this machine's disk. Each table that is asked for is copied, and its copy follows it."""
+    """Tables on this machine's disk. The first read of a table makes a copy, which then follows the table."""
 
     delta: DeltaRs
     look: float = 0.5

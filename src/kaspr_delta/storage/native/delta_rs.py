@@ -164,8 +164,8 @@ class DeltaRs:
     def append_once(self, table: str, rows: Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]) -> int:
         """Append rows of several transactions in one commit, and return the number of rows appended.
 
-        ``rows`` is asked while nobody else commits to the table. Those of a transaction that the table already has are
-        left out; columns that a row does not name are null. To a table that is not there nothing is appended.
+        ``rows`` is called while the table's commit lock is held. Rows of a transaction that the table already has are
+        left out; columns that a row does not name are null. Without the table nothing is appended.
         """
         with self.namespace.commit_lock(table):
             opened = self.opened(table)

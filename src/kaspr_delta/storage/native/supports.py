@@ -76,7 +76,7 @@ def has_plain_files(opened: DeltaTable) -> bool:
 
 
 def _features(by_version: Mapping[int, frozenset[str]], version: int, named: Any) -> frozenset[str]:
-    """The features of a protocol. A version that is not known stands for a feature that nobody supports."""
+    """The features of a protocol. An unknown version counts as one unsupported feature."""
     return frozenset(named) if named is not None else by_version.get(version, frozenset({f"version {version}"}))
 
 

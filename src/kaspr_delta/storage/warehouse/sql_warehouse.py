@@ -36,7 +36,7 @@ class MissingTableError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class SqlWarehouse:
-    """A SQL warehouse and the namespace whose tables it is asked for."""
+    """A SQL warehouse, and the namespace of the tables that it queries."""
 
     client: WorkspaceClient
     warehouse_id: str
