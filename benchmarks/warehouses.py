@@ -1,9 +1,8 @@
-"""Applications that keep the join, on warehouses that are thrown away."""
+"""Applications with the join of ``join.yaml``, on temporary warehouses, and the runs of that join."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,15 +34,15 @@ JOIN = "join/orders-products"
 _MANIFEST = Path(__file__).with_name("join.yaml")
 _EVERY = "100ms"
 _POLL = 0.02
-# Within so many seconds a continuous run begins folds that are due.
+# Within this many seconds a continuous run begins a fold that is due.
 _TICK = 2
-# Seconds that a batch may take before a benchmark is given up.
+# Seconds that a batch may take before its benchmark fails.
 _PATIENCE = 3_600
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What it took to follow a commit: seconds until it was readable on the channel, and folded; processor seconds."""
+    """The cost of following a commit: seconds until it is readable on the channel and until it is folded, and CPU."""
 
     readable: float
     folded: float
@@ -51,7 +50,7 @@ class Followed:
 
     @property
     def until_readable(self) -> Cost:
-        """Processor seconds are of all, folds included: they cannot be told apart."""
+        """The cost until readable. Its processor seconds include those of folds: they cannot be separated."""
         return Cost(self.readable, self.cpu)
 
     @property
@@ -61,7 +60,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The application with its tables filled. ``size`` is what they were filled with."""
+    """An application whose tables are filled with the rows of ``size``."""
 
     app: Application
     size: Size
@@ -74,11 +73,6 @@ class Orders:
         app.delta.append(app.spark, data.products(app.spark, size), "products")
         app.delta.append(app.spark, data.orders(app.spark, size).repartition(8), "orders")
         return cls(app, size, folder)
-
-    def copy(self, folder: Path) -> Orders:
-        """The same on another warehouse: its tables, the state of the join, and where it has got to."""
-        shutil.copytree(self.folder, folder)
-        return Orders(Application.open(_MANIFEST, warehouse=folder), self.size, folder)
 
     @property
     def plan(self) -> ForeignKeyJoinPlan:
@@ -102,7 +96,7 @@ class Orders:
         return self.app.delta.newest(self.app.spark, table).at.timestamp()
 
     def load(self) -> Followed:
-        """Run the join until it is quiet: of a new warehouse the first load."""
+        """Run the join until it is quiet. On a new warehouse this is its first load."""
         started = time.time()
         cost = cost_of(lambda: self.app.run(only=[JOIN]))
         readable, folded = self.committed_at(self.plan.log), self.committed_at(PROGRESS)
@@ -115,12 +109,12 @@ class Orders:
 
     @property
     def state_seconds(self) -> float:
-        """How long it took to fold the join's state where it had stayed behind."""
+        """Seconds of the folds of the join's deferred state."""
         told = self.app.delta.read(self.app.spark, PROGRESS).where(f"resource = '{state_ref(JOIN)}'").select("seconds")
         return sum(float(row["seconds"]) for row in told.collect())
 
     def forget_the_past(self) -> None:
-        """Make room on the disk, while no batch runs; a fold may."""
+        """Delete old data files, to make room on the disk. No batch may run meanwhile; a fold may."""
         for table in ("orders", self.plan.result):
             forget_the_past(self.place(table))
 
@@ -132,7 +126,7 @@ class Orders:
             raise RuntimeError(msg)
 
     def write(self, rows: DataFrame, table: str) -> None:
-        """Write rows of a table, few enough for the driver, as a function would."""
+        """Write rows to a table as a function would. They must fit the driver."""
         plan = self.app.plan.table(table)
         if plan is None:
             raise LookupError(table)
@@ -140,9 +134,9 @@ class Orders:
 
     @contextmanager
     def resting(self) -> Iterator[None]:
-        """The join does nothing meanwhile, so that what is measured has the machine to itself.
+        """Stop the work of the join within the block, so that the measured work has the machine to itself.
 
-        A fold that has become due by the end is waited for: it would have been made in time.
+        If a fold is due after the block, wait until it is made: without the pause it would have been made already.
         """
         with self.app.delta.namespace.table_group_lock(JOIN):
             yield
@@ -152,7 +146,7 @@ class Orders:
 
     @contextmanager
     def running(self) -> Iterator[Running]:
-        """The join follows its tables, as with ``run --continuous``."""
+        """Run the join within the block, as ``run --continuous`` does."""
         running = Running(self)
         thread = threading.Thread(target=running.run)
         thread.start()
@@ -166,12 +160,12 @@ class Orders:
 
 @dataclass
 class Running:
-    """A join that runs continuously, and what its batches told."""
+    """A join that runs continuously, and the reports of its batches."""
 
     orders: Orders
     stop: threading.Event = field(default_factory=threading.Event)
     reports: list[BatchReport] = field(default_factory=list)
-    # The rows of tables that were written.
+    # The number of rows that ``follow`` has written.
     written: int = 0
     failure: Exception | None = None
 
@@ -179,17 +173,17 @@ class Running:
         """Run until stopped, in a thread of its own."""
         try:
             self.orders.app.run_continuously(self.stop, every=_EVERY, only=[JOIN], listener=self._heard)
-        except Exception as error:  # noqa: BLE001  raised where somebody waits
+        except Exception as error:  # noqa: BLE001  raised by the waiting thread
             self.failure = error
 
     def wait_for_stream(self) -> None:
-        """Until the stream has looked at its tables."""
+        """Wait until the stream has initialized its sources."""
         self._until(lambda: any(q.name == JOIN and q.status["message"] != "Initializing sources" for q in self._active))
 
     def follow(self, rows: DataFrame, table: str, count: int, *, folded: bool = True) -> Followed:
-        """Write so many rows of a table, and wait until the join has followed: is readable, and ``folded`` too.
+        """Write ``count`` rows to a table, and wait until the change is readable and, if ``folded``, also folded.
 
-        A fold waits for others; that is not counted, but how long the fold takes.
+        A fold waits for further batches. The wait is not counted, only the time that the fold takes.
         """
         log, spent = self.orders.plan.log, self.fold_seconds
         known = self.orders.version(log)
@@ -204,12 +198,12 @@ class Running:
         return Followed(readable, readable + self.fold_seconds - spent, spent_since(before))
 
     def settle(self) -> None:
-        """Wait until all that was written is folded."""
+        """Wait until all written rows are folded."""
         self._until(lambda: sum(report.rows_in for report in self.reports) >= self.written)
 
     @property
     def fold_seconds(self) -> float:
-        """How long all folds took."""
+        """Seconds of all folds so far."""
         return sum(work_of(json.loads(report.counts)).get("fold", 0) for report in self.reports) / 1_000
 
     @property

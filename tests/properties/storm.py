@@ -1,4 +1,4 @@
-"""A storm of random changes on both sides of an inner and a left join, judged by Spark's own join.
+"""A storm of random changes on both sides of an inner and a left join, compared with Spark's own join.
 
 ``python -m tests.properties.storm``
 """
@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 
 from kaspr_delta import Application
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
+from kaspr_delta.storage.limits import Limits, Size
+from tests.limits import limited
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
 MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "inner-and-left.yaml"
 LEFT_KEYS = 5_000
 RIGHT_KEYS = 300  # so a right row has some 16 subscribers
+
+LIMITS: Sequence[dict[str, Size]] = (
+    {"changes": Limits().changes, "small_batch": Limits().small_batch},
+    {"changes": Limits().changes, "small_batch": Size(1_000, 1 << 20)},
+    {"changes": Size(0, 0), "small_batch": Size(0, 0)},
+)
+"""Limits with which the rows of a batch are on the driver, become too many for it, or are in Spark from the start."""
 
 Item = TypeVar("Item")
 
@@ -47,16 +56,17 @@ def storm(
     seed: int = 1,
     say: Callable[[str], None] = print,
 ) -> int:
-    """Make so many changes, cut at random into batches; after each one run. The number of rows that differ at the end.
+    """Write random changes in batches, with a run after each batch. The number of rows that differ at the end.
 
-    A batch is one to three commits a table, each with the last change of every key since the one before.
+    The changes of a batch are written in one to three commits for each table; a commit has the last change of a key.
+    Batches take turns with ``LIMITS``.
     """
     dice = random.Random(seed)  # noqa: S311  no secret
     app = Application.open(MANIFESTS, warehouse=warehouse, spark=spark)
     for number, batch in enumerate(cut(dice, list(random_changes(dice, changes)), batches), 1):
         commits = cut(dice, batch, min(dice.randint(1, 3), len(batch)))
         wrote = seconds(partial(write, app, commits))
-        ran = seconds(app.run)
+        ran = seconds(limited(app, **LIMITS[number % len(LIMITS)]).run)
         say(
             f"batch {number} of {batches}: {len(batch):,} changes in {len(commits)} commits,"
             f" written in {wrote:.1f} s, joined in {ran:.1f} s"
@@ -67,7 +77,7 @@ def storm(
 
 
 def random_changes(dice: random.Random, count: int) -> Iterator[Change]:
-    """Any of the keys, a tenth of the changes deletions; few values, so that some changes change nothing."""
+    """Changes of random keys, a tenth of them deletions. Few values, so that some writes do not change a row."""
     for _ in range(count):
         number = dice.randrange(LEFT_KEYS + RIGHT_KEYS)
         deleted = dice.random() < 0.1
@@ -80,7 +90,7 @@ def random_changes(dice: random.Random, count: int) -> Iterator[Change]:
 
 
 def cut(dice: random.Random, items: Sequence[Item], parts: int) -> list[Sequence[Item]]:
-    """Cut at random into so many parts, none of them empty."""
+    """The items in ``parts`` random parts, none of them empty."""
     places = sorted(dice.sample(range(1, len(items)), parts - 1))
     return [items[start:end] for start, end in zip([0, *places], [*places, len(items)], strict=True)]
 
@@ -98,7 +108,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def judged(app: Application, join: str, say: Callable[[str], None]) -> int:
-    """The rows in which a join's result, or its channel folded, is not the join of the two tables."""
+    """The number of rows in which a join's result, or its folded channel, differs from the join of the tables."""
     plan = app.plan.join(join)
     if not isinstance(plan, ForeignKeyJoinPlan):
         raise TypeError(join)
@@ -110,7 +120,7 @@ def judged(app: Application, join: str, say: Callable[[str], None]) -> int:
 
 
 def joined(app: Application, how: str) -> DataFrame:
-    """What the join should be."""
+    """The expected rows, joined by Spark."""
     orders = app.delta.read(app.spark, "orders").select("key", F.col("value").alias("left"))
     orders = orders.withColumn("fk", F.concat(F.lit('"'), F.get_json_object("left", "$.fk"), F.lit('"')))
     products = app.delta.read(app.spark, "products").select(F.col("key").alias("fk"), F.col("value").alias("right"))
@@ -118,13 +128,13 @@ def joined(app: Application, how: str) -> DataFrame:
 
 
 def folded(channel: DataFrame) -> DataFrame:
-    """What the records of a channel add up to."""
+    """The rows that the records of a channel add up to."""
     last = channel.groupBy("key").agg(F.max_by(F.struct("kind", "left", "right"), "offset").alias("last"))
     return last.where("last.kind = 'value'").select("key", "last.left", "last.right")
 
 
 def differing(expected: DataFrame, actual: DataFrame) -> int:
-    """Rows that are missing, too many, or not the same."""
+    """The number of rows that are missing, additional or different."""
     pairs = expected.alias("e").join(actual.alias("a"), F.expr("e.key = a.key"), "full_outer")
     different = pairs.where("NOT (e.key <=> a.key AND e.left <=> a.left AND e.right <=> a.right)").count()
     return different + actual.count() - actual.select("key").distinct().count()

@@ -1,4 +1,4 @@
-"""Random histories of both tables, step by step, against two dictionaries and the join recomputed from them."""
+"""Foreign-key joins under random histories of both tables, checked against a join of two dictionaries."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 MANIFESTS = Path(__file__).parents[1] / "spark" / "applications" / "inner-and-left.yaml"
 TABLES = {"left": "orders", "right": "products"}
 JOINS = ("inner", "left")
-# Else nothing younger than a week is vacuumed.
+# Otherwise files younger than a week cannot be vacuumed.
 VACUUM_ANYTHING = ("spark.databricks.delta.retentionDurationCheck.enabled", "false")
 
-# Separators and NUL, one key that begins another, keys that Python takes for one, keys that are not true.
+# Separators and NUL, a key that is the prefix of another, keys that are equal in Python, falsy keys.
 KEYS = [text(key) for key in ("P1", "P10", 1, "1", True, 0, "", False, ["P1", 1], "ü:\x00|P1")]
 LEFT_VALUES = st.builds(lambda key, n: f'{{"fk":{key},"n":{n}}}', st.sampled_from(["null", *KEYS]), st.integers(0, 2))
 RIGHT_VALUES = st.sampled_from(['{"n":0}', '{"n":1}', "0", "false", '""', "[]"])
@@ -36,7 +36,7 @@ Drawn = TypeVar("Drawn")
 
 
 def of_a_side(of_values: Callable[[st.SearchStrategy[str]], st.SearchStrategy[Drawn]]) -> st.SearchStrategy[Any]:
-    """Left or right, with something made of that side's values."""
+    """A side, and an example of the strategy that ``of_values`` makes from that side's values."""
     left, right = of_values(LEFT_VALUES), of_values(RIGHT_VALUES)
     return st.one_of(st.tuples(st.just("left"), left), st.tuples(st.just("right"), right))
 
@@ -50,20 +50,21 @@ def rows_of(values: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy
 
 
 def some_deleted(values: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, str | None]]:
-    return rows_of(st.one_of(values, values, values, st.none()), 3)
+    """Rows of which one in four is deleted. ``one_of`` has no weights: it drops strategies that are equal."""
+    return rows_of(st.integers(0, 3).flatmap(lambda luck: values if luck else st.none()), 3)
 
 
 SIDES = st.sampled_from(["left", "right"])
 PICKS = st.integers(0, len(KEYS) - 1)
 FEW_KEYS = st.lists(st.sampled_from(KEYS), min_size=1, max_size=3, unique=True)
 MANY_KEYS = st.lists(st.sampled_from(KEYS), min_size=4, unique=True)
-# Most steps run the engine; the others leave it a batch of several commits.
+# Most steps run the engine. After the others, the next batch has several commits.
 MOSTLY = st.sampled_from([True, True, True, True, False])
 SELDOM = MOSTLY.map(lambda yes: not yes)
 
 
 def tell(what: str) -> None:
-    """One more line of the story that a failure comes with."""
+    """Print a line of the history, which a failure shows."""
     print(what)  # noqa: T201  pytest shows it
 
 
@@ -71,10 +72,10 @@ Rule = Callable[..., None]
 
 
 def step(*, run: st.SearchStrategy[bool] = MOSTLY, **arguments: Any) -> Callable[[Rule], Any]:
-    """A rule that is told, counted and mostly followed by a run.
+    """A rule that is printed, counted and mostly followed by a run.
 
-    Hypothesis leaves some rules out of an example, by the name of their functions. All these are named alike, so none
-    is: there is one long example, not many short ones.
+    Hypothesis leaves some rules out of an example, by the names of their functions. That is of no use in one long
+    example: all these functions have one name, so that none is left out.
     """
 
     def decorate(what: Rule) -> Any:
@@ -92,7 +93,7 @@ def step(*, run: st.SearchStrategy[bool] = MOSTLY, **arguments: Any) -> Callable
 
 
 class JoinMachine(RuleBasedStateMachine):
-    """Two tables, and an inner and a left join over them. Every rule fits every state."""
+    """Two tables, and an inner and a left join over them. Every rule can be applied in every state."""
 
     def __init__(self, spark: SparkSession, folder: Path, steps: list[str]) -> None:
         super().__init__()
@@ -106,7 +107,7 @@ class JoinMachine(RuleBasedStateMachine):
 
     @initialize(left=rows_of(LEFT_VALUES, 5), right=rows_of(RIGHT_VALUES, 5), run=MOSTLY, luck=st.integers(0, 1_000))
     def first_rows(self, left: Texts, right: Texts, run: bool, luck: int) -> None:
-        assume(luck)  # hypothesis begins with the dullest example there is, which is not worth its minutes
+        assume(luck)  # rejects Hypothesis's first example, the simplest one, which is not worth its minutes
         self.app = self._opened()
         self._put("left", left)
         self._put("right", right)
@@ -185,7 +186,7 @@ class JoinMachine(RuleBasedStateMachine):
 
     @step(row=of_a_side(lambda values: st.none() | values), keys=FEW_KEYS)
     def update_by_sql(self, row: tuple[str, str | None], keys: list[str]) -> None:
-        """To a value, or to the value that was there."""
+        """Set keys to a value, or each key to its old value."""
         side, value = row
         where = f"key IN ({', '.join(map(_literal, keys))})"
         assignment = "value = value" if value is None else f"value = {_literal(value)}"
@@ -200,11 +201,11 @@ class JoinMachine(RuleBasedStateMachine):
             statement = f"UPDATE {TABLES[side]} SET key = {_literal(new)} WHERE key = {_literal(old)}"  # noqa: S608
             self._sql(side, statement, {old: None, new: self.sides[side][old]})
 
-    # -- what happens to tables and runs ------------------------------------------------------------------------------
+    # -- upkeep, restarts and replays ---------------------------------------------------------------------------------
 
     @step()
     def optimize_and_vacuum(self) -> None:
-        """Feeds are vacuumed once they are read; what was read can then not be read again."""
+        """Vacuum the change feeds after they are read. Batches that were read cannot be replayed any more."""
         self.run_engine()
         self.spark.conf.set(*VACUUM_ANYTHING)
         try:
@@ -221,7 +222,7 @@ class JoinMachine(RuleBasedStateMachine):
 
     @step(join=st.sampled_from(JOINS))
     def replay_the_last_batch(self, join: str) -> None:
-        """Spark runs a batch again whose end is not in its checkpoint."""
+        """Delete the end of the last batch from Spark's checkpoint, so that Spark runs the batch again."""
         started, ended = self._batches(join, "offsets"), self._batches(join, "commits")
         if ended and ended[-1] == started[-1] > self.last_vacuumed[join]:
             tell(f"   batch {ended[-1]} of {join}")
@@ -230,7 +231,7 @@ class JoinMachine(RuleBasedStateMachine):
 
     @step(run=st.just(value=True))
     def run(self) -> None:
-        """What earlier steps left."""
+        """Run the engine on the changes of earlier steps."""
 
     def run_engine(self) -> None:
         tell("   run")
@@ -268,7 +269,7 @@ class JoinMachine(RuleBasedStateMachine):
         self._note(side, values)
 
     def _note(self, side: str, values: Mapping[str, str | None]) -> None:
-        """Make the same changes in the dictionaries."""
+        """Apply the changes to the dictionaries."""
         for key, value in values.items():
             tell(f"   {side} {key} = {value}")
             before = self.sides[side].pop(key, None)
@@ -279,7 +280,7 @@ class JoinMachine(RuleBasedStateMachine):
                 self.deleted[side].add(key)
 
     def _one(self, pick: int, among: list[str]) -> str:
-        """One of these keys; when there are none, any key."""
+        """One of these keys; any key if there are none."""
         among = among or KEYS
         return among[pick % len(among)]
 
@@ -315,7 +316,7 @@ def _values(rows: Mapping[str, str | None]) -> str:
 
 
 def make_steps(spark: SparkSession, folder: Path, *, seed: int, steps: int) -> None:
-    """A history of so many steps."""
+    """Run a random history of at least so many steps."""
     examples: list[list[str]] = []
 
     @hypothesis.seed(seed)
@@ -326,8 +327,8 @@ def make_steps(spark: SparkSession, folder: Path, *, seed: int, steps: int) -> N
 
     once = settings(
         max_examples=1,
-        stateful_step_count=steps + 1,  # the first one brings the first rows
-        phases=[Phase.generate],  # to make a failing history shorter would take hours
+        stateful_step_count=steps + 1,  # the first step writes the first rows
+        phases=[Phase.generate],  # to shrink a failing history would take hours
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""What docs/cost-of-a-batch.md says, counted: Spark jobs by step, and files that are read."""
+"""The numbers in docs/cost-of-a-batch.md: Spark jobs by step, and files that are read."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.skipif(ON_CONNECT in os.environ, reason="a server tells
 
 
 def documented() -> dict[str, int]:
-    """The most jobs of each step, as the document has them."""
+    """The most jobs of each step, from the document."""
     rows = re.findall(r"(?m)^\| \*\*(\w+)\*\* .*\| (\d+) \|$", DOCUMENT.read_text())
     return {step: int(jobs) for step, jobs in rows}
 
 
 class Steps:
-    """Counts the jobs of a batch by its steps, where each of them begins."""
+    """Counts the jobs of each step of a batch. The calls of three functions mark where steps begin."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.work: SparkWork | None = None
@@ -72,9 +72,9 @@ Follow = Callable[[str, str, dict[str, Any]], tuple[SparkWork, dict[str, int]]]
 
 @contextmanager
 def following(spark: SparkSession, orders: Orders) -> Iterator[Follow]:
-    """A join that follows its tables. A row that is given is written, without a Spark job, and its batch waited for.
+    """Run a join continuously. Yields a function that writes a row, without a Spark job, and waits for its batch.
 
-    Told are what Spark did, and what the batch says it cost.
+    The function returns the work of Spark, and the work that the batch reports.
     """
     orders.load()
     with orders.running() as running, SparkWork(spark) as work:
@@ -108,16 +108,15 @@ def test_a_batch_of_one_row_takes_as_many_spark_jobs_as_the_document_says(
         for number in range(3):
             steps.work = SparkWork(spark).__enter__()
             _, told = follow("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
-            assert told["files_read"] > 0 <= told["files_pruned"], told
+            assert told["files_read"] > 0, told
             found = steps.jobs
-            assert found["decide"] + found["commit"] <= MOST_JOBS_UNTIL_READABLE, found
             assert {step: jobs for step, jobs in found.items() if jobs > most[step]} == {}, found
     assert most["decide"] + most["commit"] <= MOST_JOBS_UNTIL_READABLE
 
 
 @pytest.mark.slow
 def test_a_look_up_reads_no_file_that_cannot_hold_the_key(spark: SparkSession, tmp_path: Path) -> None:
-    """Of a million rows as of fewer, in files as OPTIMIZE ... ZORDER BY (key) leaves them: each has a range of keys."""
+    """As few files are read of 1,000,000 rows as of 100,000. Files have ranges of keys, as after ZORDER BY (key)."""
     few, many = 10, 100
     read, told = {}, {}
     for files in (few, many):

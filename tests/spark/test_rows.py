@@ -1,7 +1,8 @@
-"""Rows that are held on the driver are all there in Spark too."""
+"""Rows go from the driver to Spark and back without loss, and their numbers fit one commit."""
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
+AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, timezone.utc)
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string()), ("part", pa.struct([("at", pa.timestamp("us", "UTC"))]))])
 
 
@@ -26,14 +28,16 @@ SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string()), ("part", pa.struct
 )
 def test_however_they_are_cut(spark: SparkSession, sizes: list[int]) -> None:
     total = sum(sizes)
-    every = pa.Table.from_pylist([{"n": n, "text": str(n), "part": None} for n in range(total)], SCHEMA)
+    every = pa.Table.from_pylist(
+        [{"n": n, "text": str(n), "part": {"at": AT} if n % 2 else None} for n in range(total)], SCHEMA
+    )
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
     cut = [
         every.slice(start, size).combine_chunks().to_batches() if size else [pa.RecordBatch.from_pylist([], SCHEMA)]
         for start, size in zip(starts, sizes, strict=True)
     ]
     table = pa.Table.from_batches([batch for piece in cut for batch in piece], SCHEMA)
-    assert sorted(row["n"] for row in LocalRows(spark, table).df.select("n").collect()) == list(range(total))
+    assert collected(LocalRows(spark, table).df).sort_by("n").to_pylist() == every.to_pylist()
 
 
 def test_rows_that_a_function_gives_in_pieces(spark: SparkSession) -> None:

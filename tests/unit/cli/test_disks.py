@@ -1,4 +1,4 @@
-"""A warehouse whose disk refuses: one sentence with the path and what to do, and exit code 1."""
+"""Commands on a disk with an error: one sentence with the path and the remedy, and exit code 1."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def _name(command: tuple[object, ...]) -> str:
 
 @pytest.fixture(autouse=True)
 def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None is needed to find out that the log of Spark cannot be written."""
+    """Java is not needed: commands fail when they open Spark's log, before Spark starts."""
     monkeypatch.setattr("kaspr_delta.runtime.session.check_java", lambda: 17)
 
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A disk that is read-only once the test has said so, by ``make_read_only``."""
+    """A small disk, which ``make_read_only`` makes read-only."""
     with small_disk(tmp_path / "disk") as disk:
         yield disk.folder
 
 
 @contextlib.contextmanager
 def _closed(folder: Path) -> Iterator[None]:
-    """A folder into which this process cannot look, though it is root's."""
+    """Close a folder to this process, also if the process runs as root."""
     folder.chmod(0)
     me = os.geteuid()
     if me == 0:
@@ -71,7 +71,7 @@ def _closed(folder: Path) -> Iterator[None]:
 
 
 def _sentences(told: str) -> list[str]:
-    """The lines but for how long a start took."""
+    """The lines without those about the start of Spark."""
     return [line for line in told.splitlines() if not line.startswith("Starting Spark")]
 
 
@@ -103,16 +103,17 @@ def test_a_warehouse_that_cannot_be_made_on_a_read_only_disk_is_told(
     assert str(read_only / "wh") in sentence
 
 
-@pytest.mark.parametrize("command", [*WRITING, *READING], ids=_name)
+@pytest.mark.parametrize("command", [one for one in [*WRITING, *READING] if one != ("serve",)], ids=_name)
 def test_a_warehouse_that_became_read_only_is_told_by_whatever_writes(
     kaspr: Kaspr, read_only: Path, command: tuple[object, ...]
 ) -> None:
+    """Without ``serve``, which only reads and does not end."""
     warehouse = read_only / "wh"
     assert kaspr("apply", "-f", MANIFESTS, "--warehouse", warehouse).code == 0
     make_read_only(read_only)
     if command[0] in {"get", "describe"}:
         assert kaspr(*command, "--warehouse", warehouse).code == 0
-    elif command != ("serve",):  # which only reads, without end
+    else:
         answer = kaspr(*command, "--warehouse", warehouse)
         assert (answer.code, len(_sentences(answer.err))) == (1, 1)
         assert "cannot be written: its disk is read-only" in answer.err
@@ -123,7 +124,7 @@ def test_a_warehouse_that_may_not_be_used_is_told(kaspr: Kaspr, tmp_path: Path, 
     warehouse, file = tmp_path / "closed", tmp_path / "file"
     warehouse.mkdir()
     file.touch()
-    kaspr(*command, "--warehouse", file)  # so that all is imported: it may lie where root alone can read
+    kaspr(*command, "--warehouse", file)  # imports all modules first: they may be readable by root only
     with _closed(warehouse):
         answer = kaspr(*command, "--warehouse", warehouse)
     assert (answer.code, len(_sentences(answer.err))) == (1, 1)
@@ -132,14 +133,14 @@ def test_a_warehouse_that_may_not_be_used_is_told(kaspr: Kaspr, tmp_path: Path, 
 
 
 def test_a_folder_that_is_no_warehouse_stays_as_it_was(tmp_path: Path) -> None:
-    """Native libraries print to the log of a warehouse only."""
+    """The log for messages of native libraries is written only in a warehouse."""
     program = [sys.executable, "-m", "kaspr_delta", "doctor", "--warehouse", str(tmp_path)]
     subprocess.run(program, check=False, capture_output=True)  # noqa: S603
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_panic_of_delta_rs_on_a_full_disk_goes_to_the_log(tmp_path: Path) -> None:
-    """In a process of its own: Rust prints to the process's standard error, past Python's."""
+    """Needs another process: Rust prints to the process's standard error, not to ``sys.stderr``."""
     with small_disk(tmp_path / "disk") as disk:
         apply = [sys.executable, "-m", "kaspr_delta", "apply", "-f", str(MANIFESTS), "--warehouse"]
         warehouse = disk.folder / "wh"

@@ -99,7 +99,9 @@ def test_objects_with_the_same_content_are_one_dictionary_key() -> None:
 
 
 def test_values_are_fresh_objects_at_every_call() -> None:
-    assert JSON.value_object('{"a":[]}') is not JSON.value_object('{"a":[]}')
+    first, second = (JSON.value_object('{"a":[]}') for _ in range(2))
+    assert first is not second
+    assert first["a"] is not second["a"]
 
 
 def test_raw_is_stored_as_binary_and_json_as_string() -> None:

@@ -1,4 +1,4 @@
-"""A copy of a table follows it, whatever happens to the table."""
+"""A local copy follows its table through every kind of change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def opened(delta: DeltaRs, table: str) -> DeltaTable:
 
 
 def merge(delta: DeltaRs, rows: dict[str, Any]) -> None:
-    """What a fold does: rows are inserted, changed or, with None, deleted."""
+    """Merge rows as a fold does: insert, update or, for None, delete."""
     now = datetime.now(timezone.utc)
     source = pa.table(
         {
@@ -84,7 +84,7 @@ def test_before_it_was_copied_a_table_is_asked(shop: Shop, table: TablePlan, cop
 def test_what_was_read_before_it_was_copied_is_never_undone(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A query tells of a commit that the copy, begun before it, does not have yet."""
+    """A query shows a commit that is newer than the unfinished copy."""
     copied = LocalCopy.copied_anew
 
     def slowly(self: LocalCopy, head: Head) -> State:
@@ -147,14 +147,16 @@ def test_what_is_no_row_is_none(shop: Shop, copy: LocalCopy) -> None:
 def test_changes_that_do_not_fit_memory_are_kept_in_files(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a table that is sorted in pieces is one table."""
+    """After too many such files the table is copied again."""
     monkeypatch.setattr(local_copy, "_RUN_BYTES", 2_000)
     monkeypatch.setattr(local_copy, "_RECENT_ROWS", 10)
     monkeypatch.setattr(local_copy, "_MOST_CHANGES", 4)
     chance = random.Random(7)  # noqa: S311  the same every time
     model: dict[Any, Any] = {f"k{number}": number for number in range(200)}
-    shop.put(table, model)
+    for first in range(0, 200, 50):  # a file each, so that the copy has several files too
+        shop.put(table, {f"k{number}": number for number in range(first, first + 50)})
     copy.refresh()
+    assert len(list(copy.folder.iterdir())) > 1
     for step in range(30):
         keys = [f"k{chance.randrange(250)}" for _ in range(8)]
         rows = {key: None if chance.random() < 0.3 else step for key in keys}

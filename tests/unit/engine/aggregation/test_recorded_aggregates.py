@@ -1,4 +1,4 @@
-"""Aggregates of a stream by its keys, without Spark, against what Kafka Streams did."""
+"""Aggregates of a stream by its keys, without Spark, compared with recordings of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.unit.engine.aggregation.test_fold_groups import at, fold, groups
 RECORDED = Path(__file__).parents[3] / "oracle" / "visible"
 TYPES = ("count", "sum", "reduce-max")
 CASES = [case for name in TYPES for file in sorted(RECORDED.glob(f"*-aggregate-{name}.json")) for case in load(file)]
+assert {case.type for case in CASES} == set(TYPES), "recordings are missing"
 
 recorded = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.type}-{case.name}")
 
@@ -36,7 +37,7 @@ def folding(case: Case) -> FoldGroups:
 
 
 def run(case: Case, held: dict[str, Folded], events: Sequence[Event]) -> list[Emission]:
-    """The rows that a batch leaves otherwise than it found them; ``held`` is the table."""
+    """The rows whose value a batch changes; ``held`` is the table, which is updated."""
     changes = [
         Change(of.key or "", None, "held", of.value, of.timestamp, None, None, None, None) for of in held.values()
     ]
@@ -46,18 +47,18 @@ def run(case: Case, held: dict[str, Folded], events: Sequence[Event]) -> list[Em
         if event.key is not None and event.value is not None
     ]
     emitted = []
-    # The held row first, then the records in their order: sorting keeps the order of equals.
+    # In each group the held row is first, then the records in their order: the sort is stable.
     for row in fold(folding(case), *sorted(changes, key=lambda change: change.grp)):
         assert (row.kind, row.timestamp is None) == ("write", False)
         key, before = str(row.key), held.get(str(row.key))
-        held[key] = row  # its time as well, where its value is the same
+        held[key] = row  # also if only its time has changed
         if (before.value if before else None) != row.value:
             emitted.append(Emission(key, shown(case, row), milliseconds(row)))
     return emitted
 
 
 def shown(case: Case, row: Folded) -> str:
-    """A row's value as it was recorded."""
+    """The value of a row in the format of the recording."""
     value = json.loads(row.value or "null")
     return text(value if case.type == "reduce-max" else {case.type: value})
 

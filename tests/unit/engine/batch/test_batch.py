@@ -20,13 +20,11 @@ from kaspr_delta.storage.namespace import LocalNamespace, Warehouse
 from kaspr_delta.storage.opening import open_tables
 
 
-def test_a_batch_travels_to_another_process_without_whoever_listens(tmp_path: Path) -> None:
-    told: list[object] = []
-    lock = threading.Lock()  # which no process can send to another
+def test_a_pickled_batch_runner_has_no_listener(tmp_path: Path) -> None:
+    lock = threading.Lock()  # cannot be pickled
 
-    def listen(report: BatchReport) -> None:
-        with lock:
-            told.append(report)
+    def listen(report: BatchReport) -> None:  # noqa: ARG001
+        lock.acquire()
 
     resource: Any = SimpleNamespace(log_table="channel__j", ref=ResourceRef("join", "j"))
     batch = BatchRunner(open_tables(LocalNamespace(tmp_path, "shop", "shop")), resource, listener=listen)
@@ -37,7 +35,7 @@ def test_a_batch_travels_to_another_process_without_whoever_listens(tmp_path: Pa
 
 
 class Panic(BaseException):
-    """What nobody who handles exceptions handles."""
+    """An error that is not an ``Exception``, like a panic of delta-rs."""
 
 
 def test_a_panic_in_a_batch_is_a_failure_of_its_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +56,7 @@ COMMITTED = LogEnd(BatchId("c1", 7), BatchMetadata(stream=3, state={"at": "seven
 
 @dataclass
 class Clockwork:
-    """A resource that notes which state it is asked about, and decides nothing or fails."""
+    """A resource that records the states given to ``due``, and decides nothing or raises ``error``."""
 
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     error: Exception | None = None
@@ -76,10 +74,10 @@ class Clockwork:
 
 @pytest.fixture
 def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchRunner:
-    """A batch whose log has had seven batches since it was recovered."""
+    """A batch runner that has not read its log, which ends with ``COMMITTED``."""
     monkeypatch.setattr("kaspr_delta.engine.batch.batch.folded_batches", lambda delta, spark: {})  # noqa: ARG005
     monkeypatch.setattr(BatchRunner, "fold_unfolded", lambda batch, spark, folded: COMMITTED)  # noqa: ARG005
-    return BatchRunner(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]  # no stream
+    return BatchRunner(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]
 
 
 def asked(batch: BatchRunner) -> list[Mapping[str, Any]]:
@@ -100,7 +98,7 @@ def test_once_shipped_both_copies_go_on_from_what_the_log_says(batch: BatchRunne
 
 
 def test_after_a_batch_that_failed_no_other_one_runs_before_recovery(batch: BatchRunner) -> None:
-    """It may be committed: another one would have its number, and Delta would skip the commit."""
+    """The failed batch may be committed: the next one would have its number, and Delta would skip the commit."""
     clockwork, rows = batch.resource, SimpleNamespace(sparkSession=None)
     assert isinstance(clockwork, Clockwork)
     clockwork.error = OSError("no space left")

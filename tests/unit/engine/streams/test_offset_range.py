@@ -1,4 +1,4 @@
-"""Numbers of what records become are in the order of the records, each once, whoever works on which."""
+"""The sequence numbers of effects are unique and in the order of the records, whichever task processes them."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_numbers_are_in_order_and_apart(found: set[int], each: int) -> None:
     assert all(later - earlier >= each for earlier, later in pairwise(numbers))
 
 
-def test_not_all_can_be_numbered() -> None:
+def test_several_sources_and_offsets_beyond_the_size_of_a_number_get_no_numbers() -> None:
     half = (1 << SEQ_BITS - 1) - 1
-    assert Numbering.of([OffsetRange("in", 0, half, 1, 0), OffsetRange("other", 0, 1, 1, 0)], 1) is None
+    assert Numbering.of([OffsetRange("in", 0, 1, 1, 0), OffsetRange("other", 0, 1, 1, 0)], 1) is None
     assert Numbering.of([OffsetRange("in", 0, half, 1, 0)], 1) is not None
     assert Numbering.of([OffsetRange("in", 0, half, 1, 0)], 3) is None
 
