@@ -1,4 +1,4 @@
-# One command per wish; the text after ## is what `make help` prints.
+# `make help` prints the text after ## of each target.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,9 +9,9 @@ MINUTES ?= 10
 SEED ?= 1
 SPARK ?= 4.0
 LANE = $(if $(filter 4.2,$(SPARK)),$(VENV),$(VENV)-spark-$(SPARK))
-# A Python of a version, where there is one.
+# The command of a Python version; empty if it is not installed.
 found = $(shell for one in python$(1) $$HOME/.pyenv/versions/$(1)*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
-# An environment with the versions of a lock, and this package as it stands here.
+# Install the versions of a lock, and this package in editable mode, into an environment.
 define install
 $(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes -r $(2)
 $(BIN)/uv pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation -e .
@@ -68,7 +68,7 @@ $(VENV)-spark-%/.kaspr-delta-ready: lanes/spark-%.lock $(READY)
 
 test-lowest: lowest-3.10 lowest-3.12 ## Run the tests that need no Java with the lowest versions that pyproject.toml allows
 
-# Old libraries warn of newer ones, which is no fault here.
+# Old libraries give deprecation warnings: -W default keeps these from being errors.
 lowest-%: setup
 	@if test -z "$(call found,$*)"; then echo "skipped: there is no Python $*"; else \
 	  $(MAKE) --no-print-directory $(VENV)-lowest-$*/.kaspr-delta-ready && \
@@ -85,7 +85,7 @@ oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED
 chaos: java ## Hunt for wrong answers in random histories (MINUTES=10, SEED=1); build/chaos holds those that fail
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
 
-lint: setup ## Check style, types and which rooms know which
+lint: setup ## Check style, types and the imports between rooms
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -111,10 +111,10 @@ $(DOCS_READY): $(READY) requirements-docs.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements-docs.lock
 	@touch $@
 
-bench: java ## Measure everything with up to 1 M rows, in about an hour; benchmarks/results/latest.json
+bench: java ## Run all benchmarks with up to 1 M rows, in about an hour; results in benchmarks/results/latest.json
 	$(BIN)/python -m benchmarks
 
-bench-large: java ## Add what has 10 M rows, with a driver of 4 GiB, in some hours
+bench-large: java ## Add the benchmarks with 10 M rows to these results, with a driver of 4 GiB, in some hours
 	KASPR_DELTA_DRIVER_MEMORY=4g $(BIN)/python -m benchmarks --add --rows 10000000 memory small-changes growth
 
 bench-docs: setup ## Write docs/benchmarks.md from benchmarks/results

@@ -1,1 +1,1 @@
-"""What the engine costs, measured on this machine: ``make bench``."""
+"""Benchmarks of the engine: its cost, measured on this machine by ``make bench``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: measure, print, write ``results/latest.json``."""
+"""``python -m benchmarks``: run benchmarks, print the results, and write them to a file of ``results``."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ BENCHMARKS: dict[str, Callable[[Path, int], Iterator[Measurement]]] = {
     "memory": memory.measure,
     "order-enrichment": _order_enrichment,
 }
-"""By name; each is given a folder and how many rows the larger table of its join has."""
+"""Benchmarks by name: each is a function of a folder and of the number of rows of its join's larger table."""
 
 
 def main() -> None:
-    """Run benchmarks on warehouses that are thrown away."""
+    """Run benchmarks on temporary warehouses."""
     parser = argparse.ArgumentParser(description="What joins, agents and runs cost, as ratios to peers in one run.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"all of {', '.join(BENCHMARKS)}, or some")
     parser.add_argument("--rows", type=int, default=_MILLION, help="rows of the larger table; 10000 for a short look")

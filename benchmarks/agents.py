@@ -1,10 +1,9 @@
-"""Agents against what one would write by hand, on the same topic and with the same functions.
+"""B6: agents, compared with programs written by hand (peers), on the same topic and with the same functions.
 
-Ratios are ours over the peer's rows per second; a state's growth is a ratio of seconds.
+A ratio is the agent's rows per second divided by the peer's; for the growth of a state it is a ratio of seconds.
 
-Agents and peers run twice, on warehouses of their own, and the first time does not count: a JVM that has compiled
-neither the plan nor its code takes many times as long for a batch, whoever it works for. Peers are what one would write
-by hand: they use Python's own ``json``.
+Agents and peers run twice, each time on a new warehouse. The first run does not count: a JVM that has compiled neither
+the plan nor its code takes many times as long for a batch. Peers use Python's own ``json``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tests.folders import folder_of
 
 CATEGORIES = 50
 GROWTH = 2
-# So many events are enough to have all code compiled.
+# The number of events of the first run: enough for the JVM to compile all code.
 _WARM = 1_000_000
 _MANIFESTS = """
 apiVersion: kaspr.io/v1alpha1
@@ -70,7 +69,7 @@ COUNT = "def f(value, counters):\\n  counters[value['category']] += 1\\n  return
 
 
 def measure(folder: Path, events: int) -> Iterator[Measurement]:
-    """Stateless map, counting, and a batch on a state of growing size."""
+    """Results of a stateless map, of counting, and of a batch on a small and on a large state."""
     manifests = folder / "bench.yaml"
     manifests.write_text(_MANIFESTS % {"map": MAP, "count": COUNT})
     for part, size in (("warm-up", min(events, _WARM)), ("measured", events)):
@@ -102,7 +101,7 @@ def _against(name: str, rows: int, ours: Callable[[], Any], peer: Callable[[], A
 
 
 def _fill(app: Application, events: int) -> None:
-    """Events of Zipf-skewed categories, about 100 bytes of JSON each, in ten commits."""
+    """Append events of Zipf-skewed categories, about 100 bytes of JSON each, in ten commits."""
     weights = [1 / (rank + 1) for rank in range(CATEGORIES)]
     total = sum(weights)
     bounds = [sum(weights[: rank + 1]) / total for rank in range(CATEGORIES)]
@@ -128,7 +127,7 @@ def _run(app: Application, agent: str) -> None:
 
 
 def _bare_map(app: Application, folder: Path) -> None:
-    """The same decoding, call and encoding as one writes them by hand, without anything around them."""
+    """The peer of the map: decode, call the function and encode in ``mapInArrow``, without anything around it."""
     snippet = resolve(MAP.replace("\\n", "\n"))
     encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -144,7 +143,7 @@ def _bare_map(app: Application, folder: Path) -> None:
 
 
 def _one_process(app: Application, folder: Path) -> None:
-    """One Python process without Spark: read the topic once, count in a dictionary, write it as a Delta table."""
+    """One Python process without Spark: read the topic once, count in a dictionary, write the counts as a table."""
     from deltalake import DeltaTable, write_deltalake
 
     function = resolve(COUNT.replace("\\n", "\n")).function({})

@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-# Coprime to every size that is not a multiple of it: neighbours in a file have keys from all over the table.
+# A prime, so coprime to each size that is no multiple of it: neighbours in a file have keys from the whole table.
 _STRIDE = 7_368_787
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many orders and products there are. ``hot``: a tenth of all orders is for the product 0."""
+    """The numbers of orders and products. ``hot``: a tenth of all orders refers to product 0."""
 
     orders: int
     products: int
@@ -24,7 +24,7 @@ class Size:
 
     @classmethod
     def of(cls, orders: int, *, hot: bool = False) -> Size:
-        """So many orders, with a tenth as many products, but at most 100 k."""
+        """The given number of orders, and a tenth as many products, at most 100 k."""
         return cls(orders, max(1, min(orders // 10, 100_000)), hot)
 
     def __str__(self) -> str:
@@ -43,17 +43,17 @@ def products(spark: SparkSession, size: Size) -> DataFrame:
 
 
 def changed_orders(spark: SparkSession, size: Size, count: int, edition: int) -> DataFrame:
-    """So many orders, scattered over the table, with another quantity; every edition has others."""
+    """``count`` orders, scattered over the table, with ``edition`` as quantity; each edition has other orders."""
     return _orders(_some(spark, size.orders, count, edition), size, edition)
 
 
 def changed_products(spark: SparkSession, size: Size, count: int, edition: int) -> DataFrame:
-    """So many products, scattered over the table, with another price; every edition has others."""
+    """``count`` products, scattered over the table, with ``edition`` as price; each edition has other products."""
     return _products(_some(spark, size.products, count, edition), edition)
 
 
 def hot_product(spark: SparkSession, edition: int) -> DataFrame:
-    """The product 0 with another price."""
+    """Product 0 with ``edition`` as price."""
     return _products(spark.range(1), edition)
 
 
@@ -76,7 +76,7 @@ def _products(ids: DataFrame, edition: int) -> DataFrame:
 
 
 def _text(edition: int) -> Column:
-    """128 characters that do not compress to nothing."""
+    """128 hexadecimal digits of a hash, which compress little."""
     return F.sha2(F.concat("id", F.lit(f"/{edition}")), 512)
 
 

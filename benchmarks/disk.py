@@ -1,4 +1,4 @@
-"""Room on the disk: with 10 M rows every MERGE leaves gigabytes behind."""
+"""Deletes old data files: with 10 M rows each MERGE leaves gigabytes of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 
 
 def forget_the_past(table: Path | str) -> None:
-    """Delete the files that the newest version of a Delta table no longer has. Nobody may read an older one."""
+    """Delete the files that the newest version of a Delta table no longer has. Older versions become unreadable."""
     place = Path(table)
-    # A vacuum would be a commit, which others see. What one would delete is what commits removed, not what is written.
+    # A vacuum would commit to the table. Its dry run names files that commits removed, not files still being written.
     for file in DeltaTable(str(place)).vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False):
         (place / file).unlink(missing_ok=True)

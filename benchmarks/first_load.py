@@ -1,4 +1,4 @@
-"""B1 and B7: the first load of a join, against plain Spark, and against what Kafka Streams took for one.
+"""B1 and B7: the first load of a join, compared with plain Spark and with a recorded figure of Kafka Streams.
 
 Kafka Streams' foreign-key join was measured on a machine of this kind, with two shared cores: a real broker and the
 application in one JVM, over loopback, 200 k x 10 k rows of 189 bytes, 4 partitions, 2 threads, caches off. At its best
@@ -21,19 +21,19 @@ KAFKA_STREAMS = 16_000
 _TIMES_KAFKA_STREAMS = 5
 _PLAIN_SPARK = 1.6
 _ROUNDS = 5
-# So many orders are enough to have all code compiled: what comes first does not count.
+# The number of orders of a first round, which does not count: enough for the JVM to compile all code.
 _WARM = 100_000
 
 
 class Round(NamedTuple):
-    """The same load by plain Spark, and by a join."""
+    """The cost of one load, by plain Spark and by the join."""
 
     plain: Cost
     ours: Followed
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
-    """Orders with their products, to the channel and to the folded result."""
+    """The first load of orders with their products, until it is readable on the channel and until it is folded."""
     size = Size.of(rows)
     _round(folder / "warm", Size.of(min(rows, _WARM)))
     rounds = [_round(folder / f"round-{number}", size) for number in range(_ROUNDS)]

@@ -1,4 +1,4 @@
-"""B5: what a small batch costs as tables grow, beside a plain MERGE of as many scattered rows."""
+"""B5: the cost of a small batch as tables grow, beside that of a plain MERGE of as many scattered rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDERS, _PRODUCTS, _SUBSCRIBERS = 100, 10, 10
 
 @dataclass(frozen=True, slots=True)
 class _AtSize:
-    """``fold`` is the share of a batch in the folds of all of them."""
+    """Costs at one size of the tables. ``fold``: the seconds of all folds, divided by the number of batches."""
 
     orders: list[Followed]
     products: list[Followed]
@@ -29,7 +29,7 @@ class _AtSize:
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
-    """100 orders, and 10 products with about 10 subscribers each, at the smallest size and at a larger one."""
+    """Changes of 100 orders, and of 10 products with about 10 subscribers each, on small and on large tables."""
     smallest = min(_SMALLEST, max(rows // 10, 1_000))
     small, large = (_at(folder / str(size), Size(size, max(1, size // _SUBSCRIBERS))) for size in (smallest, rows))
     grown = f"{rows:,} rows against {smallest:,}"
@@ -73,5 +73,5 @@ def _at(folder: Path, size: Size) -> _AtSize:
                 before = running.fold_seconds
         running.settle()
         folds = running.fold_seconds - before
-    # The end of the run has folded what was behind of the state.
+    # The end of the run has folded the deferred state.
     return replace(found, fold=(folds + orders.state_seconds) / (2 * _TIMES))

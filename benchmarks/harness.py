@@ -1,4 +1,4 @@
-"""What a measurement is, and how it is taken: seconds on the clock, and of processors."""
+"""Measurements of some work, in wall-clock seconds and processor seconds, and their comparison with a peer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from statistics import mean, median
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One line of the results: ours and, where there is one to compare with, a peer's.
+    """One line of the results: our value and, if there is a peer, the peer's.
 
-    ``unit`` says what both are: rows a second, or seconds. ``ratio`` is ours over the peer's. ``cpu`` and ``peer_cpu``
-    are processor seconds, which a busy machine changes less than the time on the clock; of rows a second for a million
-    rows. ``benchmark`` is what goals call it.
+    ``unit`` is that of both values: rows a second, seconds or GiB. ``ratio`` is our value divided by the peer's.
+    ``cpu`` and ``peer_cpu`` are processor seconds, which a busy machine changes less than wall-clock seconds; if the
+    unit is rows a second, those for a million rows. ``benchmark`` is its short name, such as B1.
     """
 
     name: str
@@ -35,31 +35,31 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some work took: seconds, and processor seconds."""
+    """The cost of some work: wall-clock seconds and processor seconds."""
 
     seconds: float
     cpu: float
 
 
 def cost_of(work: Callable[[], object]) -> Cost:
-    """Do some work."""
+    """Do some work, and return its cost."""
     before, started = processor_seconds(), time.monotonic()
     work()
     return Cost(time.monotonic() - started, spent_since(before))
 
 
 def mean_cost(costs: list[Cost]) -> Cost:
-    """The mean of several."""
+    """The mean of several costs."""
     return Cost(mean(cost.seconds for cost in costs), mean(cost.cpu for cost in costs))
 
 
 def median_cost(costs: Sequence[Cost]) -> Cost:
-    """The medians of several."""
+    """The medians of several costs."""
     return Cost(median(cost.seconds for cost in costs), median(cost.cpu for cost in costs))
 
 
 def compared(benchmark: str, name: str, ours: Cost, peer: Cost, most: float | None, note: str = "") -> Measurement:  # noqa: PLR0913, PLR0917  one a column
-    """Ours against a peer, in seconds: the goal is that the ratio is at most so much; None is no goal."""
+    """A comparison with a peer, in seconds. The goal is a ratio of at most ``most``; None: there is no goal."""
     ratio = ours.seconds / peer.seconds
     goal, holds = (None, None) if most is None else (f"<= {most:g}", ratio <= most)
     cpu, peer_cpu = round(ours.cpu, 2), round(peer.cpu, 2)
@@ -68,10 +68,10 @@ def compared(benchmark: str, name: str, ours: Cost, peer: Cost, most: float | No
 
 
 def processor_seconds() -> dict[int, float]:
-    """By process the seconds of this one and of all it has started: Spark's JVM, the Python workers. Linux tells."""
+    """Processor seconds by process id, of this process and its descendants: Spark's JVM, Python workers. Linux only."""
     seconds, parents = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             fields = stat.read_text().rpartition(")")[2].split()
             process = int(stat.parent.name)
             parents[process] = int(fields[1])
@@ -83,12 +83,12 @@ def processor_seconds() -> dict[int, float]:
 
 
 def spent_since(before: dict[int, float]) -> float:
-    """Processor seconds since then, of the processes that are there still."""
+    """Processor seconds spent since ``before`` by the processes that still run."""
     return sum(seconds - before.get(process, 0) for process, seconds in processor_seconds().items())
 
 
 def rows_per_second(rows: int, work: Callable[[], object]) -> float:
-    """How fast some work handled its rows."""
+    """Do some work, and return how many rows it handled per second."""
     started = time.monotonic()
     work()
     return rows / (time.monotonic() - started)

@@ -1,4 +1,4 @@
-"""B3: one right row with many subscribers changed, against a lone MERGE of as many rows that are at hand."""
+"""B3: a change of one right row with many subscribers, compared with a lone MERGE of as many prepared rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TIMES = 5
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
-    """A tenth of all orders is for one product, which gets another price."""
+    """Change the price of one product, to which a tenth of all orders refers."""
     size = Size.of(rows, hot=True)
     orders = Orders.filled(folder / "wh", size)
     orders.load()
     spark = orders.app.spark
-    target = peers.copy_of(spark, orders.results, folder / "result", feed=True)  # as the result itself has one
+    target = peers.copy_of(spark, orders.results, folder / "result", feed=True)  # the result has one too
     ours: list[Followed] = []
     merged: list[Cost] = []
     with orders.running() as running:
@@ -40,7 +40,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
         msg = f"{subscribers} results have the new price, of at least {rows // 10}"
         raise RuntimeError(msg)
     readable, folded = (mean_cost([getattr(one, name) for one in ours]) for name in ("until_readable", "until_folded"))
-    # The end of the run has folded what was behind of the state.
+    # The end of the run has folded the deferred state.
     folded = replace(folded, seconds=folded.seconds + orders.state_seconds / (_TIMES + 1))
     what, alone = f"one product of {subscribers:,} among {size} changed", mean_cost(merged)
     yield compared("B3", f"{what}, readable on the channel", readable, alone, 1, "a lone MERGE of the rows, prepared")

@@ -1,4 +1,4 @@
-"""B4: one order changed while the stream runs, against a lone MERGE of one row in a foreachBatch."""
+"""B4: a change of one order while the stream runs, compared with a lone MERGE of one row in a foreachBatch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WARM = 5
 
 
 def measure(folder: Path, rows: int, times: int) -> Iterator[Measurement]:
-    """Until the change is readable on the channel; interleaved with the peer."""
+    """The time until a change is readable on the channel, and folded. The join and the peer take turns."""
     size = Size.of(rows)
     orders = Orders.filled(folder / "wh", size)
     orders.load()

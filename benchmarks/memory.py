@@ -1,4 +1,4 @@
-"""B9: how much memory a first load and a change of 1 % take; the driver's is set by KASPR_DELTA_DRIVER_MEMORY."""
+"""B9: the memory of a first load and of a change of 1 %. KASPR_DELTA_DRIVER_MEMORY sets the heap of the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GOAL = 4.0
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
-    """What is measured is all memory of this process and those it started: JVM and Python workers."""
+    """The most memory that this process and its descendants take together: JVM and Python workers."""
     size = Size.of(rows)
     orders = Orders.filled(folder / "wh", size)
     with _most_memory() as most:
@@ -33,7 +33,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
 
 
 def _measurement(what: str, most: int) -> Measurement:
-    """The goal is kept by whoever gets here: a driver that runs out of memory does not."""
+    """A line of the results. The goal is for the driver's heap: a driver with too small a heap does not get here."""
     memory = os.environ.get("KASPR_DELTA_DRIVER_MEMORY", "2g")
     holds = float(memory.removesuffix("g")) <= _GOAL if memory.endswith("g") else None
     goal, note = f"a driver of {_GOAL:g} GiB", f"a heap of {memory}; the figure is all memory, of Python workers too"
@@ -42,7 +42,7 @@ def _measurement(what: str, most: int) -> Measurement:
 
 @contextlib.contextmanager
 def _most_memory() -> Iterator[list[int]]:
-    """The most resident memory of all processes together, in bytes, in a list of one."""
+    """A list of one number: the most resident memory of all processes together so far, in bytes."""
     most, done = [0], threading.Event()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Orders and products through ingest agents, join and enrich agent, stage by stage."""
+"""The order enrichment of ``make demo``, stage by stage: produce, ingest agent, join, enrich agent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def measure(warehouse: Path, orders: int, products: int) -> Iterator[Measurement
     data = data_generator(bundle)
     app = Application.open(bundle, warehouse=warehouse)
     app.topic("raw-products").produce(data.products(products))
-    app.run()  # products first, so that the join's first load is the one that is measured
+    app.run()  # products first, so that the measured run of the join is its first load
 
     def stage(resource: str) -> float:
         return rows_per_second(orders, lambda: app.run(only=[resource]))

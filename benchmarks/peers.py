@@ -1,4 +1,4 @@
-"""What one would write without this package, as well as one would write it."""
+"""Peers of the benchmarks: programs that a careful developer would write without this package."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def recompute(spark: SparkSession, orders: str, products: str, target: Path) -> 
 
 
 def copy_of(spark: SparkSession, table: DataFrame, folder: Path, *, feed: bool = False) -> str:
-    """A Delta table with these rows, as it is called in SQL."""
+    """Create a Delta table with these rows, and return its name in SQL."""
     name = f"delta.`{folder}`"
     columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in table.schema)
     spark.sql(f"CREATE TABLE {name} ({columns}) USING DELTA {_FEED if feed else ''}")
@@ -48,7 +48,7 @@ def copy_of(spark: SparkSession, table: DataFrame, folder: Path, *, feed: bool =
 
 
 def merge(spark: SparkSession, rows: DataFrame, target: str) -> None:
-    """A MERGE by key, as it stands in every tutorial."""
+    """Merge rows into a table with a plain MERGE by key."""
     spark.sql(
         f"MERGE INTO {target} t USING {{rows}} s ON t.key = s.key"
         " WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
@@ -73,7 +73,7 @@ def committed_at(folder: Path) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """The notebook that most people would write: foreachBatch over the feed of the orders, joined with all products.
+    """The usual notebook: a foreachBatch over the change feed of the orders, joined with all products.
 
     Every batch is merged by key into the result, with default settings.
     """
@@ -84,7 +84,7 @@ class Notebook:
     @classmethod
     @contextmanager
     def running(cls, spark: SparkSession, folder: Path, orders: DataFrame, products: DataFrame) -> Iterator[Notebook]:
-        """The notebook, with tables of its own, following the orders."""
+        """Start the notebook on tables of its own, and stop it at the end of the block."""
         folder.mkdir(parents=True)
         copy_of(spark, orders.select("key", "value", "timestamp"), folder / "orders", feed=True)
         copy_of(spark, products.select("key", "value", "timestamp"), folder / "products")
@@ -109,7 +109,7 @@ class Notebook:
         return Followed(result - began, result - began, spent_since(before))
 
     def forget_the_past(self) -> None:
-        """Make room on the disk."""
+        """Delete old data files, to make room on the disk."""
         for table in ("orders", "result"):
             forget_the_past(self.folder / table)
 
@@ -124,7 +124,7 @@ class LoneMerge:
     @classmethod
     @contextmanager
     def running(cls, spark: SparkSession, folder: Path, result: DataFrame) -> Iterator[LoneMerge]:
-        """The stream, with a result of its own."""
+        """Start the stream with a result of its own, and stop it at the end of the block."""
         folder.mkdir(parents=True)
         target = copy_of(spark, result, folder / "result")
         copy_of(spark, result.limit(0), folder / "rows", feed=True)
@@ -152,7 +152,7 @@ def drain(spark: SparkSession, table: Path, checkpoint: Path, batch: Callable[[D
 
 
 def wait_for_commit(folder: Path, since: float) -> float:
-    """When a table's next commit was made."""
+    """Wait for a commit of a table after ``since``, and return when it was made."""
     while (found := committed_at(folder)) <= since:
         time.sleep(0.01)
     return found

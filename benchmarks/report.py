@@ -66,7 +66,7 @@ together; of rows a second, those for a million rows.
 
 def main() -> None:
     """Write the page and its picture."""
-    # Runs are added to in any order; what is for no goal comes last.
+    # Benchmarks may have run in any order. Those with a number come first, ``example`` comes last.
     lines = sorted(json.loads(LATEST.read_text()), key=lambda line: line["benchmark"])
     machine = json.loads(MACHINE.read_text())
     (DOCS / "benchmarks.md").write_text(page(lines, machine))
@@ -102,7 +102,7 @@ def _table(lines: list[dict[str, Any]]) -> str:
 
 
 def draw(lines: list[dict[str, Any]], file: Path) -> None:
-    """A bar for each ratio that has a goal, as a multiple of the goal: what ends before the line keeps it."""
+    """Draw each ratio that has a goal as a bar, in multiples of the goal: a bar that ends before the line keeps it."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

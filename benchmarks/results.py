@@ -1,4 +1,4 @@
-"""Where measurements go: a table on the screen, a JSON file to compare with, and with what they were made."""
+"""Output of measurements: a table on the screen, a JSON file of results, and a JSON file about the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PACKAGES = ("kaspr-delta", "pyspark", "delta-spark", "deltalake", "pyarrow")
 
 
 def publish(measurements: Iterable[Measurement], command: list[str], file: Path, *, add: bool) -> None:
-    """Print measurements and write them to a file as they come; ``add``: after those of others that it has already."""
+    """Print measurements and write them to a file as they come; ``add``: to the lines that the file has already."""
     RESULTS.mkdir(exist_ok=True)
     lines = json.loads(file.read_text()) if add and file.exists() else []
     runs = json.loads(MACHINE.read_text())["runs"] if lines and MACHINE.exists() else []
@@ -46,7 +46,7 @@ def publish(measurements: Iterable[Measurement], command: list[str], file: Path,
 
 
 def in_words(line: dict[str, Any]) -> str:
-    """A measurement, as a line of the results has it."""
+    """A line of the results as text."""
     unit = line["unit"]
     ours, peer = (number(line[name], unit) for name in ("ours", "peer"))
     against = f" against {peer}, ratio {line['ratio']}" if peer else ""
@@ -55,7 +55,7 @@ def in_words(line: dict[str, Any]) -> str:
 
 
 def number(value: float | None, unit: str) -> str:
-    """A measured value with its unit; nothing where there is none."""
+    """A measured value with its unit; an empty text for None."""
     if value is None:
         return ""
     return f"{value:,.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"  # noqa: PLR2004

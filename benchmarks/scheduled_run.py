@@ -1,4 +1,4 @@
-"""B8: a scheduled run of an application: with nothing new, and with 100 new orders. The start of Java is not in it."""
+"""B8: a scheduled run of an application, with nothing new and with 100 new orders. Java has started before."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TIMES = 5
-# What takes a tenth of a second is measured more often.
+# A run with nothing new takes a tenth of a second, and is measured more often.
 _TIMES_NOTHING = 25
 _NEW = 100
-# The queries of the order system, by what each keeps with a MERGE: two agents fill tables, the join its result.
+# The tables into which the queries of the order system merge: those of two agents, the join's result; one only appends.
 _QUERIES = ("orders", "products", "result", None)
 _EMPTY = "key STRING, value STRING, timestamp TIMESTAMP"
 
 
 def measure(folder: Path, rows: int) -> Iterator[Measurement]:
-    """The order system against four empty queries, and against four that append and merge as many rows."""
+    """The order system, compared with four empty queries, and with four that append and merge as many rows."""
     bundle = bundle_folder("order-system")
     generate: Any = data_generator(bundle)
     with Application.open(bundle, warehouse=folder / "wh") as app:
@@ -55,7 +55,7 @@ def measure(folder: Path, rows: int) -> Iterator[Measurement]:
 
 
 def _application(bundle: Path, warehouse: Path) -> Callable[[], object]:
-    """What a job does: open the application, and run it until it is quiet."""
+    """The work of a job: open the application, and run it until it is quiet."""
     return lambda: Application.open(bundle, warehouse=warehouse).run()
 
 
@@ -71,7 +71,7 @@ def _interleaved(
 
 
 class _Queries:
-    """Four queries over feeds, one after the other: what one would schedule by hand."""
+    """The peer: four queries over change feeds, one after the other, as a developer would schedule them."""
 
     def __init__(self, spark: SparkSession, folder: Path, rows: int) -> None:
         self.spark, self.folder, self.next = spark, folder, rows
@@ -96,7 +96,7 @@ class _Queries:
             self._drain(number, self._batch(number, target))
 
     def drained_empty(self) -> None:
-        """The same with queries that do nothing."""
+        """Start and end each query in the same way, with batches that do nothing."""
         for number, _ in enumerate(_QUERIES):
             self._drain(number, lambda *_: None)
 

@@ -1,4 +1,4 @@
-"""B2: some orders changed, scattered over the table, against recomputing all and against the usual notebook."""
+"""B2: changes of scattered orders, compared with a recomputation of all rows and with the usual notebook."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.peers import Notebook
 from benchmarks.warehouses import Followed, Orders
 
 _LARGE = 10_000_000
-# Peers are measured in between, this often: they take much longer.
+# How often the peers are measured, between batches: they take much longer.
 _PEERS = 4
 
 
 def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
-    """1 % of the orders; of 10 M and more 0.1 %."""
+    """Change 1 % of the orders in each batch; 0.1 % if there are 10 M or more."""
     size = Size.of(rows)
     count = max(1, rows // (1_000 if rows >= _LARGE else 100))
     orders = Orders.filled(folder / "wh", size)
@@ -52,7 +52,7 @@ def measure(folder: Path, rows: int, batches: int) -> Iterator[Measurement]:
         folds = running.fold_seconds - folds
     orders.expect(rows)
     readable = mean_cost([one.until_readable for one in ours])
-    # The end of the run has folded what was behind of the state.
+    # The end of the run has folded the deferred state.
     folded = Cost(readable.seconds + (folds + orders.state_seconds) / len(ours), readable.cpu)
     what = f"{count:,} of {size} changed"
     goals = (1 / 8, 1 / 4) if rows >= _LARGE else (0.7, 1)

@@ -1,6 +1,6 @@
-"""The jobs that Spark runs and the files that it reads, counted exactly, as its own status stores tell.
+"""The jobs that Spark runs and the files that it reads, counted exactly from Spark's own status stores.
 
-Of an embedded Spark only: a server tells its clients neither. Tests and benchmarks use it, the package does not.
+It needs an embedded Spark: a Spark Connect server reports neither. Tests and benchmarks use it, the package does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FILES_READ = "number of files read"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A Spark job: when it began, and what Spark calls it."""
+    """A Spark job: its number, when it began, and Spark's description of it."""
 
     number: int
     began: datetime
@@ -27,7 +27,7 @@ class Job:
 
 @dataclass
 class SparkWork:
-    """What Spark does within a ``with`` block; can be asked before its end."""
+    """The work of Spark since the beginning of a ``with`` block."""
 
     spark: SparkSession
     _job: int = field(default=-1, init=False)
@@ -39,11 +39,11 @@ class SparkWork:
         return self
 
     def restart(self) -> None:
-        """Forget what was done so far."""
+        """Count only work that begins from now on."""
         self.__enter__()
 
     def __exit__(self, *_: object) -> None:
-        """What was done can be asked from now on as well."""
+        """Do nothing: jobs and files can be read after the block too."""
 
     @property
     def jobs(self) -> list[Job]:
@@ -53,7 +53,7 @@ class SparkWork:
 
     @property
     def files_read(self) -> dict[str, int]:
-        """How many files were read of each table, by its place; of all statements together."""
+        """The number of files that all statements read together, by the name of the scan, which names the table."""
         read: dict[str, int] = {}
         store = self._statements
         for one in self._all_statements():
@@ -69,7 +69,7 @@ class SparkWork:
 
     @property
     def _statements(self) -> Any:
-        return self.spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001  nothing public tells
+        return self.spark._jsparkSession.sharedState().statusStore()  # noqa: SLF001  there is no public API
 
     def _all_jobs(self) -> list[Any]:
         context = self._context()
@@ -80,8 +80,8 @@ class SparkWork:
         return _all(self._statements.executionsList())
 
     def _context(self) -> Any:
-        """Spark's context, once its stores know all that has happened."""
-        context = self.spark._jsc.sc()  # noqa: SLF001  nothing public tells
+        """Spark's context, after all events so far have reached its stores."""
+        context = self.spark._jsc.sc()  # noqa: SLF001  there is no public API
         context.listenerBus().waitUntilEmpty()
         return context
 

@@ -1,4 +1,4 @@
-"""Native operations switched off, so that Spark does them: the difference is what each of them saves."""
+"""Switches native operations off, so that Spark does them: the difference in cost is what the operation saves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kaspr_delta.storage.spark.tables import SparkTables
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Methods of Tables that read the log of a table, by the name of what they tell together.
+# Groups of methods of ``NativeTables`` that read without Spark, by the name of their operation.
 _METHODS = {
     "newest version": ("newest",),
     "description": ("exists", "columns", "table_id"),

@@ -1,4 +1,4 @@
-"""What ``databricks bundle`` asks for: the resources of the application that the variable ``application`` names."""
+"""The resources that ``databricks bundle`` deploys, of the application in the variable ``application``."""
 
 from pathlib import Path
 

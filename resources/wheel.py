@@ -1,7 +1,7 @@
-"""Build the wheel that jobs install, as old as the code in it.
+"""Build the wheel that jobs install. Its file time is that of the last change of its code.
 
-The Databricks CLI makes a version of that age (``dynamic_version``): jobs whose code has changed get another version,
-and those whose code is the same keep theirs.
+The Databricks CLI makes the version from the file time (``dynamic_version``): jobs get a new version if the code has
+changed, and keep theirs if it is the same.
 """
 
 import os
@@ -14,8 +14,7 @@ CODE = ("src", "pyproject.toml")
 
 
 def main() -> None:
-    """Build it into ``dist``."""
-    # Commands of this script's own.
+    """Build the wheel into ``dist``, and set its file time."""
     subprocess.run([sys.executable, "-m", "build", "--wheel", "--no-isolation"], cwd=ROOT, check=True)
     age = age_of_code()
     for wheel in (ROOT / "dist").glob("*.whl"):
@@ -23,12 +22,12 @@ def main() -> None:
 
 
 def age_of_code() -> int:
-    """When the code was last changed, in nanoseconds: by the commit, or else by the files."""
+    """The time of the code's last change, in nanoseconds: of its commit or, if it is not committed, of its files."""
     changed = _git("status", "--porcelain", "--", *CODE)
     committed = _git("log", "-1", "--format=%ct", "--", *CODE)
     if changed == "" and committed:
         return int(committed) * 1_000_000_000
-    # A folder changes when a file leaves it.
+    # Folders count too: the time of a folder changes when a file in it is deleted.
     files = [
         file for part in CODE for file in (ROOT / part, *(ROOT / part).rglob("*")) if "__pycache__" not in str(file)
     ]
@@ -36,7 +35,7 @@ def age_of_code() -> int:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says; None where it does not know this folder."""
+    """The output of git; None if git is missing or does not know this folder."""
     try:
         done = subprocess.run(  # noqa: S603
             ["git", *arguments],  # noqa: S607

@@ -1,4 +1,4 @@
-"""The one Spark session, and applications on warehouses of their own."""
+"""Shared fixtures: the Spark session, warehouses in a catalog, empty tables, the order-enrichment application."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OrderSystem = Callable[[], Application]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever lies in tests/spark needs the JVM."""
+    """Mark the tests in tests/spark, which need the JVM."""
     for item in items:
         if Path(__file__).parent / "spark" in item.path.parents:
             item.add_marker(pytest.mark.spark)
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
-    """The session all tests share; the first test that needs it starts it."""
+    """The session that all tests share. The first test that needs it starts it."""
     from tests.few_rows import session_for_few_rows
 
     if ON_CONNECT in os.environ:
@@ -44,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
 
 @pytest.fixture
 def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    """A warehouse whose tables a catalog owns: Unity Catalog, if tests run on it, or else the session's own."""
+    """A warehouse in a catalog: Unity Catalog if tests run on it, otherwise the session catalog."""
     name = CATALOG if ON_UNITY_CATALOG in os.environ else "spark_catalog"
     schema = f"{name}.{tmp_path.name}"
     place = f"?location={(tmp_path / 'tables').as_uri()}" if EXTERNAL in os.environ else ""
@@ -54,28 +54,28 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def what_delta_remembers_is_forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Delta remembers tables for an hour: those of all tests together would not fit the driver's memory."""
+    """Clear Delta's cache, which keeps tables for an hour: those of all tests would not fit the driver's memory."""
     yield
     if "spark" in request.fixturenames and ON_CONNECT not in os.environ:
-        gc.collect()  # data frames that are garbage hold plans in the JVM
+        gc.collect()  # unreachable data frames hold plans in the JVM
         jvm: Any = request.getfixturevalue("spark")._jvm
         jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def created_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Create]:
-    """Empty tables are copied; the way to create one. Copies have one table id: see ``tables_of_their_own``."""
+    """Copy empty tables; the original ``create``. Copies share a table id: see ``tables_of_their_own``."""
     with copied_from(tmp_path_factory.mktemp("tables")) as create:
         yield create
 
 
 @pytest.fixture
 def tables_of_their_own(monkeypatch: pytest.MonkeyPatch, created_tables: Create) -> None:
-    """Tables that are created, not copied."""
+    """Create tables instead of copying them: each has its own table id."""
     monkeypatch.setattr(NativeTables, "create", created_tables)
 
 
 @pytest.fixture
 def order_system(spark: SparkSession, tmp_path: Path) -> OrderSystem:
-    """Open the order-enrichment application on this test's warehouse; again for a restart."""
+    """A function that opens the order-enrichment application on this test's warehouse; a second call restarts it."""
     return lambda: Application.open(ROOT / "bundles" / "order-system", warehouse=tmp_path / "wh", spark=spark)

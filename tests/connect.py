@@ -1,7 +1,7 @@
-"""A local server of Spark Connect, such as serverless compute and databricks-connect are, and a session on it.
+"""A local Spark Connect server and a session on it, to test for serverless compute and databricks-connect.
 
-It refuses what serverless compute refuses (``tests/serverless.py``). A process has either this session or a classic
-one: tests on Connect run in a process of their own.
+The server has the restrictions of serverless compute (``tests/serverless.py``). A process has either this session or
+a classic one: tests on Connect run in a process of their own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ON_CONNECT = "KASPR_DELTA_TESTS_ON_CONNECT"
-"""The environment variable with which tests run on Connect."""
+"""If this environment variable is set, tests run on Spark Connect."""
 ROOT = Path(__file__).parents[1]
 
 
 def connect_session(folder: Path) -> SparkSession:
-    """A session on a new server in this machine's memory, whose files are in ``folder``."""
+    """A session on a new server on this machine, with its files in ``folder``."""
     from delta.pip_utils import configure_spark_with_delta_pip
     from pyspark.sql import SparkSession
 
@@ -37,7 +37,7 @@ def connect_session(folder: Path) -> SparkSession:
         "spark.sql.warehouse.dir": str(folder / "spark-warehouse"),
     }
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
-    # The server is started with its own settings: what a client sets later would come too late for most of them.
+    # The server reads these settings when it starts. A client could not set most of them later.
     os.environ["SPARK_CONF_DIR"] = str(folder)
     os.environ["PYSPARK_PYTHON"] = str(_sandboxed(folder))
     session: SparkSession = SparkSession.builder.remote("local[*]").getOrCreate()
@@ -46,7 +46,7 @@ def connect_session(folder: Path) -> SparkSession:
 
 
 def _sandboxed(folder: Path) -> Path:
-    """A Python for the server's workers: strict, and each with a folder of its own to work in, as in a sandbox."""
+    """A Python for the server's workers, with the limits of serverless compute and a working folder for each."""
     site = folder / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text("from tests.serverless import begin_worker\n\nbegin_worker()\n")

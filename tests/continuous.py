@@ -1,4 +1,4 @@
-"""An application that runs without end beside a test."""
+"""A continuous run of an application, in a thread beside a test."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kaspr_delta.runtime.run_events import Listener
 def running(
     app: Application, *, every: str = "100ms", only: Collection[str] = (), listener: Listener | None = None
 ) -> Iterator[list[Exception]]:
-    """Run resources, all by default, until this ends. What stopped them before stands in the list."""
+    """Run resources, all by default, until the block ends. The list gets the error that stops the run earlier."""
     stop, failures = threading.Event(), list[Exception]()
 
     def run() -> None:
         try:
             app.run_continuously(stop, every=every, only=only, listener=listener)
-        except Exception as error:  # noqa: BLE001  the test tells it
+        except Exception as error:  # noqa: BLE001  the test reports it
             failures.append(error)
 
     thread = threading.Thread(target=run)

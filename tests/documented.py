@@ -1,4 +1,4 @@
-"""What the project's Markdown shows: fenced blocks with their titles, commands with what they print, and links."""
+"""The fenced blocks of the project's Markdown, with their titles, and console commands with their output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Block:
         return f"{self.file.relative_to(ROOT).as_posix()}:{self.line}"
 
     def commands(self) -> Iterator[tuple[str, list[str]]]:
-        """The commands of a console, each with the lines that stand below it."""
+        """The commands of a console block, each with the lines of output below it."""
         for part in re.split(r"(?m)^\$ ", self.text)[1:]:
             command, *shown = part.strip().splitlines()
             yield command, shown
@@ -49,6 +49,6 @@ def blocks(file: Path, *languages: str) -> Iterator[Block]:
 
 
 def shows(shown: list[str], printed: list[str]) -> bool:
-    """Whether lines were printed as they are shown; ``…`` stands for anything, blanks at the end for nothing."""
+    """Whether the printed lines match the documented ones. ``…`` matches any text; trailing blanks are ignored."""
     patterns = [".*".join(map(re.escape, line.rstrip().split("…"))) for line in shown]
     return len(shown) == len(printed) and all(map(re.fullmatch, patterns, (line.rstrip() for line in printed)))

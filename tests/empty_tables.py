@@ -1,4 +1,4 @@
-"""Empty tables that are copied: to create one costs most of a second, to copy one of the same layout nothing."""
+"""Copies of empty tables: creating one takes most of a second, copying one of the same layout almost nothing."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Create = Callable[[NativeTables, "SparkSession", str, Layout], None]
 
 @contextlib.contextmanager
 def copied_from(templates: Path) -> Iterator[Create]:
-    """Let tables be copied from a folder, which has one of each layout once it was created; the way to create one.
+    """Create tables as copies of templates in a folder. Yields the original ``create``.
 
-    Copies have one table id.
+    The first table of a layout is created, and copied to the templates. Copies share its table id.
     """
     create = NativeTables.create
 
@@ -38,7 +38,7 @@ def copied_from(templates: Path) -> Iterator[Create]:
             create(self, spark, table, layout)
         else:
             create(self, spark, table, layout)
-            # Whole under its name, for other threads copy it as soon as it is there.
+            # Renamed when complete: other threads copy a template as soon as it exists.
             copy = template.with_name(f"{template.name}-{threading.get_ident()}")
             shutil.copytree(folder, copy)
             with contextlib.suppress(OSError):  # another thread was faster

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 WITHOUT_GENERATED_CODE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings with which no code is generated.
+"""Settings that switch off code generation.
 
-A handful of rows is read faster than the code to read them is generated and compiled: a quarter of the time.
+To read a handful of rows without generating and compiling code takes a quarter of the time.
 """
 
 
 def session_for_few_rows(log: Path) -> SparkSession:
-    """The embedded session, or the one that runs, without generated code."""
+    """The running session, or a new embedded one, without code generation."""
     session = spark_session(log)
     for name, value in WITHOUT_GENERATED_CODE.items():
         session.conf.set(name, value)

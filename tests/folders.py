@@ -1,4 +1,4 @@
-"""Tables in a folder of this machine, as tests look at them."""
+"""Access to the tables of a local folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kaspr_delta.storage.native.delta_rs import DeltaRs
 
 
 def delta_rs(namespace: Namespace) -> DeltaRs:
-    """The tables of a namespace without Spark."""
+    """The tables of a namespace, by delta-rs without Spark."""
     assert isinstance(namespace, LocalNamespace)
     return DeltaRs(namespace)
 

@@ -1,4 +1,4 @@
-"""Applications with limits of a test."""
+"""Applications with other limits than the default ones."""
 
 from __future__ import annotations
 

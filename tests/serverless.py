@@ -1,7 +1,7 @@
-"""What serverless compute of Databricks refuses, refused by a local server of Spark Connect too.
+"""The restrictions of Databricks serverless compute, for a local Spark Connect server.
 
-Requests are looked at in the client, before they are sent: in the process of the tests, and in the Python processes of
-the server. Databricks says what is refused in "Serverless compute limitations" (triggers, caches, global temporary
+The client checks requests before it sends them: in the process of the tests, and in the Python processes of the
+server. Databricks documents the restrictions in "Serverless compute limitations" (triggers, caches, global temporary
 views, one gigabyte for custom code) and in "Set Spark configuration properties" (settings).
 """
 
@@ -28,7 +28,7 @@ SETTINGS_ALLOWED = frozenset(
 )
 """The settings that a session may change."""
 WORKER_MEMORY = 1 << 30
-"""How many bytes a Python process of the server may have."""
+"""The most bytes of memory that a Python process of the server may use."""
 
 _BATCH_WORKER = "foreach_batch_worker"
 
@@ -37,7 +37,7 @@ def _begins(statement: str) -> re.Pattern[str]:
     return re.compile(r"\s*" + statement, re.IGNORECASE | re.DOTALL)
 
 
-# Of a statement in SQL its beginning, and what serverless calls it.
+# The beginning of a SQL statement, and its name in errors of serverless compute.
 _STATEMENTS = (
     (_begins(r"CACHE\b.*\bAS\b"), "CACHE TABLE AS SELECT"),
     (_begins(r"CACHE\b"), "CACHE TABLE"),
@@ -58,7 +58,7 @@ _ANALYSES = {"persist": "PERSIST TABLE", "unpersist": "UNPERSIST TABLE", "get_st
 
 
 def refuse_what_serverless_refuses() -> None:
-    """From now on what this process asks of a server raises AnalysisException where serverless compute refuses it."""
+    """Patch the client of this process: requests that serverless compute refuses raise AnalysisException."""
     from pyspark.sql.connect.client import SparkConnectClient
 
     def before(name: str, look: Callable[..., None]) -> None:
@@ -77,13 +77,13 @@ def refuse_what_serverless_refuses() -> None:
 
 
 def begin_worker() -> None:
-    """Make a Python process of the server one of serverless compute; its interpreter has just started.
+    """Give a Python process of the server the limits of serverless compute. Called when its interpreter starts.
 
-    The limit is one of memory that a process writes to. Resident memory has no limit on Linux, and the address space is
-    of no use as one: libraries reserve 1.7 GB of it before they read a row, of which they use a tenth.
+    The limit is on private writable memory. Linux cannot limit resident memory, and a limit on the address space is of
+    no use: libraries reserve 1.7 GB of it before they read a row, and use a tenth of that.
     """
     resource.setrlimit(resource.RLIMIT_DATA, (WORKER_MEMORY, WORKER_MEMORY))
-    # Other workers, of functions, are forked: they ask nothing of a server.
+    # The other workers, which run functions, are forked and send no requests.
     if any(_BATCH_WORKER in argument for argument in sys.orig_argv):
         refuse_what_serverless_refuses()
 
@@ -140,7 +140,7 @@ def _statement(sql: str) -> None:
 
 
 def _view(name: str, *, of_all_sessions: bool) -> None:
-    """Serverless makes it, but batches run in another session, which does not find it; this server's batches would."""
+    """Refuse a view. Serverless creates it, but its batches, unlike this server's, run in a session without it."""
     if of_all_sessions:
         _not_supported("GLOBAL TEMPORARY VIEW")
     _refuse("TABLE_OR_VIEW_NOT_FOUND", f"The temporary view {name} cannot be found where batches run.", "42P01")

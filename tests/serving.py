@@ -1,4 +1,4 @@
-"""A web application behind a real server on this machine."""
+"""A web application on a real HTTP server of this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kaspr_delta.web.asgi import WebApplication
 
 @contextlib.contextmanager
 def served_by_uvicorn(application: WebApplication, *, root_path: str = "") -> Iterator[httpx.Client]:
-    """Serve it in a thread until this ends; a client of it."""
+    """Serve an application in a thread until the block ends. Yields a client of the server."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         config = uvicorn.Config(application, log_config=None, lifespan="on", root_path=root_path)

@@ -1,4 +1,4 @@
-"""Rows as slices of larger tables: functions of Arrow 21 and older have returned other memory for some."""
+"""Rows as slices of larger tables: for these, functions of Arrow 21 and older have returned wrong values."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import pyarrow as pa
 
 
 def slice_of_more(rows: pa.Table) -> pa.Table:
-    """The same rows, behind others in the same memory."""
+    """The same rows, as a slice behind other rows in the same memory."""
     return pa.concat_tables([rows, rows]).combine_chunks().slice(rows.num_rows)

@@ -12,26 +12,26 @@ from pathlib import Path
 import pytest
 
 LARGEST = 512
-"""The megabytes that a small disk has at most."""
+"""The most megabytes of a small disk."""
 _KILOBYTE = 1024
 
 
 class SmallDisk:
-    """A file system in memory, of which a file takes the space that is not to be free."""
+    """A file system in memory. A filler file takes the space that must not be free."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._filler = folder / "filler"
 
     def leave(self, kilobytes: int) -> None:
-        """Fill the disk, but for so much."""
+        """Fill the disk except for this many kilobytes."""
         self.free()
         disk = os.statvfs(self.folder)
         with self._filler.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, disk.f_bavail * disk.f_frsize - kilobytes * _KILOBYTE)
 
     def free(self) -> None:
-        """Free the space again."""
+        """Delete the filler file."""
         self._filler.unlink(missing_ok=True)
 
 
@@ -42,7 +42,7 @@ def is_small(folder: Path) -> bool:
 
 @contextmanager
 def mounted(folder: Path, megabytes: int = LARGEST) -> Iterator[str]:
-    """Mount a small disk on a folder until this ends. Gives why that is not possible here, or nothing."""
+    """Mount a small disk on a folder until the block ends. Yields the error if that fails, else an empty text."""
     folder.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     try:
@@ -59,7 +59,7 @@ def mounted(folder: Path, megabytes: int = LARGEST) -> Iterator[str]:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int = 128) -> Iterator[SmallDisk]:
-    """A disk in a new folder. Skips the test where nothing can be mounted."""
+    """A disk in a new folder. Skips the test if it cannot be mounted."""
     with mounted(folder, megabytes) as problem:
         if problem:
             pytest.skip(f"no disk can be mounted here: {problem}")

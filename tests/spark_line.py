@@ -1,4 +1,4 @@
-"""The line of Spark that tests run on, where lines differ. docs/databricks.md says how."""
+"""The minor version of Spark that tests run on. docs/databricks.md lists the differences."""
 
 from __future__ import annotations
 

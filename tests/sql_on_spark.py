@@ -1,4 +1,4 @@
-"""A SQL warehouse of Databricks that is played: its statements are executed by a session."""
+"""A fake Databricks SQL warehouse: a Spark session executes its statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SqlOnSpark:
-    """A workspace's client whose statements a session executes. Values come back as text, columns in the manifest."""
+    """A fake workspace client. Results have values as text, and the columns in the manifest."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.statement_execution = self
@@ -31,7 +31,7 @@ class SqlOnSpark:
         try:
             frame = self._spark.sql(statement)
             rows = [[_text(value) for value in row] for row in frame.collect()]
-        except Exception as error:  # noqa: BLE001  whatever it is, a statement fails with it
+        except Exception as error:  # noqa: BLE001  any error fails the statement
             status = SimpleNamespace(state=StatementState.FAILED, error=SimpleNamespace(message=str(error)))
             return SimpleNamespace(statement_id="s", status=status, result=None, manifest=None)
         columns = [SimpleNamespace(name=one.name, type_text=one.dataType.simpleString()) for one in frame.schema]
@@ -44,7 +44,7 @@ class SqlOnSpark:
 
 
 def _text(value: Any) -> str | None:
-    """A value as the answer of a statement has it: times are in UTC, without their microseconds."""
+    """A value as text in the form of a statement's result: times are in UTC, with milliseconds."""
     if value is None:
         return None
     match value:

@@ -1,8 +1,8 @@
-"""A local server of Unity Catalog, and what a session needs to have its tables, which are catalog-managed.
+"""A local Unity Catalog server, and the settings of sessions on it. Its managed tables are catalog-managed.
 
 The server is no part of this project. ``KASPR_DELTA_UNITY_CATALOG`` names a folder with ``start.sh``, which prints the
 server's address and serves a catalog ``main`` until it is stopped, and with the connector in ``lib``. A process has
-either such a session or another one: tests on it run in a process of their own.
+either such a session or another one: tests on the server run in a process of their own.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 SERVER = "KASPR_DELTA_UNITY_CATALOG"
 """The environment variable with the folder of the server."""
 ON_UNITY_CATALOG = "KASPR_DELTA_TESTS_ON_UNITY_CATALOG"
-"""The environment variable with which tests run on the server: its address."""
+"""If this environment variable is set, to the server's address, tests run on the server."""
 EXTERNAL = "KASPR_DELTA_TESTS_ON_EXTERNAL_TABLES"
-"""The environment variable with which their tables are external ones."""
+"""If this environment variable is set, the tables of these tests are external."""
 CATALOG = "main"
 
 
 def why_not() -> str | None:
-    """Why no server can be started here; None where it can."""
+    """The reason why no server can be started, or None."""
     folder = os.environ.get(SERVER)
     if folder is None:
         return f"{SERVER} names no folder with a server of Unity Catalog"
@@ -33,7 +33,7 @@ def why_not() -> str | None:
 
 @contextmanager
 def served(data: Path) -> Iterator[str]:
-    """The address of a server whose data is in a folder. Raises RuntimeError when it does not start."""
+    """Start a server with its data in a folder. Yields its address. Raises RuntimeError if it does not start."""
     command = [str(Path(os.environ[SERVER], "start.sh")), "0", str(data)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
     try:
@@ -49,7 +49,7 @@ def served(data: Path) -> Iterator[str]:
 
 
 def settings(address: str) -> dict[str, str]:
-    """What a session needs beside Delta's own settings."""
+    """The settings of a session, beside those for Delta."""
     connectors = Path(os.environ[SERVER], "lib").glob("unitycatalog-spark*.jar")
     name = f"spark.sql.catalog.{CATALOG}"
     return {
@@ -61,7 +61,7 @@ def settings(address: str) -> dict[str, str]:
 
 
 def configure(folder: Path) -> None:
-    """Give the next session of this process the server's catalog, if tests run on it."""
+    """If tests run on the server, give the next session of this process its catalog."""
     if ON_UNITY_CATALOG not in os.environ:
         return
     lines = [f"{name} {value}\n" for name, value in settings(os.environ[ON_UNITY_CATALOG]).items()]

@@ -1,6 +1,6 @@
-"""``python -m website FOLDER``: write the pages of the site, and what the builder of the site asks for, to a folder.
+"""``python -m website FOLDER``: write the pages of the site, and the settings of its builder, to a folder.
 
-``python -m website FOLDER --built``: let the site that was built from them in its folder ``site`` need no network.
+``python -m website FOLDER --built``: change the site that was built in ``FOLDER/site``, so that it needs no network.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from website.site import files_of_the_site
 
 
 def write(folder: Path) -> None:
-    """Write the folder anew. The scripts are kept beside it."""
+    """Write the folder anew. Fetched scripts are kept in the folder ``scripts`` beside it."""
     scripts = {one.file: fetched(one, folder.parent / "scripts") for one in (MERMAID, FRAME_WORKER)}
     there = {name: script for name, script in scripts.items() if script is not None}
     if len(there) < len(scripts):

@@ -1,4 +1,4 @@
-"""The reference of the command line, made from what ``--help`` is made from: the functions behind the commands."""
+"""The reference of the command line, made like ``--help`` from the functions of the commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EVERYWHERE = {"warehouse", "app"}
 
 @dataclass(frozen=True, slots=True)
 class _Parameter:
-    """A parameter of a command, as typer is told it."""
+    """A parameter of a command, as declared for typer."""
 
     name: str
     kind: Any
@@ -33,7 +33,7 @@ class _Parameter:
 
     @property
     def value(self) -> str:
-        """What stands for its value: the choices, or a word."""
+        """The placeholder of its value: the choices, or a word."""
         if self.info.metavar:
             return self.info.metavar.strip("[]")
         if isinstance(self.kind, type) and issubclass(self.kind, Enum):
@@ -42,7 +42,7 @@ class _Parameter:
 
     @property
     def written(self) -> str:
-        """How it stands in a command line."""
+        """Its form in a command line."""
         if not self.is_option:
             return self.value if self.default is inspect.Parameter.empty else f"[{self.value}]"
         names = [name for name in self.info.param_decls or () if name.startswith("-")] or [f"--{self.name}"]
@@ -50,7 +50,7 @@ class _Parameter:
 
     @property
     def meaning(self) -> str:
-        """What it is for, and what it is unless given."""
+        """Its purpose and its default."""
         plain = getattr(self.default, "value", self.default)
         given = plain not in {None, False, inspect.Parameter.empty, "-"}
         return (self.info.help or "") + (f" `{plain}` unless given." if given else "")

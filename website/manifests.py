@@ -1,4 +1,4 @@
-"""The reference of the manifests, made from the models: one page a kind, one section a mapping."""
+"""The reference of the manifests, made from the models: one page per kind, one section per mapping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def kind_page(kind: str) -> str:
 class _Page:
     kind: str
     definitions: dict[str, Schema]
-    # Mappings that have a section, or will have one: the place where each was found first.
+    # Mappings that have or will have a section, each with the place where it was found first.
     sections: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def text(self) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _word(kind: str) -> str:
 
 
 def _alternatives(about: Schema) -> list[Schema]:
-    """What a field may be, one schema each."""
+    """The alternatives that a field allows, one schema each."""
     for several in ("anyOf", "allOf"):
         if several in about:
             return [inner for one in about[several] for inner in _alternatives(one)]
@@ -117,7 +117,7 @@ def _references(about: Schema) -> list[str]:
 
 
 def _several(one: Schema) -> Schema | None:
-    """What each of the elements is, in a list or by name."""
+    """The schema of the elements of a list, or of a mapping by name; None for other fields."""
     named = one.get("additionalProperties")
     return one.get("items") or (named if isinstance(named, dict) else None)
 
@@ -136,7 +136,7 @@ def _title(path: tuple[str, ...]) -> str:
 
 
 def _prose(text: str) -> str:
-    """A docstring or description for a reader: Markdown's code marks, no hint to other code, safe in a table."""
+    """A docstring or description as Markdown for a cell of a table, without references to other code."""
     text = re.sub(r"``(.+?)``", r"`\1`", text)
     text = re.sub(r": see `\w+`", "", text)
     return re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", text)

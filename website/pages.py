@@ -1,4 +1,4 @@
-"""Which files of the repository are pages of the site, and where their links lead there."""
+"""The files of the repository that are pages of the site, and their links within the site."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 DOCS = "docs"
 
-# Pages whose Markdown stands elsewhere than in docs/.
+# Pages whose Markdown is outside docs/.
 _ELSEWHERE = {
     "README.md": "index.md",
     "ARCHITECTURE.md": "architecture.md",
@@ -58,7 +58,7 @@ def linked_files(file: str) -> Iterator[str]:
 
 
 def with_links_of_the_site(text: str, file: str) -> str:
-    """Markdown of a file with its links leading to pages of the site. What is not there is left: the build tells it."""
+    """Markdown of a file with links to pages of the site. Links to missing files stay, and the build reports them."""
 
     def moved(link: re.Match[str]) -> str:
         target = _resolved(file, link["target"])
@@ -71,17 +71,17 @@ def with_links_of_the_site(text: str, file: str) -> str:
 
 
 def _unescaped(line: str) -> str:
-    """Bars in code in a row of a table: GitHub wants them escaped, the site shows the backslash."""
+    """A row of a table without escapes of bars in code: GitHub needs the backslash, the site would show it."""
     return _CODE.sub(lambda code: code[0].replace("\\|", "|"), line) if line.startswith("|") else line
 
 
 def _in_text(text: str, change: Callable[[str], str]) -> str:
-    """Markdown with every line changed that stands in no fenced block."""
+    """Markdown with every line outside of fenced blocks changed."""
     return "".join(change(line) if is_text else line for line, is_text in _lines(text))
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
-    """The lines of Markdown, each with whether it is text: not in, or the edge of, a fenced block."""
+    """The lines of Markdown, each with whether it is text: neither in a fenced block nor the edge of one."""
     fenced = False
     for line in text.splitlines(keepends=True):
         edge = _FENCE.match(line) is not None
@@ -90,7 +90,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _resolved(file: str, target: str) -> str | None:
-    """The file of the repository that a link in another one names."""
+    """The file of the repository that a link in another file names; None for a link to the web."""
     if target.startswith(_ELSEWHERE_ON_THE_WEB):
         return None
     return posixpath.normpath(posixpath.join(posixpath.dirname(file), target))

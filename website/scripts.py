@@ -1,4 +1,4 @@
-"""Scripts of others that the site brings along, so that it needs no network: its theme would load them from one."""
+"""Third-party scripts that are part of the site. Its theme would load them from the network."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A file of a package of npm. ``integrity`` is the SHA-512 of the package, as its registry tells it.
+    """A file of an npm package. ``integrity`` is the SHA-512 of the package in npm's registry.
 
-    ``address`` is where the theme would load it from.
+    ``address`` is the URL from which the theme would load it.
     """
 
     package: str
@@ -30,7 +30,7 @@ class Script:
 
     @property
     def file(self) -> str:
-        """How it is called in the site."""
+        """Its file name in the site."""
         return f"{self.package}-{self.version}.js"
 
 
@@ -50,13 +50,13 @@ FRAME_WORKER = Script(
     "package/shim/index.js",
     "https://unpkg.com/iframe-worker/shim",
 )
-"""Lets a site that is opened from a disk be searched."""
+"""A script for the search of a site that is opened from a disk."""
 
 
 def fetched(script: Script, cache: Path) -> bytes | None:
-    """A script, kept in a folder once npm has fetched it; None where npm is not there or cannot fetch it.
+    """A script, from the cache or fetched by npm into it; None if npm is missing or cannot fetch it.
 
-    Raises ValueError for a package that is another one than expected.
+    Raises ValueError if the package is not the expected one.
     """
     kept = cache / script.file
     if kept.is_file():
@@ -78,7 +78,7 @@ def fetched(script: Script, cache: Path) -> bytes | None:
 
 
 def unpacked(package: Path, script: Script) -> bytes:
-    """A script out of its package. Raises ValueError for a package with another checksum, or without it."""
+    """A script out of its package. Raises ValueError if the package has another checksum or lacks the script."""
     if base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() != script.integrity:
         msg = f"{package.name} is not {script.package} {script.version}: its SHA-512 is another one"
         raise ValueError(msg)
@@ -91,7 +91,7 @@ def unpacked(package: Path, script: Script) -> bytes:
 
 
 def with_own_script(site: Path, script: Script) -> None:
-    """Let the built pages of a site load a script from the site. Raises ValueError for pages that load from afar."""
+    """Make the built pages load a script from the site. Raises ValueError if a page loads from the network."""
     for page in site.rglob("*.html"):
         here = posixpath.relpath(script.file, page.parent.relative_to(site).as_posix())
         text = page.read_text().replace(f'src="{script.address}"', f'src="{here}"')

@@ -15,7 +15,7 @@ from website.source import notebook_page, source_page
 
 SETTINGS = Path(__file__).parent / "mkdocs.yml"
 STYLE = Path(__file__).parent / "style.css"
-# Blocks of this kind are drawn by a script, which the site brings along.
+# Lines of the settings that change if the site has the scripts for searching and for pictures.
 _SEARCH = "  - search"
 _NO_SCRIPTS: Mapping[str, bytes] = MappingProxyType({})
 _FENCES = "  - pymdownx.superfences"
@@ -25,7 +25,7 @@ _FENCES_WITH_PICTURES = f"""{_FENCES}:
           class: mermaid
           format: !!python/name:pymdownx.superfences.fence_code_format"""
 
-# The navigation; pages that it does not name stand at the end of the section that takes those of their folder.
+# The navigation. Other pages of docs/ come last in the guides, those of docs/design/ after ``_INSIDE``.
 _START = ("index.md", "tutorial.md")
 _GUIDES = (
     "how-to.md",
@@ -52,10 +52,10 @@ _INSIDE = ("architecture.md", "contributing.md", "tests.md", "scenarios.md", "ch
 
 
 def files_of_the_site(scripts: Mapping[str, bytes] = _NO_SCRIPTS) -> dict[str, bytes]:
-    """What the builder is given, by file name: ``mkdocs.yml`` and the folder ``pages``.
+    """Files for the builder of the site, by name: ``mkdocs.yml`` and the folder ``pages``.
 
-    Without the script that draws them pictures are shown as the text that describes them; without that for searching a
-    site on a disk only a served one can be searched.
+    Without the script that draws pictures, their source text is shown. Without the script for searching, a site can be
+    searched only if it is served, not if it is opened from a disk.
     """
     written = {f"pages/{name}": content for name, content in _pages()}
     written["pages/style.css"] = STYLE.read_bytes()

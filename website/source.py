@@ -1,4 +1,4 @@
-"""Files of the repository as pages: what is linked and is no Markdown, and notebooks."""
+"""Files of the repository as pages: notebooks, and linked files that are not Markdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def source_page(file: str) -> str:
 
 
 def notebook_page(file: str) -> str:
-    """A notebook as it is kept: its text, and its code without outputs."""
+    """A page with the text and the code of a notebook, without outputs."""
     parts = []
     for cell in json.loads((ROOT / file).read_text())["cells"]:
         text = "".join(cell["source"])

@@ -63,7 +63,7 @@ def customers(count: int) -> pa.Table:
 
 
 def orders(count: int, of_products: int, of_customers: int) -> pa.Table:
-    """Orders O0, O1, …: some of products that are not there, a few products much oftener than others."""
+    """Orders O0, O1, …: some refer to products that do not exist, and a tenth of them to seven popular products."""
     numbers = pa.array(range(count))
     popular = pc.equal(_modulo(numbers, 10), 0)
     any_product = _modulo(pc.multiply(numbers, 7_919), of_products + of_products // 50)

@@ -1,7 +1,7 @@
-"""Every folder beside this file is a case: manifests, a ``command`` line, and what must come out.
+"""Acceptance cases of the command line: a folder beside this file has manifests, a ``command`` and its outcome.
 
-``expected.txt`` is what the command prints, ``exit_code`` its exit code. ``UPDATE_CASES=1`` rewrites both from what
-comes out now: review the difference before you commit it. Only commands that need no Spark are run here.
+``expected.txt`` is the output of the command, ``exit_code`` its exit code. ``UPDATE_CASES=1`` rewrites both with the
+current outcome: review the difference before you commit it. The commands of cases need no Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_case_prints_what_is_expected(case: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(case)
     arguments = shlex.split((case / "command").read_text())
     result = CliRunner().invoke(application, arguments)
-    # A traceback is never an answer, whatever the exit code.
+    # An exception fails the case, whatever the exit code.
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     if os.environ.get("UPDATE_CASES"):

@@ -1,4 +1,4 @@
-"""The package as it is installed: a wheel in environments of its own."""
+"""The package as a wheel, installed in new environments."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Environment = Callable[..., Path]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Environments take minutes to make."""
+    """Mark these tests as slow: making an environment takes minutes."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.slow)
 
 
 def run(*command: object, cwd: Path = ROOT) -> str:
-    """What a command printed. Fails, with all it said, when that fails."""
+    """Run a command; its standard output. If the command fails, the test fails with all output."""
     # Commands are lists written in these tests.
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, cwd=cwd, check=False)  # noqa: S603
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}\n{done.stderr}"
@@ -39,9 +39,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path, wheel: Path) -> Environment:
-    """Make an environment with nothing in it but the wheel, its dependencies and those of some extras: its Python.
+    """A function that installs the wheel, with extras, in a new environment. It returns the environment's Python.
 
-    ``of`` is the Python that it is made with, ``also`` are packages that take the place of others.
+    ``of`` is the Python that the environment is made with, ``also`` are packages that replace others.
     """
 
     def made(*extras: str, of: str = sys.executable, also: Sequence[str] = ()) -> Path:

@@ -1,4 +1,4 @@
-"""databricks-connect is the package pyspark too: it has an environment of its own, and no workspace is asked here."""
+"""The package with databricks-connect, which replaces pyspark: in a new environment, without a workspace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.installed.conftest import ROOT, Environment, run
 
 NEWEST = "databricks-connect>=19"
 
-# Every module that a program on databricks-connect comes by, the engine included; then the door itself.
+# Imports every module that a program on databricks-connect uses, the engine included; then opens an application.
 USE = """
 import importlib.metadata, pkgutil
 import kaspr_delta
@@ -29,9 +29,9 @@ except SetupError as error:
 """
 
 
-# What the package is type-checked with beside what it runs with.
+# Packages that the type check needs, beside those that the program needs.
 TYPES = (
-    "pyarrow<24",  # 24 says that it has types, of which many are missing
+    "pyarrow<24",  # 24 declares types, but many are missing
     "databricks-bundles",
     "deltalake",
     "jinja2",
@@ -45,7 +45,7 @@ TYPES = (
 
 @pytest.fixture
 def python_312() -> str:
-    """A Python that databricks-connect runs on."""
+    """A Python 3.12, which databricks-connect runs on."""
     pyenv = sorted(str(python) for python in Path.home().glob(".pyenv/versions/3.12.*/bin/python"))
     found = [*pyenv, *filter(None, [shutil.which("python3.12")])]
     if not found:

@@ -1,1 +1,1 @@
-"""What Kafka Streams did, recorded case by case, and whether this engine does the same: ``make oracle``."""
+"""Recorded cases of Kafka Streams, and their comparison with this engine: ``make oracle``."""

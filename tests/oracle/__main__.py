@@ -17,7 +17,7 @@ VISIBLE = Path(__file__).parent / "visible"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the cases of a directory. The exit code is 0 when all pass, 2 when there is no such directory, else 1."""
+    """Run the cases of a directory. The exit code is 0 if cases pass and none fails, 2 without a directory, else 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.oracle", description="Run recorded Kafka Streams cases.")
     parser.add_argument("directory", nargs="?", type=Path, default=VISIBLE, help="where the *.json files are")
     parser.add_argument("--seed", type=int, default=0, help="of the random batch cuts")

@@ -1,7 +1,7 @@
 """Aggregates: of a stream by its keys, and (``groupby-…``) of a table's rows by a field of their values.
 
-The names of the fields travel in the values. Kafka Streams' cases wrap each number in an object with the aggregate's
-name; here the value is the number itself.
+The values contain the names of the fields. In recorded cases each number is in an object with the aggregate's name; in
+this engine the value is the number itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.oracle.wrapping import unwrapped
 
 
 def count(value: Any) -> Any:
-    """A number of records or rows as it was recorded."""
+    """A number of records or rows in the recorded form."""
     return {"count": value}
 
 
@@ -26,9 +26,9 @@ def _sum(value: Any) -> Any:
 
 
 def empty_groups(case: Case) -> frozenset[str]:
-    """Groups that have no row in the end. Kafka Streams keeps them, with a count or sum of 0.
+    """Groups that have no row at the end. Kafka Streams keeps them, with a count or sum of 0.
 
-    A group whose rows came and went inside one batch is never seen here: of a table's row a batch knows the last value.
+    This engine does not see a group whose rows came and went inside one batch: it reads only the last value of a row.
     """
     rows = {event.key: event.value for event in case.events if event.key is not None}
     groups = (value.get(case.params["group_field"]) for value in rows.values() if value is not None)

@@ -1,7 +1,6 @@
-"""Recorded cases: what was put into Kafka Streams, and what it put out.
+"""Recorded cases: the input and the output of Kafka Streams.
 
-What came out is kept as canonical JSON text, so that nothing passes for something else: ``1``, ``1.0`` and ``true`` are
-three values.
+Output is kept as canonical JSON text: in Python the values ``1``, ``1.0`` and ``True`` would be equal.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ Side = Literal["left", "right"]
 
 
 class CasesError(Exception):
-    """A file that holds no recorded cases; the message is one sentence that says why."""
+    """A file without valid cases. The message is one sentence with the reason."""
 
 
 def text(value: Any) -> str:
-    """The one JSON text of a key or value."""
+    """The canonical JSON text of a key or value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -31,7 +30,7 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def _rows(final: Any) -> Any:
-    """Rows by key; windows, whose keys are objects, are recorded as a list of key and value."""
+    """Rows by key. Rows of windows, whose keys are objects, are recorded as a list of keys and values."""
     if isinstance(final, Mapping):
         return {text(key): text(value) for key, value in final.items()}
     if isinstance(final, list):
@@ -53,7 +52,7 @@ Rows = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A record that was put in. A value of None deletes."""
+    """An input record. The value None is a deletion."""
 
     side: Side
     key: Any
@@ -63,7 +62,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """A record that came out: a result, or a tombstone (value None)."""
+    """An output record: a result, or a tombstone (value None)."""
 
     key: Text
     value: TextOrNone
@@ -72,7 +71,7 @@ class Emission:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What Kafka Streams put out: by event, and what holds in the end (joins of streams have no such thing)."""
+    """The output of Kafka Streams: emissions by event, and the final rows (None for stream-valued joins)."""
 
     emitted: tuple[tuple[Emission, ...], ...]
     final: Annotated[Rows | None, BeforeValidator(_rows)] = None
@@ -111,7 +110,7 @@ def load(file: Path) -> tuple[Case, ...]:
 
 
 def _sentence(error: ValidationError) -> str:
-    """The first thing that is wrong, and where."""
+    """The first error, and its place."""
     first = error.errors()[0]
     where = " ".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
     return f"case {where}: {first['msg']}" if where else first["msg"]

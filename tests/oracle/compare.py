@@ -1,14 +1,15 @@
-"""Whether what came out is what Kafka Streams put out. Pure: no Spark, no files.
+"""The comparison of a case's outcome with the output of Kafka Streams. Pure: no Spark, no files.
 
-Two things are not compared, because this engine knows less or says less on purpose:
+Two things are not compared, because this engine emits less on purpose, or lacks the information:
 
-* Kafka Streams emits a result of a table again that already holds, and tombstones of keys that have no result. It calls
-  these superfluous itself; here only what differs is emitted. They are dropped from what is expected, never from what
-  came. Of streams nothing is dropped.
-* Timestamps of what a deletion causes. A row deleted from a Delta table leaves no event time behind.
+* For tables, Kafka Streams emits unchanged results again, and tombstones of keys without a result. Its own name for
+  these is superfluous. This engine emits only differences. Superfluous emissions are dropped from the expected ones,
+  never from the actual ones. For streams nothing is dropped.
+* The timestamps of emissions that a deletion causes. A row deleted from a Delta table leaves no event time behind.
 
-Nor is the order of an event's emissions where a rule says so: a table of aggregates tells which rows an event changed,
-not which one first. The only order that Kafka Streams has there is that a row leaves one group before it joins another.
+A rule may ignore the order of an event's emissions: the feed of a table of aggregates has the rows that an event
+changed, not their order. In Kafka Streams the only order among them is that a row leaves one group before it joins
+another.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ def no_keys(case: Case) -> frozenset[str]:  # noqa: ARG001
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the results of a shape are compared. What holds where nothing is said is for joins of two tables.
+    """How the results of a shape are compared. The defaults are for joins of two tables.
 
-    A ``stream`` has no rows, and each of its emissions counts. Emissions of one event are ``ordered``, or a set.
-    Timestamps are compared ``always``, if a ``value`` caused the emission, or, of a result that keeps the greatest time
-    of all it was made from, ``until a deletion`` took part in it. ``fleeting`` gives the keys of a case whose rows may
-    be absent in the end, because what made them may have come and gone inside a batch.
+    A ``stream`` has no rows, and each of its emissions counts. Emissions of one event are ``ordered``, or in any order.
+    Timestamps are compared ``always``; only if a ``value`` caused the emission; or ``until a deletion`` took part in
+    the result, if a result keeps the greatest time of its inputs. ``fleeting`` gives the keys of a case whose rows may
+    be absent at the end, because their inputs may have come and gone inside a batch.
     """
 
     stream: bool = False
@@ -51,7 +52,7 @@ TABLE = Rule()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one case put out: emissions, run by run and in order, and its rows of the result table."""
+    """The output of one case: emissions, run by run and in order, and its rows of the result table."""
 
     emitted: Sequence[Sequence[Emission]]
     result: Rows
@@ -59,7 +60,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first thing in which an outcome is not what was recorded."""
+    """The first difference between an outcome and the recorded case."""
 
     where: str
     expected: str
@@ -70,14 +71,14 @@ class Difference:
 
 
 def event_by_event(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
-    """Compare where the engine ran after every event: each event's emissions, then what holds."""
+    """Compare an outcome with a run after every event: the emissions of each event, then the final rows."""
     return _of_events(case, outcome.emitted, rule) or _of_the_end(case, outcome, rule, fleeting=frozenset())
 
 
 def at_the_end(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
-    """Compare what came of all events: the result table, and what a reader of the emissions makes of it.
+    """Compare the outcome of all events: the result table, and the rows that the emissions add up to.
 
-    Of a stream: its emissions, whatever their order.
+    Of a stream: all emissions, in any order.
     """
     return _of_the_end(case, outcome, rule, fleeting=rule.fleeting(case))
 
@@ -98,7 +99,7 @@ def fold(emissions: Iterable[Emission]) -> Rows:
 
 
 def without_superfluous(emitted: Iterable[Iterable[Emission]]) -> list[list[Emission]]:
-    """Emissions of a table that changed something: not the result that the key had, nor a tombstone where none was."""
+    """Emissions of a table without unchanged results, and without tombstones of keys that had no result."""
     holds: dict[str, str | None] = {}
     kept: list[list[Emission]] = []
     for emissions in emitted:
@@ -117,7 +118,7 @@ def _of_events(case: Case, emitted: Sequence[Sequence[Emission]], rule: Rule) ->
         event = case.events[number - 1] if number <= len(case.events) else None
         where = f"event {number}" if event is not None else "after the last event"
         deleted = event is not None and event.value is None and rule.times != "always"
-        if deleted and rule.times == "until a deletion":  # those included that are superfluous: they have its time too
+        if deleted and rule.times == "until a deletion":  # also superfluous emissions: they have its time too
             timeless.update(emission.key for emission in case.expected.emitted[number - 1])
         for one, other in zip_longest(_arranged(expected, rule), _arranged(got, rule)):
             timed = not deleted and (one is None or one.key not in timeless)
@@ -139,7 +140,7 @@ def _same(expected: Emission | None, got: Emission | None, *, timed: bool) -> bo
 
 
 def _of_all(expected: Iterable[Emission], got: Iterable[Emission]) -> Difference | None:
-    """The first emission that is missing, and the first that is too many."""
+    """The first missing emission, and the first additional one."""
     due, came = Counter(expected), Counter(got)
     missing, additional = due - came, came - due
     if not missing and not additional:

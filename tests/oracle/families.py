@@ -1,4 +1,4 @@
-"""All families, and which of them a case is of."""
+"""All families, and the family of a case."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ FAMILIES: Mapping[tuple[str, str], Family] = {
 
 
 def family_of(case: Case) -> Family:
-    """The family of a case. Raises KeyError for a shape and type of which there is none."""
+    """The family of a case. Raises KeyError if its shape and type have no family."""
     return FAMILIES[case.shape, case.type]

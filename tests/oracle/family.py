@@ -1,4 +1,4 @@
-"""What cases of one kind have in common, and how they are spread over the resources of one application."""
+"""Families of cases, and the distribution of cases over the resources of one application."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ _MANIFESTS = Path(__file__).with_name("manifests")
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Cases of one shape that are fed, read and compared the same way.
+    """Cases of one shape whose events are written, and whose results are read and compared, in the same way.
 
-    ``parameters`` are those that manifests hold, with what they are where a case does not say (None: then they are
-    left out): cases that differ in one of them go through different resources. The others travel in the values.
-    ``rows`` says how tables among the inputs are written. With ``sides_in_order`` the results depend on which side's
-    event came first.
+    ``parameters`` are the parameters that stand in manifests, with their defaults (None: the parameter is left out).
+    Cases that differ in one of them need different resources. The values contain the other parameters. ``rows`` is the
+    form of rows in input tables. ``sides_in_order``: the results depend on which side's event came first.
     """
 
     shape: str
@@ -40,7 +39,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Cases that go through one resource, each in a partition of its own: the cases' numbers, in order."""
+    """The cases of one resource, each in a partition of its own: the cases' numbers, in order."""
 
     family: Family
     name: str
@@ -50,11 +49,11 @@ class Lane:
 
     @property
     def resource(self) -> str:
-        """What runs."""
+        """The name of the resource, as in ``join/x``."""
         return f"{self.family.output.kind}/{self.name}"
 
     def input(self, side: Side) -> str:
-        """The table or topic that is fed."""
+        """The name of a side's table or topic."""
         return f"{side}-of-{self.name}"
 
     @property
@@ -66,7 +65,7 @@ class Lane:
 
 
 def lanes(cases: Sequence[Case], families: Sequence[Family]) -> list[Lane]:
-    """The fewest resources through which all cases can go; ``families`` are those of the cases, one by one."""
+    """The fewest lanes for all cases. ``families`` has the family of each case, in the same order."""
     found: dict[str, Lane] = {}
     for number, (case, family) in enumerate(zip(cases, families, strict=True)):
         given = {name: case.params.get(name, usual) for name, usual in family.parameters.items()}

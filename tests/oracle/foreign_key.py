@@ -1,4 +1,4 @@
-"""Foreign-key joins of two tables: the name of the foreign key's field travels in the left values."""
+"""Foreign-key joins of two tables: the left values contain the name of the foreign key's field."""
 
 from __future__ import annotations
 

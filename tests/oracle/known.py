@@ -1,4 +1,4 @@
-"""Cases that may come out otherwise than in Kafka Streams, and why: they are run, and listed when they differ."""
+"""Cases whose results may differ from Kafka Streams, and the reasons. They are run, and listed if they differ."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ KNOWN: Mapping[str, str] = {
 
 
 def reason_to_differ(case: Case) -> str | None:
-    """Why a case may come out otherwise; None: it must not."""
+    """The reason why a case may differ, or None if it must not."""
     names = (case.name, *case.tags)
     return next((why for pattern, why in KNOWN.items() if any(fnmatchcase(name, pattern) for name in names)), None)

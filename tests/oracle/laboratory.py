@@ -1,4 +1,4 @@
-"""One application in which many cases run side by side: feeds them, runs them, and tells what each put out."""
+"""One application that runs many cases side by side: it writes their events, and reads the outcome of each."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Laboratory:
     folder: Path
     lanes: Sequence[Lane] = field(init=False)
     app: Application = field(init=False)
-    # Case by case where it goes through: lane and partition.
+    # The lane and partition of each case, by its number.
     _places: Mapping[int, tuple[Lane, int]] = field(init=False)
-    # By name of the lane the version of its output after each run.
+    # The version of each lane's output after each run, by the lane's name.
     _versions: dict[str, list[int]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,12 +47,12 @@ class Laboratory:
         self._versions = {lane.name: [] for lane in self.lanes}
 
     def take(self, turn: Turn) -> None:
-        """Put in the events of a turn and run what they concern until it is quiet."""
+        """Write the events of a turn, and run the resources of their cases until quiet."""
         self._put_in(turn)
         self._run(turn.keys())
 
     def outcomes(self) -> list[Outcome]:
-        """What each case put out."""
+        """The outcome of each case."""
         runs = max((len(versions) for versions in self._versions.values()), default=0)
         emitted: list[list[list[Emission]]] = [[[] for _ in range(runs)] for _ in self.cases]
         holds: list[dict[str, str]] = [{} for _ in self.cases]
@@ -60,14 +60,14 @@ class Laboratory:
             for run, number, emission in emissions:
                 emitted[number][run].append(emission)
             for number, key, value in rows:
-                # Two rows of one key are no result that was ever recorded.
+                # Two rows of one key make a text that equals no recorded result.
                 holds[number][key] = f"{holds[number][key]} and {value}" if key in holds[number] else value
         return [Outcome(*outcome) for outcome in zip(emitted, holds, strict=True)]
 
     def _put_in(self, turn: Turn) -> None:
-        """One commit for each topic, and one for each table and each place that its events have in their cases' turns.
+        """Write a turn: one commit for each topic; for each table one with the first event of every case, and so on.
 
-        A commit of a table has one row per key, so that of two events of a case the second needs another one.
+        A commit of a table has one row per key: the second event of a case needs another commit.
         """
         commits = [partial(self._produce, topic, records) for topic, records in self._records(turn).items()]
         for events in zip_longest(*turn.values()):
@@ -85,7 +85,7 @@ class Laboratory:
             versions.append(lane.family.output.version(self.app, lane.name) if lane.name in concerned else last)
 
     def _records(self, turn: Turn) -> dict[str, list[Record]]:
-        """By topic what is put on it."""
+        """The records of a turn, by topic."""
         found: dict[str, list[Record]] = {}
         for number, events in turn.items():
             lane, partition = self._places[number]
@@ -101,7 +101,7 @@ class Laboratory:
         return found
 
     def _rows(self, events: Mapping[int, Event | None]) -> dict[tuple[str, Rows], list[TableRow]]:
-        """By table and how it is written the rows for it, of each case one event at most."""
+        """The rows of events, at most one of each case, by table and form of the rows."""
         found: dict[tuple[str, Rows], list[TableRow]] = {}
         for number, event in events.items():
             lane, _ = self._places[number]
@@ -115,7 +115,7 @@ class Laboratory:
         self.app.topic(topic).produce(records)
 
     def _write(self, table: str, how: Rows, rows: Sequence[TableRow]) -> None:
-        """Write as somebody else would: with the event's own time, which a row gets also when its value is the same."""
+        """Write rows as a foreign writer would, each with its event's time, even if the value is unchanged."""
         written = self.app.spark.createDataFrame(list(rows), how.columns).coalesce(1)
         name = self.app.table(table).table.plan.delta_name
         upsert = Upsert(on=how.key, compare=how.compare, keep="keep")

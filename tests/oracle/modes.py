@@ -27,12 +27,12 @@ def differences(cases: Sequence[Case], folder: Path, seed: int) -> list[Differen
 
 
 def one_event_per_batch(cases: Sequence[Case], folder: Path, dice: random.Random) -> list[Outcome]:  # noqa: ARG001
-    """After each event the resources run until they are quiet."""
+    """Run the resources until quiet after each event."""
     return _outcomes(cases, folder, one_by_one(dict(enumerate(cases))), "one event per batch")
 
 
 def random_batch_cuts(cases: Sequence[Case], folder: Path, dice: random.Random) -> list[Outcome]:
-    """Events are put in as before, but the resources run only now and then."""
+    """Run the resources only at random points between the events."""
     in_order = {number: case for number, case in enumerate(cases) if family_of(case).sides_in_order}
     others = {number: case for number, case in enumerate(cases) if number not in in_order}
     turns = together(cut_anywhere(others, dice), cut_between_sides(in_order, dice))

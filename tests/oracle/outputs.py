@@ -1,7 +1,7 @@
-"""Where results are read: the channel of a join, or the change feed of a table.
+"""Results, read from the channel of a join or the change feed of a table.
 
-Both are read once, after the last run. What belongs to which run is told by the version of the Delta table that was the
-newest after it.
+Both are read once, after the last run. An emission belongs to the first run after which the Delta table had at least
+its version.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 RunOf = Callable[[int], int]
-"""From the version of a Delta table to the run that wrote it."""
+"""Returns the run that wrote a version of a Delta table."""
 
 
 class Result(NamedTuple):
-    """What a case put out in a run."""
+    """An emission of a case in a run."""
 
     run: int
     number: int
@@ -36,7 +36,7 @@ class Result(NamedTuple):
 
 
 class ResultRow(NamedTuple):
-    """A row of a case that holds, as text."""
+    """A final row of a case, as text."""
 
     number: int
     key: str
@@ -44,20 +44,20 @@ class ResultRow(NamedTuple):
 
 
 class Output(Protocol):
-    """How the results of a resource are read. ``kind`` is that of the resource, as in ``join/x``."""
+    """Reads the results of a resource. ``kind`` is the kind of the resource, as in ``join/x``."""
 
     kind: ClassVar[str]
 
     def version(self, app: Application, name: str) -> int:
-        """The newest version of what emissions are read from."""
+        """The newest version of the Delta table that emissions are read from."""
         ...
 
     def emissions(self, app: Application, name: str, run_of: RunOf) -> Iterable[Result]:
-        """What was emitted, in order."""
+        """All emissions, in order."""
         ...
 
     def rows(self, app: Application, name: str) -> Iterable[ResultRow]:
-        """What holds now."""
+        """The current rows."""
         ...
 
 
@@ -65,7 +65,7 @@ class Output(Protocol):
 class JoinOutput:
     """A join: its channel and, unless a stream takes part in it, its result table.
 
-    ``side`` gives one side of a pair as Kafka Streams recorded it.
+    ``side`` returns one side of a pair in the recorded form.
     """
 
     has_result: bool
@@ -91,7 +91,7 @@ class JoinOutput:
 
 @dataclass(frozen=True, slots=True)
 class TableOutput:
-    """A table that is made from something. ``value`` gives a row's value as Kafka Streams recorded it."""
+    """A made table. ``value`` returns a row's value in the recorded form."""
 
     value: Callable[[Any], Any]
     kind: ClassVar[str] = "table"
@@ -119,7 +119,7 @@ class TableOutput:
 
 
 def changes(app: Application, name: str) -> list[Row]:
-    """The change feed of a table, what rows became; a row that was replaced comes after its deletion."""
+    """The change feed of a table without old values of updates. In each commit deletions come first."""
     plan = app.table(name).table.plan
     windows = ("window_start", "window_end") if plan.window else ()
     feed = app.delta.changes(app.spark, plan.delta_name).where("_change_type <> 'update_preimage'")
@@ -128,7 +128,7 @@ def changes(app: Application, name: str) -> list[Row]:
 
 
 def differences_by_run(changed: Iterable[Result]) -> Iterator[Result]:
-    """The rows whose values a run left otherwise than it found them, with the timestamps it left."""
+    """The last change of each row in a run, if the run changed the value of the row."""
     holds: dict[tuple[int, str], str] = {}
     for _, of_run in groupby(changed, key=lambda change: change.run):
         last = {(change.number, change.emission.key): change for change in of_run}

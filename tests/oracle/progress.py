@@ -1,4 +1,4 @@
-"""How far a run is: moving on a terminal, one plain line with the seconds anywhere. Always on standard error."""
+"""The progress of a run on standard error: live on a terminal, and always a last line with the seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the events of a table are written: as somebody else would, with the event's own time."""
+"""Events as rows of a table, in the form of a foreign writer: with the event's time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.oracle.wrapping import wrapped, wrapped_key
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 TableRow = tuple[Any, ...]
-"""A row to write, column by column; the last one says whether it is kept or deleted."""
+"""A row to write, column by column. The last column is false for a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What rows of tables look like: ``row`` makes one of the event of a case, whose number comes first.
+    """The form of a table's rows: ``row`` makes a row from the number of a case, the case and one of its events.
 
-    ``compare`` are the columns in which a row differs that has to be written again; the time is one of them.
+    A row is written again if one of the columns ``compare`` differs; the time is one of them.
     """
 
     columns: str
@@ -31,7 +31,7 @@ class Rows:
 
 
 def moment_of(event: Event) -> datetime:
-    """When an event was."""
+    """The time of an event."""
     return _EPOCH + timedelta(milliseconds=event.ts)
 
 

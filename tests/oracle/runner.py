@@ -23,7 +23,7 @@ DRIVERS: Mapping[tuple[str, str], Driver] = dict.fromkeys(FAMILIES, differences)
 
 @dataclass
 class FileReport:
-    """What became of a file's cases. ``lines`` say what failed, and what differs as expected: that is neither."""
+    """The results of a file's cases. ``lines`` has failures, and expected differences, which are not counted."""
 
     name: str
     passed: int = 0
@@ -31,7 +31,7 @@ class FileReport:
     lines: list[str] = field(default_factory=list)
 
     def fail(self, line: str) -> None:
-        """Count a failure. What several cases have in common is said once."""
+        """Count a failure. Cases with the same line share it."""
         self.failed += 1
         if line not in self.lines:
             self.lines.append(line)
@@ -48,7 +48,7 @@ class FileReport:
 
 
 def run(directory: Path, warehouses: Path, seed: int, *, typed: bool = False) -> list[FileReport]:
-    """Run the cases of a directory's JSON files, on warehouses in another. ``typed``: those that typed tables have."""
+    """Run the cases of a directory's JSON files, on warehouses in another. ``typed``: joins of typed tables only."""
     reports: list[FileReport] = []
     driven: dict[tuple[str, Driver], list[tuple[FileReport, Case]]] = {}
     for file in sorted(directory.glob("*.json")):

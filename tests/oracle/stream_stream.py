@@ -1,4 +1,4 @@
-"""Windowed joins of two streams: a resource for each window, for windows stand in manifests."""
+"""Stream-stream joins: a resource for each join window, because a manifest declares one window."""
 
 from __future__ import annotations
 

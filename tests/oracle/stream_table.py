@@ -1,7 +1,7 @@
-"""Joins of a stream with a table or a global table: a record meets the row that is there when it comes.
+"""Joins of a stream with a table or a global table: a record meets the row that the table has when the record comes.
 
-The name of the field that holds a global table's key travels in the records. Only records cause emissions, so their
-timestamps are known, whatever was deleted from the table.
+The records contain the name of the field with the key of a global table. Only records cause emissions, so the
+timestamps of emissions are known, even after deletions from the table.
 """
 
 from __future__ import annotations

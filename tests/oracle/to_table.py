@@ -1,7 +1,7 @@
 """Tables that hold the last record of each key of a stream.
 
-Kafka Streams makes one of a stream (``toTable``) or right from a topic (``builder.table``). In manifests both are one
-thing: ``from: {topic: …}`` with ``toTable``.
+Kafka Streams makes them from a stream (``toTable``) or directly from a topic (``builder.table``). Manifests have one
+form for both: ``from: {topic: …}`` with ``toTable``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""When events are put in. A *turn* is what is put in before one run of the resources. Pure: no Spark, no files.
+"""The input of a run, as a *turn*: the events that are written before it. Pure: no Spark, no files.
 
-Cases run side by side: in every turn each case puts in its next events, if it has any left.
+Cases run side by side: a turn has the next events of each case that has any left.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.oracle.case import Case, Event
 
 Turn = Mapping[int, Sequence[Event]]
-"""By number of the case, its events that are put in."""
+"""The events of a turn, by number of their case."""
 
-# Where cuts are the same for all cases of a run, cases that begin later are cut elsewhere.
+# Cuts are the same for all cases of a run: a case that begins later is cut between other events.
 _MOST_DELAY = 5
 _CHANCE_OF_A_CUT = 0.4
 
@@ -24,7 +24,7 @@ def one_by_one(cases: Mapping[int, Case]) -> list[Turn]:
 
 
 def cut_anywhere(cases: Mapping[int, Case], dice: random.Random) -> list[Turn]:
-    """Turns that end now and then, for all cases at once."""
+    """Turns that end at random, for all cases at once."""
     length = max((len(case.events) for case in cases.values()), default=0)
     most_delay = min(_MOST_DELAY, length // 2)
     delays = {number: dice.randint(0, most_delay) for number in cases}
@@ -44,12 +44,12 @@ def cut_anywhere(cases: Mapping[int, Case], dice: random.Random) -> list[Turn]:
 
 
 def cut_between_sides(cases: Mapping[int, Case], dice: random.Random) -> list[Turn]:
-    """Turns in which a case has events of one side only: which side comes first in a batch is not told by a feed."""
+    """Turns in which a case has events of one side only, because a batch does not keep the order of two sides."""
     return _side_by_side({number: list(_of_one_side(case.events, dice)) for number, case in cases.items()})
 
 
 def together(*schedules: Sequence[Turn]) -> list[Turn]:
-    """Turns of different cases at the same time."""
+    """The turns of several schedules, which have different cases, merged one by one."""
     longest = max((len(schedule) for schedule in schedules), default=0)
     return [
         {

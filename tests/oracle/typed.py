@@ -1,8 +1,7 @@
-"""The same cases over tables with columns instead of JSON: two columns are the key, the others what the row says.
+"""The same cases over typed tables: two columns are the key, the others the foreign key, the fields and the time.
 
-A row in JSON may lack a field or have null there; columns cannot tell that apart, so what was recorded stands field by
-field in a MAP, each as JSON text. Numbers of cases have one width on the left and another on the right: keys are
-compared by value.
+In JSON a missing field differs from null, in columns it does not: a MAP holds the recorded fields, each as JSON text.
+The number of a case is an INT on the left and a BIGINT on the right, to show that keys are compared by value.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _row(number: int, case: Case, event: Event) -> Row:
 
 
 def recorded(row: Any) -> Any:
-    """A side of a pair as it was recorded."""
+    """A side of a pair in the recorded form."""
     return None if row is None else {name: json.loads(field) for name, field in row["fields"].items()}
 
 
@@ -54,7 +53,7 @@ FAMILIES = tuple(
 
 
 def on_typed_tables(cases: Iterable[Case]) -> tuple[Case, ...]:
-    """Those of the cases that are about two tables, over tables with columns."""
+    """The joins of two tables among the cases, as cases of typed tables."""
     shapes = {family.shape for family in FAMILIES}
     twins = (replace(case, shape=f"{_PREFIX}{case.shape}") for case in cases)
     return tuple(twin for twin in twins if twin.shape in shapes)

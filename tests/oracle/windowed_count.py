@@ -1,6 +1,6 @@
-"""Counts of a stream's records by key and window: a table for each kind of window, for windows stand in manifests.
+"""Counts of a stream's records by key and window: a table for each window, because a manifest declares one window.
 
-How long Kafka Streams keeps windows (``retention_ms``) has no counterpart: a table without ``expires`` keeps them all.
+The retention of windows in Kafka Streams (``retention_ms``) is ignored: a table without ``expires`` keeps all windows.
 """
 
 from __future__ import annotations

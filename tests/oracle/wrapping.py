@@ -1,9 +1,9 @@
-"""Many cases in one application, told apart by the first part of their keys.
+"""Many cases in one application, distinguished by the first part of their keys.
 
-A case's key ``"k1"`` is ``[7,"k1"]``, where 7 is the number of the case. Its keys keep their order, and no case sees
-another's rows. Values are wrapped: functions in manifests find the case and its parameters there, and a stream's record
-without a key is still known to be of its case. Kafka Streams drops rows of tables without a key; here such a row is
-written, belongs to no case and must trouble none.
+The key ``"k1"`` of case 7 is written as ``[7,"k1"]``. The keys of a case keep their order, and no case sees the rows of
+another. Values are wrapped: they contain the number and the parameters of the case, for functions in manifests and for
+stream records without a key. Kafka Streams drops table rows without a key; in this engine such a row is written,
+belongs to no case and must not change a result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIDES = ("left", "right")
 
 
 class StrayResultError(KasprError):
-    """A result that shows no case it could belong to."""
+    """A result that belongs to no case."""
 
 
 def wrapped_key(number: int, key: Any) -> Any:
@@ -32,12 +32,12 @@ def wrapped(number: int, case: Case, value: Any) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """A value as it was recorded. What is not wrapped stays as it is: no recorded value looks like it."""
+    """A value in the recorded form. A value that is not wrapped stays as it is: no recorded value has a ``row``."""
     return value["row"] if isinstance(value, Mapping) and "row" in value else value
 
 
 def joined(value: Any, side: Callable[[Any], Any] = unwrapped) -> str | None:
-    """The text of what a join gave, each side as it was recorded; None is a tombstone."""
+    """The text of a join's value, each side in the recorded form; None is a tombstone."""
     return None if value is None else text({name: side(value[name]) for name in SIDES})
 
 

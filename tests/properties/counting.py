@@ -1,6 +1,6 @@
-"""Two agents count in one table; run as a program, until it is done or killed.
+"""A program in which two agents count in one table, until it is quiet or killed.
 
-python counting.py WAREHOUSE BYTES    BYTES is how much of a topic a batch may hold
+python counting.py WAREHOUSE BYTES    BYTES is the most bytes of a topic's files in a batch
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MANIFESTS = Path(__file__).with_name("counting.yaml")
 
 
 def main(warehouse: str, limit: str) -> None:
-    """Run until quiet, in batches of about so many bytes."""
+    """Run until quiet, in batches of at most about ``limit`` bytes."""
     Application.open(MANIFESTS, warehouse=warehouse, limits=Limits(ordered_batch=limit)).run()
 
 

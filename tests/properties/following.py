@@ -1,4 +1,4 @@
-"""Both joins run without end while random rows come and go, and nothing is folded: what is decided is in logs alone."""
+"""Two joins run continuously while random rows change. Their batches, or only their states, are folded at the end."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ _PATIENCE = 120
 
 
 def never_due(patched: pytest.MonkeyPatch) -> None:
-    """Batches wait for others, however long."""
+    """Let pending batches wait until the run ends."""
     patched.setattr(Folding, "due", property(lambda _: False))
 
 
 ALWAYS_DUE = Limits(fold_rest=0)
-"""No batch waits for others; states stay behind all the same."""
+"""Limits with which batches are folded at once. States are still deferred."""
 
 
 @dataclass
 class History:
-    """Two tables, and both joins over them that follow."""
+    """Random changes of two tables, and both joins over them."""
 
     app: Application
     drawn: random.Random
     sides: Sides = field(default_factory=Sides)
 
     def step(self, side: str, changes: int) -> None:
-        """Change, make and delete some rows of a side."""
+        """Insert, update and delete some rows of a side."""
         values = self.draw(side, changes)
         rows = [(json.loads(key), value if value is None else json.loads(value)) for key, value in values.items()]
         self.app.table(TABLES[side]).put(rows)
 
     def draw(self, side: str, changes: int) -> dict[str, str | None]:
-        """The rows of a step; None deletes."""
+        """Draw the rows of a step, and note them in ``sides``; None deletes."""
         values = {text(f"{side[0]}{self.drawn.randrange(_KEYS)}"): self._value(side) for _ in range(changes)}
         for key, value in values.items():
             self.sides[side].pop(key, None)
@@ -66,13 +66,13 @@ class History:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Both joins run until this ends."""
+        """Run both joins until the block ends."""
         with running(self.app) as failures:
             yield
         assert not failures, failures
 
     def wait(self) -> None:
-        """Until the channels tell the joins of what is there."""
+        """Wait until the channels add up to the joins of the current rows."""
         deadline = time.monotonic() + _PATIENCE
         for join in JOINS:
             expected = self.sides.joined(join)
@@ -80,7 +80,7 @@ class History:
                 assert time.monotonic() < deadline, f"{join}: {found} is not {expected}"
 
     def assert_folded(self) -> None:
-        """Results and subscriptions are what the tables ask for."""
+        """Assert that results, channels and subscriptions match the tables."""
         for join in JOINS:
             shown = Shown(self.app, join)
             assert shown.result() == self.sides.joined(join) == shown.told()

@@ -1,4 +1,4 @@
-"""``python -m tests.properties.killed_with_tail MANIFESTS WAREHOUSE SEED MOMENT``: dies at a fold."""
+"""``python -m tests.properties.killed_with_tail MANIFESTS WAREHOUSE SEED MOMENT``: kills itself at a fold."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ STEPS = ("left", "right", "left", "right")
 
 
 def rows_of(seed: int, app: Application) -> History:
-    """The history whose steps are the same in every process."""
+    """A history whose steps depend only on the seed."""
     return History(app, random.Random(seed))  # noqa: S311  no secret
 
 
 def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
-    """Make the steps, each a batch of its own, and die.
+    """Write the steps, each a batch of its own, and kill this process.
 
-    Before the fold of all, before that is written down, or when all are folded but for the states that they left.
+    ``before``: before the pending batches are folded. ``after``: before progress records that fold. ``states behind``:
+    after all folds except those of the deferred states.
     """
     patched = pytest.MonkeyPatch()
     limits = ALWAYS_DUE if moment == "states behind" else None
@@ -57,7 +58,7 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
 
 
 def die(*_: object, **__: object) -> None:
-    """At once."""
+    """Kill this process with SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

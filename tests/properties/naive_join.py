@@ -1,6 +1,6 @@
-"""What a join should be, recomputed from two dictionaries; and what its channel and its result's change feed tell.
+"""A naive model of a join: its rows computed from two dictionaries, and the state of its channel or change feed.
 
-Keys and values are JSON text throughout: as Python objects 1, 1.0 and True would be one key.
+Keys and values are JSON text: as Python objects 1, 1.0 and True would be one key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TAKES_AWAY = ("delete", "update_preimage")
 
 
 def text(value: Any) -> str:
-    """A key or a value as tables hold it."""
+    """A key or a value as tables store it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -41,19 +41,19 @@ class Sides:
         return self.left if side == "left" else self.right
 
     def foreign_keys(self) -> Texts:
-        """By left key, the right key it points at."""
+        """The foreign keys, by left key."""
         found = {key: json.loads(value)["fk"] for key, value in self.left.items()}
         return {key: text(fk) for key, fk in found.items() if fk is not None}
 
     def joined(self, join_type: str) -> Pairs:
-        """The join."""
+        """The rows of the join."""
         points_at = self.foreign_keys()
         pairs = {key: (value, self.right.get(points_at.get(key, ""))) for key, value in self.left.items()}
         return {key: pair for key, pair in pairs.items() if join_type == "left" or pair[1] is not None}
 
 
 def folded(channel: Iterable[Fields]) -> Pairs:
-    """What the records of a channel, in their order, add up to; every one of them must change something."""
+    """The state that the records of a channel, in order, add up to. Asserts that every record changes it."""
     pairs: Pairs = {}
     for record in channel:
         before = pairs.pop(record["key"], None)
@@ -65,7 +65,7 @@ def folded(channel: Iterable[Fields]) -> Pairs:
 
 
 def replayed(feed: Sequence[Fields]) -> Pairs:
-    """What a change feed of a result, from its beginning, adds up to; every change must fit, and change something."""
+    """The state that a result's whole change feed adds up to. Asserts that every change fits and changes the state."""
     pairs: Pairs = {}
     version = itemgetter("_commit_version")
     for _, changes in groupby(sorted(feed, key=version), key=version):

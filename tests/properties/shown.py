@@ -1,4 +1,4 @@
-"""What a join of two tables shows of itself, as plain dictionaries to compare with a model."""
+"""Result, subscriptions and channel of a foreign-key join, as dictionaries to compare with a model."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Shown:
         return plan
 
     def result(self) -> Pairs:
-        """The result table, in which each key must stand once."""
+        """The rows of the result table. Asserts that each key has one row."""
         rows = self.app.delta.read(self.app.spark, self.plan.result).collect()
         found = {row["key"]: (row["left"], row["right"]) for row in rows}
         assert len(found) == len(rows), self.join
         return found
 
     def subscribed(self) -> Texts:
-        """By left key, the right key that the join's state has for it."""
+        """The foreign keys in the join's subscriptions, by left key."""
         rows = self.app.delta.read(self.app.spark, self.plan.subscriptions).where("fk IS NOT NULL").collect()
         return {row["key"]: row["fk"] for row in rows}
 
     def told(self) -> Pairs:
-        """What the channel adds up to, of which every record must change something."""
+        """The state that the channel adds up to. Asserts that every record changes it."""
         return folded(self.app.channel(self.plan.channel).stored.orderBy("offset").collect())
 
     def feed(self) -> list[Row]:

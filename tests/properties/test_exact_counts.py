@@ -1,4 +1,4 @@
-"""Counts are exact: skewed events in batches of random size, two agents on one table, kills at random moments."""
+"""Exact counts: skewed events in batches of random size, two agents on one table, kills at random moments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KILLS = 3
 
 
 def fill(app: Application, topic: str, events: int, dice: random.Random) -> None:
-    """Events in commits of random size, of categories that Zipf's law makes rarer and rarer."""
+    """Write events in commits of random size. The frequencies of their categories follow Zipf's law."""
     weights = [1 / rank for rank in range(1, CATEGORIES + 1)]
     cuts = sorted(dice.sample(range(1, events), COMMITS - 1))
     for first, last in zip([0, *cuts], [*cuts, events], strict=True):
@@ -71,7 +71,7 @@ def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSessi
         try:
             while kills < KILLS and process.poll() is None and commits(app) < before + some:
                 time.sleep(0.05)
-            # Whatever it is at then.
+            # Killed at a random moment after that.
             code = process.wait(timeout=dice.uniform(0, 5) if kills < KILLS else 1_800)
         except subprocess.TimeoutExpired:
             process.kill()
@@ -91,7 +91,7 @@ def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSessi
 
 
 def tell(text: str) -> None:
-    """Figures for who runs this with -s."""
+    """Print figures, which ``pytest -s`` shows."""
     sys.stdout.write(f"{text}\n")
 
 
@@ -100,5 +100,5 @@ def so_far(app: Application) -> int:
 
 
 def commits(app: Application) -> int:
-    """What both agents have decided up to now, in commits."""
+    """The number of commits in the logs of both agents."""
     return sum(app.delta.newest(app.spark, f"log__count_{name}").version for name in "ab")

@@ -1,4 +1,4 @@
-"""Batches whose folds wait for others are decided as if each had been folded at once, however many rows they have."""
+"""Decisions over pending batches are the same as if each batch had been folded at once, whatever its size."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 
 def sizes(few: int, small: int, changes: int) -> dict[str, Any]:
-    """Limits with which batches are small or large, and changes are collected, where there are far fewer than usual."""
+    """Limits in rows, far lower than the default ones: a handful of rows makes a large batch."""
     return {
         "few": Size(few, 1 << 20),
         "small_batch": Size(small, 1 << 20),
@@ -68,9 +68,9 @@ def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(  # noqa: PLR0
     fold = ForeignKeyJoin.fold
 
     def counted(self: ForeignKeyJoin, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
-        if len(batches) > 1 or not states:  # else it is the first batch of the checkpoint
+        if len(batches) > 1 or not states:  # otherwise it is the first batch of the checkpoint
             together.append(len(batches))
-            assert not states  # they are folded alone, where the run ends
+            assert not states  # states are folded alone, when the run ends
         return fold(self, batches, states=states)
 
     monkeypatch.setattr(ForeignKeyJoin, "fold", counted)
@@ -113,4 +113,4 @@ def test_a_tail_that_a_kill_left_is_folded_by_the_next_run(spark: SparkSession, 
     history.app.run()
     history.assert_folded()
     unchanged = [len(one.feed()) == before for one, before in zip(shown, changes, strict=True)]
-    assert unchanged == folded  # of what was folded no older row came back for a moment
+    assert unchanged == folded  # a folded result gets no change, not even older rows for a moment

@@ -1,7 +1,7 @@
-"""Random histories of orders and their details, many side by side, against another engine: SQLite's ``LEFT JOIN``.
+"""Joins with a foreign key on the right: random histories of orders and details, compared with SQLite's ``LEFT JOIN``.
 
-A history is what happens to the orders and details of one shop, whose number is part of their keys. All are in one
-application, so that many cost no more runs than one.
+A history has the orders and details of one shop, whose number is part of their keys. All shops are in one application:
+many take no more runs than one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FROM (SELECT ? AS id) AS orders LEFT JOIN order_details ON order_details.order_i
 
 @dataclass
 class Moment:
-    """What happens at once: rows of details that are written (None: deleted), then orders, each a record."""
+    """Changes that are written together: rows of details (None: deleted), then orders, each a record."""
 
     details: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     orders: list[dict[str, Any]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Moment:
 
 @dataclass
 class Shops:
-    """Random histories, in SQLite; ``expected`` is by number of the order what its record is joined with."""
+    """Random histories in SQLite. ``expected``: the details that an order's record is joined with, by its number."""
 
     seeds: Sequence[int]
     expected: dict[int, Counter[Detail]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Shops:
         self._dice = {seed: random.Random(seed) for seed in self.seeds}  # noqa: S311  no secret
 
     def next(self) -> Moment:
-        """Something happens in some of the shops, also several things in one."""
+        """Draw changes of some of the shops, also several of one shop, and apply them to SQLite."""
         moment = Moment()
         for seed, dice in self._dice.items():
             for number in dice.sample(range(DETAILS), dice.choice([0, 1, 1, 2, 4])):
@@ -72,7 +72,7 @@ class Shops:
 
     def _change(self, moment: Moment, seed: int, detail: str) -> None:
         dice = self._dice[seed]
-        if dice.random() < 0.2:  # a row that is not there too
+        if dice.random() < 0.2:  # also a row that does not exist
             moment.details[detail] = None
             self._sql.execute(DELETED, [detail])
             return
@@ -82,7 +82,7 @@ class Shops:
 
     def _order(self, moment: Moment, seed: int) -> None:
         order = self._order_id(seed)
-        if self._dice[seed].random() < 0.1:  # an order that is taken back is joined with nothing
+        if self._dice[seed].random() < 0.1:  # a tombstone is joined with nothing
             moment.orders.append({"key": order, "value": None})
             return
         number = len(self.expected)
@@ -95,7 +95,7 @@ class Shops:
 
 
 def joined(app: Application) -> dict[int, Counter[Detail]]:
-    """By number of the order what its record was joined with."""
+    """The details that an order's record was joined with, by the order's number."""
     found: dict[int, Counter[Detail]] = {}
     for record in app.channel("orders-with-details-channel").records():
         right = record["value"]["right"] or {}
@@ -112,7 +112,7 @@ def joined(app: Application) -> dict[int, Counter[Detail]]:
 def test_each_order_is_joined_with_the_details_that_sql_finds_for_it_at_that_moment(
     spark: SparkSession, tmp_path: Path, seeds: int, runs: int
 ) -> None:
-    """However many moments a batch holds. Fifty histories make batches for the driver, a thousand for workers."""
+    """Each run has three moments. The records of 25 histories are joined on the driver, those of 1,000 by workers."""
     app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
     shops = Shops(range(seeds))
     app.run()

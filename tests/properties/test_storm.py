@@ -1,4 +1,4 @@
-"""Many changes at once: batches that are too large for the driver, many subscribers for each right row."""
+"""Thousands of changes in a batch, and many subscribers for each right row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed tables of others, like TPC-H's, whose rows come, change and go: two joins of them hold what SQL finds."""
+"""Two joins of typed tables like TPC-H's, which others write, compared with joins in SQL while rows change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FOUND = {
 
 
 def write(spark: SparkSession, tpch: Tpch, folder: Path) -> None:
-    """Do to the Delta tables what the last step did to DuckDB's: one commit each."""
+    """Write the last step of DuckDB's tables to the Delta tables: one commit each."""
     for table, keys in KEYS.items():
         rows = spark.read.parquet(str(tpch.export(table, folder / f"{table}.parquet")))
         if tpch.steps == 1:

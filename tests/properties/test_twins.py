@@ -1,4 +1,4 @@
-"""What Spark and Python both compute is the same in both, for every value: docs/design/twins.md has the list."""
+"""Twins, which are computed both in Spark and in Python, give the same for every value (docs/design/twins.md)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 MANIFESTS = Path(__file__).with_name("twins.yaml")
 JSON = Serializers("json", "json")
-# What sessions elsewhere may be set to. Answers do not depend on it.
+# Settings that other sessions may have. Results do not depend on them.
 SESSIONS: list[dict[str, str]] = [
     {},
     {"spark.sql.ansi.enabled": "false", "spark.sql.chunkBase64String.enabled": "false"},
@@ -85,7 +85,7 @@ def utc(moments: Sequence[datetime]) -> list[datetime]:
     return [moment.replace(tzinfo=timezone.utc) for moment in moments]
 
 
-# Of each type that makes a key: generated values, and those that always are among them.
+# For each type that a key may have: generated values, and values that are always tested.
 KEYS: dict[str, tuple[st.SearchStrategy[Any], Sequence[Any]]] = {
     "STRING": (TEXTS, [*LONG_TEXTS, *ODD_TEXTS]),
     "TINYINT": (st.integers(-128, 127), [-128]),
@@ -143,7 +143,7 @@ TEXT = TypedText(JSON, PLAN)
 
 @st.composite
 def columns(draw: st.DrawFn, of: Mapping[str, tuple[st.SearchStrategy[Any], Sequence[Any]]]) -> list[list[Any]]:
-    """Of each type a column of as many values: those that always are, and generated ones."""
+    """A column for each type, all of the same length: the values that are always tested, and generated ones."""
     most = max(len(always) for _, always in of.values()) + ROWS
     drawn: list[list[Any]] = []
     for values, always in of.values():
@@ -154,14 +154,14 @@ def columns(draw: st.DrawFn, of: Mapping[str, tuple[st.SearchStrategy[Any], Sequ
 
 
 def examples(ordinary: int, many: int) -> Callable[[Callable[..., None]], Any]:
-    """A few examples in the ordinary lane. Of one that fails Spark's jobs would be repeated to make it smaller."""
+    """A parameter ``most``: few examples for the ordinary tests, many for the slow ones."""
     return pytest.mark.parametrize(
         "most", [ordinary, pytest.param(many, marks=pytest.mark.slow)], ids=["a few", "many"]
     )
 
 
 class Drawn:
-    """A value that is too long to be shown whole where a check of it fails."""
+    """A long value, which is shown shortened if its check fails."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -171,7 +171,7 @@ class Drawn:
 
 
 def for_all(most: int, check: Callable[[Any], None], values: st.SearchStrategy[Any]) -> None:
-    """Check generated values."""
+    """Check generated values. A failing one is not shrunk: that would repeat Spark's jobs."""
 
     @settings(
         max_examples=most,
@@ -189,7 +189,7 @@ def for_all(most: int, check: Callable[[Any], None], values: st.SearchStrategy[A
 
 @contextmanager
 def set_to(spark: SparkSession, session: Mapping[str, str]) -> Iterator[None]:
-    """A session with other settings."""
+    """Give a session other settings until the block ends."""
     before = {name: str(spark.conf.get(name)) for name in session}
     try:
         for name, value in session.items():
@@ -201,7 +201,7 @@ def set_to(spark: SparkSession, session: Mapping[str, str]) -> Iterator[None]:
 
 
 def rows_of(spark: SparkSession, drawn: Sequence[Sequence[Any]], schema: Sequence[Any]) -> DataFrame:
-    """Values as Spark reads them of the text that Python writes: columns n and row."""
+    """Values that Spark reads from the text that Python writes: columns n and row."""
     of = Type("STRUCT", fields=tuple(schema))
     text = TypedText(JSON, TypedPlan((), tuple(schema)))
     rows = [dict(zip((one.name for one in schema), values, strict=True)) for values in zip(*drawn, strict=True)]
@@ -215,7 +215,7 @@ def collected(rows: DataFrame, *wanted: Column) -> dict[str, list[Any]]:
 
 
 def shown(value: Any) -> str:
-    """A value so that NaN is NaN, and -0.0 is not 0.0. Maps have no order."""
+    """A text to compare values by: NaN equals NaN, -0.0 differs from 0.0, and maps have no order."""
     match value:
         case dict():
             return repr(sorted((str(name), shown(item)) for name, item in value.items()))
@@ -290,7 +290,7 @@ VALUES = st.recursive(
 
 @st.composite
 def json_texts(draw: st.DrawFn) -> list[str]:
-    """JSON, and JSON in which something was put in, taken out or put twice."""
+    """JSON, and JSON into which a text was inserted, or from which a character was removed."""
     texts = []
     for value in draw(st.lists(VALUES, min_size=5, max_size=40)):
         text = json.dumps(value, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
@@ -325,7 +325,7 @@ TIMES = st.none() | st.sampled_from(utc([*NTZ, datetime(2026, 1, 1)]))  # noqa: 
 
 
 def stored(schema: pa.Schema, keys: Sequence[Any], values: Sequence[Any]) -> st.SearchStrategy[pa.Table]:
-    """Rows of a table with keys and values, several of a key and some with nothing in them among them."""
+    """Rows of a table with keys and values. Some share a key, and some have null values."""
     row = st.fixed_dictionaries(
         {"key": st.none() | st.sampled_from(keys), "value": st.none() | st.sampled_from(values), "timestamp": TIMES}
     )
@@ -333,7 +333,7 @@ def stored(schema: pa.Schema, keys: Sequence[Any], values: Sequence[Any]) -> st.
 
 
 class Tables:
-    """The tables of the application, read by Spark, by what the web side keeps, and by a SQL warehouse."""
+    """The tables of the application, read by Spark, from the local copies of web views and by a SQL warehouse."""
 
     def __init__(self, app: Application) -> None:
         self.app = app
@@ -343,7 +343,7 @@ class Tables:
         return KeyedTable(self.app.delta, self.app.plan.known_table(name))
 
     def assert_read_alike(self, name: str, rows: pa.Table) -> None:
-        """Rows are written to the table, and read in each of these ways."""
+        """Write rows to a table, and assert that each of these ways reads the same."""
         spark, live = self.app.spark, self.live(name)
         self.app.delta.replace(self.app.spark, frame_of(spark, rows), live.plan.delta_name)
         value_of = live.text.value_object
@@ -444,7 +444,7 @@ def test_rows_with_columns_are_read_alike(tables: Tables, most: int) -> None:
         "single": SINGLES,
         "double": DOUBLES,
     }
-    # Many rows of a key differ in their last columns only, which decide which of them counts.
+    # Many rows of a key differ in a few columns only, which then decide which of the rows counts.
     same = {name: st.none() for name in fields}
     alike = [st.fixed_dictionaries({**same, **{one: fields[one] for one in ("number", "raw", *last)}}) for last in (
         ("map",), ("inner",), ("tiny",), ("single", "double"), tuple(fields))]  # fmt: skip

@@ -29,7 +29,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 
 
 def or_nothing(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Now and then null. Of equal strategies `one_of` would take one only."""
+    """Values, or null in one of eight cases. `one_of` has no weights: it drops strategies that are equal."""
     return st.integers(0, 7).flatmap(lambda luck: values if luck else st.none())
 
 
@@ -79,7 +79,7 @@ class BothPairs:
         self.types: dict[str, Type] = {side: plan.row for side, plan in typed.items() if plan}
 
     def put(self, commit: Commit) -> None:
-        print(commit)  # noqa: T201  the story that a failure comes with
+        print(commit)  # noqa: T201  a failure shows it
         side, rows = commit
         self.app.table(f"{SIDES[side]}-typed").put(rows)
         in_json: list[tuple[Any, Any]] = []
@@ -96,7 +96,7 @@ class BothPairs:
         return [(key, self.as_json(join, pair)) for key, pair in self.app.join(join).rows()]
 
     def emitted(self, join: str) -> list[tuple[Any, Any]]:
-        """What a join has emitted, in order, in JSON."""
+        """The emissions of a join, in order, in JSON."""
         records = self.app.channel(f"{join}-channel").records()
         return [(record["key"], self.as_json(join, record["value"])) for record in records]
 
@@ -107,12 +107,12 @@ class BothPairs:
 
 
 def holds(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int, runs: int) -> None:
-    """A history of so many runs, in which there are pairs."""
+    """Run a random history of so many runs, and compare both kinds of joins. Some rows must match."""
     numbers = count()
     histories = st.lists(CHANGES, min_size=runs, max_size=runs)
     once = settings(
         max_examples=1,
-        phases=[Phase.generate],  # to make a failing history shorter would take hours
+        phases=[Phase.generate],  # to shrink a failing history would take hours
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
@@ -122,7 +122,7 @@ def holds(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int,
     @once
     @given(history=histories, luck=st.integers(0, 1_000))
     def same_joins(history: list[tuple[Commit, ...]], luck: int) -> None:
-        assume(luck)  # hypothesis begins with the dullest example there is, which is not worth its minutes
+        assume(luck)  # rejects Hypothesis's first example, the simplest one, which is not worth its minutes
         pairs = BothPairs(spark, folder / str(next(numbers)))
         matched = 0
         for commits in history:
@@ -143,7 +143,7 @@ def holds(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int,
 
 
 @pytest.mark.spark
-@pytest.mark.slow  # in the tests that always run `test_typed.py` and recorded cases say the same of fewer values
+@pytest.mark.slow  # `test_typed.py` and recorded cases, which always run, show the same with fewer values
 @pytest.mark.timeout(1_800)
 def test_tables_with_columns_are_joined_as_they_are_in_json(spark: SparkSession, tmp_path: Path) -> None:
     holds(spark, tmp_path, ["left"], seed=1, runs=2)

@@ -1,6 +1,6 @@
-"""Tables like those of TPC-H, a stream of changes to them, and the joins that SQL makes of them: all in DuckDB.
+"""Tables like those of TPC-H, changes of them in steps, and their joins in SQL: all in DuckDB.
 
-What a row holds is a hash of its key and the step that wrote it, so the same seed makes the same data.
+The values of a row are hashes of its key and the step that wrote it, so the same seed makes the same data.
 """
 
 # ruff: noqa: S608  the SQL is made of what stands in this file
@@ -23,10 +23,10 @@ KEYS: Mapping[str, tuple[str, ...]] = {
 # Of scale factor 1.
 _PARTS, _ORDERS = 200_000, 1_500_000
 
-# A number below another one, for a key and what it is for. Hashes of several things are combined so simply that two of
-# them with different salts would depend on each other.
+# A number below a limit, for a key, a step and a purpose (the salt). The hash is hashed again: DuckDB combines hashes
+# of several values so simply that two draws with different salts would depend on each other.
 _DRAW = "CREATE MACRO draw(key, step, salt, below) AS (hash(hash(key, step, salt)) % below)::BIGINT"
-# Rows of keys `k` (and lines `n`), as a step writes them. Now and then a line names a part that is not there, or none.
+# Columns of the rows that a step writes, for keys `k` (and lines `n`). Some lines have an unknown part, or none.
 _ROWS = {
     "part": """
         k AS p_partkey,
@@ -49,7 +49,7 @@ _ROWS = {
         DATE '1992-01-01' + draw(8 * k + n, {step}, 'ship', 2500)::INTEGER AS l_shipdate
     """,
 }
-# Which rows a step writes or takes away: every table of keys has a column `gone`.
+# The keys of the rows that a step writes, or deletes if `gone`.
 _CHANGED = {
     "part": "SELECT k, draw(k, {step}, 'part gone', 4) = 0 AS gone FROM range({parts}) r(k)"
     " WHERE draw(k, {step}, 'part touched', 100) < 5",
@@ -59,7 +59,7 @@ _CHANGED = {
         UNION ALL
         SELECT k, false FROM range({first}, {first} + {more}) r(k)
     """,
-    # Of an order that goes mostly the lines go too.
+    # The lines of a deleted order are mostly deleted too.
     "lineitem": """
         SELECT k, n, bool_or(gone) AS gone FROM (
             SELECT l_orderkey AS k, l_linenumber AS n, draw(8 * k + n, {step}, 'line', 100) = 0 AS gone FROM lineitem
@@ -84,7 +84,7 @@ JOINS = {
 
 @dataclass
 class Tpch:
-    """The tables by now. ``scale`` is TPC-H's scale factor."""
+    """The current tables. ``scale`` is TPC-H's scale factor."""
 
     scale: float
     seed: int
@@ -100,7 +100,7 @@ class Tpch:
             self._sql.execute(f"CREATE TABLE {table} AS SELECT {columns.format(step=0, parts=1)} FROM {keys} LIMIT 0")
 
     def next(self) -> None:
-        """Something happens to all tables; ``export`` gives what."""
+        """Make a step: change all tables. ``export`` writes the changes."""
         first = self.steps == 0
         self.steps += 1
         orders = round(_ORDERS * self.scale)
@@ -119,22 +119,22 @@ class Tpch:
                 f"CREATE OR REPLACE TABLE change_{table} AS"
                 f" SELECT {_ROWS[table].format(**given)}, gone FROM ({changed.format(**given)})"
             )
-        for table, keys in KEYS.items():  # which changed only now, for what changes depends on what was
+        for table, keys in KEYS.items():  # applied after all changes are drawn, which depend on the old rows
             same = " AND ".join(f"{table}.{key} = c.{key}" for key in keys)
             self._sql.execute(f"DELETE FROM {table} USING change_{table} c WHERE {same}")
             self._sql.execute(f"INSERT INTO {table} SELECT * EXCLUDE (gone) FROM change_{table} WHERE NOT gone")
 
     def export(self, table: str, file: Path) -> Path:
-        """The rows that the last step wrote or took away (column ``gone``), as Parquet."""
+        """Export the rows that the last step wrote, or deleted (column ``gone``), as Parquet."""
         self._sql.execute(f"COPY change_{table} TO '{file}' (FORMAT parquet)")
         return file
 
     def expected(self, join: str) -> pa.Table:
-        """What a join should hold."""
+        """The expected rows of a join."""
         return self._sql.sql(JOINS[join]).to_arrow_table()
 
     def differences(self, join: str, found: pa.Table) -> list[Any]:
-        """Rows of a join (an Arrow table) that should not be there, or that are missing; of a million some."""
+        """Rows that are missing in a join's result (an Arrow table), or additional: the first five."""
         self._sql.register("found", found)
         missing = f"SELECT 'missing', * FROM ({JOINS[join]} EXCEPT ALL SELECT * FROM found)"
         additional = f"SELECT 'additional', * FROM (SELECT * FROM found EXCEPT ALL {JOINS[join]})"
@@ -142,7 +142,7 @@ class Tpch:
         return rows
 
     def counts(self) -> dict[str, int]:
-        """How many lines there are of what kind, and how many rows the last step took away and wrote."""
+        """The number of lines of each kind, and of rows that the last step deleted and wrote."""
         asked = {
             "with a part": "FROM lineitem JOIN part ON l_partkey = p_partkey",
             "without a part": "FROM lineitem WHERE l_partkey IS NULL",

@@ -1,6 +1,6 @@
 """A real Kafka broker on loopback: one KRaft node, in a process of its own, that can be killed and started again.
 
-Its jars come from Maven through the Ivy that Spark brings. It listens twice, without and with a login over TLS.
+Its jars come from Maven through Spark's Ivy. It has two listeners: one open, one with TLS and a login.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from kaspr_delta.runtime.java import java_command
 
 VERSION = "4.1.0"
 USERNAME, PASSWORD = "app", 'pass"word\\'
-# librdkafka tells on the standard error that a broker is away, which here is on purpose.
+# librdkafka logs to standard error that a broker is down. Tests stop the broker on purpose.
 _QUIET = {"log_level": 0}
 _SECONDS = 180
 
 
 @cache
 def classpath() -> str:
-    """The jars of a broker, in Ivy's cache."""
+    """The class path of a broker. Downloads its jars to Ivy's cache if they are missing."""
     jars = Path(pyspark.__file__).parent / "jars"
     ivy = next(jars.glob("ivy-2*.jar"))
-    home = Path.home() / ".ivy2.5.2"  # where Spark keeps what it gets by Ivy
+    home = Path.home() / ".ivy2.5.2"  # the Ivy folder of Spark
     found = home / f"kafka-{VERSION}.classpath"
     if not found.exists() or not all(Path(jar).exists() for jar in found.read_text().split(os.pathsep)):
         home.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def _free_port() -> int:
 
 
 class Broker:
-    """A broker with its data in a folder. ``address`` is open, ``secure_address`` wants TLS and a login."""
+    """A broker with its data in a folder. ``address`` is open, ``secure_address`` needs TLS and a login."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -74,7 +74,7 @@ class Broker:
         _run(*self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings), *login))
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the broker, and wait until it answers."""
         with (self.folder / "broker.log").open("ab") as log:
             command = self._java("kafka.Kafka", str(self._settings))
             self._process = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603  our own
@@ -89,20 +89,20 @@ class Broker:
                 return
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill the broker, without a shutdown."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def create_topics(self, partitions: int, *names: str) -> None:
-        """Make topics."""
-        admin = self._admin()  # kept: what is asked ends with who asked
+        """Create topics."""
+        admin = self._admin()  # kept: pending requests end with their client
         for made in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
             made.result()
 
     def produce(self, topic: str, records: Iterable[dict[str, Any]]) -> None:
-        """Put records on a topic: key, value, headers, timestamp, partition as the client takes them."""
+        """Append records to a topic. Each is the keyword arguments of ``Producer.produce``, such as key and value."""
         producer = Producer({"bootstrap.servers": self.address, "enable.idempotence": True, **_QUIET})
         for record in records:
             producer.produce(topic, **record)
@@ -136,7 +136,7 @@ class Broker:
         return [java_command(), *options, *command]
 
     def _make_certificate(self) -> None:
-        """One that is its own authority, for the address of this machine to itself."""
+        """Make a self-signed certificate for the loopback address."""
         keytool = str(Path(java_command()).resolve().with_name("keytool"))
         store = ["-keystore", str(self.folder / "broker.p12"), "-storepass", "not-secret", "-alias", "broker"]
         names = ["-dname", "CN=127.0.0.1", "-ext", "SAN=ip:127.0.0.1", "-validity", "2"]
@@ -147,7 +147,7 @@ class Broker:
         plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         password = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
-        escaped = f'{plain} user_{USERNAME}="{password}";'.replace("\\", "\\\\")  # in a file of properties
+        escaped = f'{plain} user_{USERNAME}="{password}";'.replace("\\", "\\\\")  # for a properties file
         return {
             "process.roles": "broker,controller",
             "node.id": "1",

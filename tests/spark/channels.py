@@ -1,4 +1,4 @@
-"""What a reader of a join's channel makes of it."""
+"""Summaries of records: the last value of each key, and counts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def folded(records: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
-    """The last value of every key, without those whose last record is a tombstone."""
+    """The last value of every key. A key whose last record is a tombstone is left out."""
     last = {record["key"]: record["value"] for record in records}
     return {key: value for key, value in last.items() if value is not None}
 
 
 def counted(records: Iterable[Mapping[str, Any]], *names: str) -> Counter[str]:
-    """How often there are records with the same fields of these names."""
+    """The number of records for each combination of values of the named fields."""
     return Counter(repr([record[name] for name in names]) for record in records)

@@ -1,4 +1,4 @@
-"""A process that dies, for good, around its writes to Delta tables."""
+"""Ends this process by SIGKILL, and calls a function before and after each write to a Delta table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITERS: tuple[tuple[type, str], ...] = ((SparkTables, "append"), (SparkTables,
 
 @contextmanager
 def watched_writes(watch: Watch) -> Iterator[None]:
-    """Tell of every write that is made meanwhile."""
+    """Call ``watch`` before and after every write until the block ends."""
     with ExitStack() as patched:
         for writer, method in _WRITERS:
             patched.enter_context(mock.patch.object(writer, method, _watched(getattr(writer, method), watch)))
@@ -38,5 +38,5 @@ def _watched(write: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
 
 
 def die() -> None:
-    """At once."""
+    """End this process by SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)

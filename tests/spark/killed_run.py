@@ -1,8 +1,8 @@
-"""Runs one resource of an application and kills itself, for good, around one of its writes.
+"""Runs one resource of an application, and ends by SIGKILL before or after a write of the resource.
 
     python -m tests.spark.killed_run MANIFESTS WAREHOUSE KIND/NAME TABLE before|after
 
-Nothing else runs, so that every write to TABLE is that resource's.
+No other resource runs, so every write to TABLE is made by this one.
 """
 
 from __future__ import annotations

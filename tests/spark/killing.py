@@ -1,4 +1,4 @@
-"""Real kills: all others run first, then one resource in a process that dies at one of its writes."""
+"""Real kills: the inputs of the victim run first, then the victim, in a process that is killed at one of its writes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Point = tuple[str, str]
 
 
 def around(tables: Iterable[str]) -> list[Point]:
-    """Before and after each of these writes."""
+    """The points before and after the write to each table."""
     return [(table, moment) for table in tables for moment in ("before", "after")]
 
 
 def flow(plan: Plan) -> nx.DiGraph[str]:
-    """Who feeds whom."""
+    """The flow of data as a graph: an edge leads from a topic or resource to a reader or result of it."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_edges_from((edge.source, edge.target) for edge in plan.edges)
     return graph
 
 
 def run_others(app: Application, victim: str) -> None:
-    """Run all that does not wait for a resource: what it depends on is there when it is killed."""
+    """Run all resources that do not depend on the victim, so that its inputs are complete when it is killed."""
     waiting = {victim, *nx.descendants(flow(app.plan), victim)}
     refs = [str(ref) for stage in app.plan.stages for ref in stage.resources]
     if others := [ref for ref in refs if ref not in waiting]:

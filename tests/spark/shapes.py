@@ -1,13 +1,13 @@
-"""The application of ``shapes.yaml`` in pieces: a part of it, waves of data for it, and what comes of them.
+"""The application of ``shapes.yaml``: parts of it, waves of data for it, and the outcome.
 
-What a record of a stream meets depends on what has arrived by then. These waves come out the same however they are cut
-into batches, as long as a batch ends where a wave does:
+A record of a stream is joined with the rows that have arrived by then. Even so, the outcome of these waves does not
+depend on the cuts into batches, as long as each wave ends with a batch:
 
-* Each wave is later than the one before, and inside it rows are older than the records that meet them.
-* A deletion has the time of its commit, so nobody meets a row that was deleted in the same wave or in the one before,
-  but in the last wave.
-* A row changes in one wave only, beside its first one. *restless* changes in every wave: of a result its last value
-  tells.
+* Except for late records, each wave has later times than the one before, and its rows are older than its records.
+* A deletion has the time of its commit. So no record refers to a row that was deleted in the same wave or in the one
+  before, except in the last wave.
+* A row changes in one wave only, apart from its first. *restless* changes in every wave, so only its last value in a
+  join of tables is compared.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.spark.channels import counted
 from tests.spark.killing import flow
 
 SHAPES = Path(__file__).parent / "applications" / "shapes.yaml"
-# What only a wave after the other shows: records that wait long enough for their row, and windows that close.
+# Resources that need several waves: records that are pending until their row arrives, and windows that close.
 _IN_WAVES = """\
 ---
 apiVersion: kaspr.io/v1alpha1
@@ -58,13 +58,13 @@ LAST = 4
 _BETWEEN_WAVES = 600_000  # milliseconds
 _LATER_WAVES = range(2, LAST + 1)
 _RESTLESS = "restless"
-# Tables that are only appended to, and columns that tell when it was done.
+# Layouts of tables that are only appended to, and columns that depend on the time of the run.
 _LOGS = (CHANNEL, STREAM_CHANNEL, AGGREGATION)
 _MOMENTS = ("timestamp", "until")
 
 _HOME = {"country": "c1", "page": "ann"}
 _AWAY = {"country": "nowhere", "page": "nobody"}
-_ODD = {"odd": True}  # no function finds in it what it looks for
+_ODD = {"odd": True}  # has no field that a function reads
 _UNREADABLE = b"{unreadable"
 
 Rows = Mapping[str, Any]
@@ -72,12 +72,12 @@ Records = list[dict[str, Any]]
 
 
 def victims() -> list[str]:
-    """All that runs."""
+    """All resources that run."""
     return [str(ref) for ref in PLAN.runs]
 
 
 def writes(victim: str) -> list[str]:
-    """Every write that a batch makes: the commit, the folds, the dead letters, the note that they are done."""
+    """The tables that a batch writes: the log, the folded tables, the dead letters, the progress."""
     ref = ResourceRef(*victim.split("/"))
     made = PLAN.join(ref.name) if ref.kind == "join" else PLAN.aggregation(ref.name)
     assert made is not None
@@ -86,7 +86,7 @@ def writes(victim: str) -> list[str]:
 
 
 def write_part(victim: str, folder: Path) -> Path:
-    """Write the manifests of a resource, of what it needs, of what needs it, and of what that needs; the file."""
+    """Write a file with a resource, the resources that depend on it, and the inputs of all these. Returns the file."""
     graph = flow(PLAN)
     part = {victim, *nx.descendants(graph, victim)}
     part = part.union(*(nx.ancestors(graph, label) for label in part))
@@ -104,7 +104,7 @@ def _label(manifest: LoadedManifest) -> str:
 
 
 def write_wave(app: Application, wave: int) -> None:
-    """Inserts, updates and deletions on all sides, and something that fails wherever something can fail."""
+    """Write inserts, updates and deletions on all sides, and records that fail wherever one can fail."""
     start = wave * _BETWEEN_WAVES
     for moment, (table, rows) in enumerate(_tables(wave).items()):
         if (plan := app.plan.table(table)) is not None:
@@ -134,9 +134,9 @@ def _people(wave: int) -> Rows:
 
 
 def _addresses(wave: int) -> Rows:
-    """Countries of addresses that change in a wave are those that do not, or do in the same wave.
+    """A changed address refers to a country that never changes, or changes in the same wave.
 
-    An island has one address, which is sold: its people are as many as before, but their number has a later time.
+    An island has one address, which is sold once: the number of its people stays, but its time changes.
     """
     always = {
         f"odd-{wave}": _ODD,
@@ -213,11 +213,11 @@ def _with_unreadable(records: Records) -> Records:
     return [*records, _record("unreadable", _UNREADABLE, records[-1]["timestamp"])]
 
 
-# -- what comes of them ------------------------------------------------------------------------------------------------
+# -- the outcome ------------------------------------------------------------------------------------------------------
 
 
 def outcome(app: Application) -> dict[str, Any]:
-    """All that runs leave behind, but for the moments at which it was done: channels, tables, states, dead letters."""
+    """The content of channels, tables, states and dead letters, without times that differ between runs."""
     _let_records_give_up(app)
     left: dict[str, Any] = {"dead": counted(app.dead_letters(), "resource", "source", "key", "value", "reason")}
     for join in app.plan.joins:
@@ -230,7 +230,7 @@ def outcome(app: Application) -> dict[str, Any]:
 
 
 def _emitted(app: Application, join: JoinPlan) -> dict[Any, list[Any]]:
-    """By key what was emitted, in order; of streams with the timestamps, which are those of their records."""
+    """The emissions of each key, in order. Those of streams have timestamps, which are those of their records."""
     records = app.channel(join.channel).records()
     of_tables = isinstance(join, TableTableJoinPlan)
     if isinstance(join, TableTableJoinPlan):
@@ -243,14 +243,14 @@ def _emitted(app: Application, join: JoinPlan) -> dict[Any, list[Any]]:
 
 
 def _tells_one_story(app: Application, join: TableTableJoinPlan) -> None:
-    """The channel and the result's change feed, folded, are the result, and each of their records changes something."""
+    """Assert that the channel and the change feed each add up to the result, and that each record changes something."""
     result = {r["key"]: (r["left"], r["right"]) for r in app.delta.read(app.spark, join.result).collect()}
     assert naive_join.folded(app.channel(join.channel).stored.orderBy("offset").collect()) == result
     assert naive_join.replayed(app.delta.changes(app.spark, join.result).collect()) == result
 
 
 def _let_records_give_up(app: Application) -> None:
-    """Wait for those that wait a few seconds for their row."""
+    """Run ``patient-views`` until none of its records is pending: each is pending for a few seconds at most."""
     join = app.plan.join("patient-views")
     while join is not None and not app.delta.read(app.spark, "waiting__patient_views").isEmpty():
         time.sleep(1)

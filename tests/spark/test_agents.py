@@ -1,4 +1,4 @@
-"""Agents on Spark: the parallel way and the ordered way, what they send, write and leave as dead letters."""
+"""Stateless and ordered agents on Spark: their sends, their table writes and their dead letters."""
 
 from __future__ import annotations
 

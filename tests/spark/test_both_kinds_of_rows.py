@@ -68,7 +68,7 @@ KNOWN_BUT_LARGE = Limits(small_batch=NOTHING)
 
 
 class Made:
-    """Rows of both tables, subscriptions, results and changes of a seed."""
+    """Random rows of both tables, subscriptions, results and changes, made from a seed."""
 
     def __init__(
         self, seed: int, *, doubled: bool = False, waiting: bool = False, sides: Sequence[str] = ("left", "right")
@@ -113,7 +113,7 @@ class Made:
 
 
 class Hops:
-    """What functions of a join's modules returned, by their names. Each is called once a batch, or once a side."""
+    """The rows that functions of a module returned, by function name. Each is called once for a batch."""
 
     def __init__(self, patched: pytest.MonkeyPatch, module: Any, names: tuple[str, ...]) -> None:
         self.found: dict[str, list[Rows]] = {}
@@ -129,7 +129,7 @@ class Hops:
 
 
 def shown(rows: Rows) -> tuple[list[tuple[str, str]], list[str]]:
-    """The types of the columns in one order, without the one that only numbers the rows, and the rows as text."""
+    """The columns with their types, sorted, and the rows as text, sorted. ``seq``, which numbers rows, is left out."""
     df = rows.df.select(*sorted(name for name in rows.columns if name != "seq"))
     return df.dtypes, sorted(map(str, collected(df).to_pylist()))
 

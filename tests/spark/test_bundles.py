@@ -1,6 +1,6 @@
-"""The applications in bundles/ do what their READMEs show: the commands are run, and what stands below is printed.
+"""The applications in bundles/ behave as their READMEs show: each command prints the text below it.
 
-In what is shown ``…`` stands for anything: offsets, say, which depend on the commits before.
+In that text ``…`` matches anything, such as offsets that depend on earlier commits.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tests.documented import ROOT, blocks, shows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The order system is shown by the demo, which has its own tests.
+# The order system has tests of its own: those of the demo.
 BUNDLES = ["event-counting"]
-# The one on Kafka is shown in test_kafka.py. What these show is also shown by one application that all shapes share.
+# These are slow: test_shapes.py tests the same shapes in one application. test_kafka.py tests the bundle on Kafka.
 MORE_BUNDLES = [
     "fraud-detection",
     "order-desk",
@@ -64,7 +64,7 @@ def test_a_readme_shows_what_its_commands_print(bundle: str, tmp_path: Path, mon
 
 
 def output_of(command: str) -> str:
-    """What a command of a README prints."""
+    """Run a command of a README; the text that it prints."""
     name, *arguments = shlex.split(command)
     assert name == "kaspr-delta"
     result = CliRunner().invoke(application, arguments, catch_exceptions=False)
@@ -74,13 +74,13 @@ def output_of(command: str) -> str:
 
 @dataclass
 class Servers:
-    """Servers that a README starts, each at a free port in the place of the one that is written there."""
+    """The servers that a README starts, each at a free port instead of the documented one."""
 
     stack: contextlib.ExitStack
     ports: dict[str, int] = field(default_factory=dict)
 
     def start(self, command: str) -> None:
-        """Start a server in a process of its own, which is there once its tables can be read."""
+        """Start a server in its own process, and wait until its tables can be read."""
         found = re.search(r"--port (\d+)", command)
         assert found is not None
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -95,7 +95,7 @@ class Servers:
             time.sleep(0.1)
 
     def ask(self, command: str, shown: list[str]) -> None:
-        """Ask a server until it answers as is shown: what was committed just now may take it a moment."""
+        """Repeat a request until the answer is the documented one: new commits may take the server a moment."""
         for written, port in self.ports.items():
             command = command.replace(f"localhost:{written}", f"localhost:{port}")
         deadline = time.monotonic() + 20

@@ -1,4 +1,4 @@
-"""Tables that a catalog owns, as on Unity Catalog: named, not placed. Here the session's own catalog stands for it."""
+"""An application whose tables are named in a catalog, and not placed in a folder, as on Unity Catalog."""
 
 from __future__ import annotations
 

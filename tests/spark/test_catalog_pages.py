@@ -1,4 +1,4 @@
-"""Pages over a SQL warehouse, which is played: they tell of tables what delta-rs reads of them."""
+"""Pages over a fake SQL warehouse: they show the same rows and versions of tables as pages over delta-rs."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ STOCK = (
 
 
 def stocked(app: Application) -> None:
-    """Two rows of a typed table, of which one is changed."""
+    """Insert two rows into a typed table, and update one of them."""
     rows = " UNION ALL ".join(STOCK.format(*row) for row in (("it\\'s", 1, 1), ("b", 2, 2)))
     app.sql(f"INSERT INTO stock {rows}")
     app.sql("UPDATE stock SET at = named_struct('shelf', 9, 'since', at.since), price = price + 1 WHERE item = 2")
 
 
 def written(app: Application) -> None:
-    """Some versions of both tables: rows that are added, changed and deleted, and a record that fails."""
+    """Write some versions of both tables: rows are added, changed and deleted, and one record fails."""
     app.topic("placed").produce(
         [{"key": "1", "value": {"id": f"it's {n}", "quantity": n}} for n in range(3)] + [{"key": "x", "value": {}}]
     )
@@ -85,14 +85,14 @@ def written(app: Application) -> None:
 
 
 def sources(app: Application, spark: SparkSession) -> tuple[LocalSource, WarehouseSource]:
-    """What pages of the same tables are made of by delta-rs and by statements."""
+    """Two sources of pages over the same tables: one reads by delta-rs, one by SQL statements."""
     client: Any = SqlOnSpark(spark)
     warehouse = SqlWarehouse(client, "w1", app.delta.namespace)
     return LocalSource(delta_rs(app.delta.namespace)), WarehouseSource(warehouse)
 
 
 def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) -> tuple[LastChange, Then]:
-    """Both tell the same of a table: its last change, and the last of the versions."""
+    """Assert that two pasts of a table are equal; its last change, and the table at the last of the versions."""
     assert other.columns.keys() == one.columns.keys()
     assert other.versions == one.versions
     seen, last = one.last_change(), other.last_change()
@@ -103,7 +103,7 @@ def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) 
         said, told = one.history.commit(version), other.history.commit(version)
         assert said is not None
         assert told is not None
-        assert abs(said.at - told.at) < timedelta(minutes=1)  # of the commit, and of its file
+        assert abs(said.at - told.at) < timedelta(minutes=1)  # one is from the commit, one from its file
         assert replace(told, at=said.at) == said
         for key in keys:
             then, there = one.then(version, key), other.then(version, key)

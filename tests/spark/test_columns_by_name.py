@@ -1,4 +1,4 @@
-"""Columns that somebody adds in front, moves or widens are matched by name: a result changes by its values only."""
+"""Columns are matched by name: new or moved ones change no result by themselves. A widened one makes a join wait."""
 
 from __future__ import annotations
 
@@ -99,13 +99,13 @@ CHANGES = (
 def test_columns_in_another_place_change_no_row(shop: Shop) -> None:
     for change in CHANGES:
         shop.alter(change)
-    # A session's catalog ends with its process; folders stay.
+    # As after a restart: the catalog of the session is gone, the folders stay.
     shop.spark.sql(f"DROP SCHEMA {shop.open().delta.namespace.schema} CASCADE")
     app = shop.open()
     assert not app.plan.waiting
     assert names(app) == {"O1": "Widget", "O2": "Gadget"}
     emitted = len(app.channel("priced-channel").records())
-    # Every row is touched, and one is another one afterwards.
+    # Every row is touched, and one of them changes.
     shop.run("UPDATE {} SET name = concat(name, '')")
     shop.run("UPDATE {} SET name = 'Better' WHERE id = 1")
     app.run()
@@ -173,7 +173,7 @@ def test_a_join_waits_for_a_column_that_was_widened_and_says_what_to_do(shop: Sh
         "column 'right.made.year' was INT and is BIGINT: change it back, or make the join anew with"
         " `kaspr-delta delete join priced --purge`"
     )
-    if IS_SPARK_4_0:  # there a stream does not go on over a column that was widened
+    if IS_SPARK_4_0:  # Spark 4.0 stops a stream whose column was widened
         with pytest.raises(ResourceFailedError, match="kaspr-delta rebuild table/per-maker"):
             app.run()
         app.rebuild("table/per-maker")

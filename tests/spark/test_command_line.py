@@ -41,7 +41,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:  # noqa: ARG001  started here
-    """A warehouse on which the application ran, all by commands."""
+    """A warehouse on which commands loaded data and ran the application."""
     folder = tmp_path_factory.mktemp("cli")
     orders = folder / "orders.jsonl"
     value = {"order_id": "O1", "product_id": "P1", "quantity": 2}
@@ -117,7 +117,7 @@ def _shows_both_waves(printed: str) -> None:
 
 
 def test_a_continuous_run_takes_up_records_and_ends_on_sigterm(tmp_path: Path, warehouse: str) -> None:
-    """Another process produces while it runs; SIGTERM ends it with exit code 0."""
+    """Records are produced during the run, from another process. SIGTERM ends the run with exit code 0."""
     log = tmp_path / "log"
     command = [sys.executable, "-m", "kaspr_delta", "run", "--continuous", "--every", "1s", "--warehouse", warehouse]
     with log.open("w") as output:
@@ -130,7 +130,7 @@ def test_a_continuous_run_takes_up_records_and_ends_on_sigterm(tmp_path: Path, w
             assert time.monotonic() < deadline, log.read_text()
             assert running.poll() is None, log.read_text()
             time.sleep(1)
-        # What is applied and deleted meanwhile is taken up too.
+        # A resource that is applied during the run is taken up too.
         (tmp_path / "copy.yaml").write_text(COPY)
         kaspr("apply", "-f", str(tmp_path / "copy.yaml"), "--warehouse", warehouse)
         kaspr("produce", "raw-orders", "--warehouse", warehouse, text=json.dumps({**order, "key": "O8"}))

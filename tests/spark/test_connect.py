@@ -1,4 +1,4 @@
-"""Serverless compute is Spark Connect: there a batch runs in another process, and nothing but a log tells of it."""
+"""Spark Connect, as on serverless compute: tests of other files run on it, with batches in another process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.connect import ON_CONNECT
 
 HERE = Path(__file__).parent
-# What is refused; joins; agents and counters; windows, tasks and runs without end; large batches; tables with columns;
+# They test restrictions; joins; agents and counters; windows, tasks and continuous runs; large batches; typed tables;
 # shared tables.
 FILES = (
     "test_serverless.py",

@@ -1,4 +1,4 @@
-"""Real kills around every write of a batch, and runs that go on: as if nothing had happened."""
+"""Real kills before and after every write of a batch: later runs give the outcome of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MANIFESTS = ROOT / "bundles" / "order-system"
 JOIN = "join/orders-products-join"
 ENRICH = "agent/process-enriched-orders"
 
-# Every write that a batch of each resource makes, in order: the commit, the folds, the note that they are done.
+# The tables that a batch of each resource writes, in order: the log, the folds, the dead letters, the progress.
 WRITES = {
     "agent/ingest-orders": ["log__ingest_orders", "orders", "_kaspr_dead_letters", "_kaspr_progress"],
     JOIN: [
@@ -38,7 +38,7 @@ WRITES = {
 
 
 def write_wave(app: Application, number: int) -> None:
-    """Inserts, updates, a deletion, and one record for each place where something can fail."""
+    """Write inserts, updates, a deletion, and one record for each place where something can fail."""
     products = {
         "P0": {"name": "Free", "price": 0},
         f"P{number}": {"name": f"Product {number}", "price": number},
@@ -56,11 +56,11 @@ def write_wave(app: Application, number: int) -> None:
         app.topic(topic).produce([{"key": k, "value": v, "timestamp": number} for k, v in rows.items()])
     app.topic("raw-orders").produce(
         [{"key": None, "value": {"wave": number}, "timestamp": number}]
-    )  # no row is without
+    )  # a row needs a key
 
 
 def outcome(app: Application) -> dict[str, Any]:
-    """All that runs leave behind, but for the moments at which it was done."""
+    """The content of tables, channel, topic, feeds and dead letters, without times that differ between runs."""
     enriched = app.topic("enriched-orders").records()
     for record in enriched:
         record["value"].pop("enriched_at")
@@ -81,7 +81,7 @@ def outcome(app: Application) -> dict[str, Any]:
 
 
 def feed(app: Application, table: str) -> Counter[str]:
-    """A table's change feed, whatever its commits were."""
+    """The rows of a table's change feed, counted, without versions and times."""
     rows = app.delta.changes(app.spark, table).drop("_commit_version", "_commit_timestamp", "timestamp").collect()
     return Counter(map(repr, rows))
 
@@ -96,7 +96,7 @@ Undisturbed = Callable[[int], dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def undisturbed(open_app: Callable[[Path], Application], tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    """What is there after so many waves, each run until quiet and none disturbed."""
+    """A function: the outcome after a number of waves, each run until quiet without a kill."""
     app = open_app(tmp_path_factory.mktemp("undisturbed"))
 
     @cache
@@ -125,7 +125,7 @@ def test_killed_again_and_again_the_outcome_is_the_same(
     tmp_path: Path,
     points: list[tuple[str, Point]],
 ) -> None:
-    """Each kill leaves the next process another kind of wreck."""
+    """Each kill leaves another kind of incomplete work to the next process."""
     app = open_app(tmp_path)
     write_wave(app, 1)
     for victim, point in points:
@@ -142,7 +142,7 @@ def test_killed_again_and_again_the_outcome_is_the_same(
 def test_killed_before_and_after_every_write_the_outcome_is_the_same(
     open_app: Callable[[Path], Application], undisturbed: Undisturbed, tmp_path: Path, victim: str
 ) -> None:
-    """Nothing is lost and nothing doubled: tables, their change feeds, the channel, the topic, the dead letters."""
+    """Nothing is lost or doubled in tables, their change feeds, the channel, the topic and the dead letters."""
     for wave, point in enumerate(around(WRITES[victim]), start=1):
         app = open_app(tmp_path)
         write_wave(app, wave)
@@ -158,7 +158,7 @@ def test_killed_before_and_after_every_write_the_outcome_is_the_same(
 def test_killed_around_the_commit_with_newer_rows_at_the_replay(
     open_app: Callable[[Path], Application], undisturbed: Undisturbed, tmp_path: Path, victim: str
 ) -> None:
-    """The replay sees newer rows. What is emitted on the way may differ; where it leads does not."""
+    """The replay sees newer rows. Emissions on the way may differ, the state at the end does not."""
     app = open_app(tmp_path)
     for wave, moment in ((1, "before"), (3, "after")):
         write_wave(app, wave)
@@ -177,7 +177,7 @@ def test_killed_around_the_commit_with_newer_rows_at_the_replay(
 
 
 class Shape:
-    """The part of ``shapes.yaml`` that a victim belongs to, on two warehouses: one is disturbed, one is not."""
+    """A victim's part of ``shapes.yaml``, on two warehouses. Kills and full disks disturb only the first one."""
 
     def __init__(self, spark: SparkSession, folder: Path, victim: str, warehouse: Path | None = None) -> None:
         self.victim = victim
@@ -189,7 +189,7 @@ class Shape:
         )
 
     def wave(self, number: int, *, quiet: bool = True) -> None:
-        """Write a wave in both; in the one that is disturbed what waits for the victim runs once it is ``quiet``."""
+        """Write a wave to both. Unless ``quiet``, the disturbed one runs without the victim and its dependents."""
         for app in (self.app, self.other):
             shapes.write_wave(app, number)
         self.other.run()
@@ -210,7 +210,7 @@ class Shape:
 
 @pytest.mark.slow  # one kill is enough in the tests that always run
 def test_a_record_whose_batch_is_replayed_meets_the_rows_of_its_own_time(spark: SparkSession, tmp_path: Path) -> None:
-    """It dies before its commit; when its records are joined after all, the rows that refer to them are others."""
+    """The join dies before its commit. At the replay, other rows refer to the records of the batch."""
     shape = Shape(spark, tmp_path, "join/view-details")
     shape.wave(1)
     shape.wave(2, quiet=False)
@@ -225,7 +225,7 @@ def test_a_record_whose_batch_is_replayed_meets_the_rows_of_its_own_time(spark: 
 def test_of_any_shape_killed_around_every_write_with_newer_rows_at_the_replay_the_outcome_is_the_same(
     spark: SparkSession, tmp_path: Path, victim: str
 ) -> None:
-    """Killed in its first load, and again and again in the second wave, of which each process finds another wreck."""
+    """Killed in its first load, and repeatedly in the second wave, each time with other incomplete work."""
     shape = Shape(spark, tmp_path, victim)
     commit, *folds = shapes.writes(victim)
     shape.wave(1, quiet=False)

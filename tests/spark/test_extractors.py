@@ -1,4 +1,4 @@
-"""Extractors that build a key or fall back to another field."""
+"""Extractors that build a key or fall back to another field, and the number of their calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change feed does to its readers: each trap is followed, or refused with a sentence that names the remedy."""
+"""Traps of change feeds: a join follows the changes, or refuses with a sentence that names the remedy."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assert_joined(app: Application) -> None:
 
 
 def refused(app: Application, reason: str) -> None:
-    """Both joins refuse, and both can be brought up to date as the message says."""
+    """Assert that both joins refuse for this reason and name the rebuild, and that the left join is unchanged."""
     before = app.join("left").to_dict()
     with pytest.raises(ResourceFailedError) as error:
         app.run(only=BOTH)
@@ -85,7 +85,7 @@ def test_a_table_that_somebody_removed_is_named_and_once_it_is_there_again_the_j
 def test_an_overwrite_that_arrives_split_inserts_before_deletes(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a backlog one commit comes in several batches, its deletions last: they name keys, and erase nothing."""
+    """A commit of a backlog comes in several batches, its deletions last. They name touched keys, and erase nothing."""
     seen: list[set[str]] = []
 
     def watched(self: BatchRunner, batch: DataFrame, batch_id: int) -> None:
@@ -153,7 +153,7 @@ def test_changes_that_vacuum_removed_are_refused(app: Application) -> None:
 
 
 def change_and_vacuum(app: Application) -> None:
-    """Changes of which only the outcome is left."""
+    """Change rows, and remove the files that the changes would be read from."""
     app.table("orders").put({"a": {"product_id": "P2"}})
     app.table("orders").delete("b")
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 seconds')")
@@ -186,7 +186,7 @@ def test_a_gap_is_filled_where_the_application_says_so(spark: SparkSession, tmp_
 
 @pytest.mark.slow
 def test_a_renamed_column_is_refused(app: Application) -> None:
-    """Beside key and value a table may have columns of others; that one of them is renamed stops the feed."""
+    """A table may have other columns beside key and value. If one of them is renamed, the feed stops."""
     app.sql("ALTER TABLE orders ADD COLUMNS (note STRING)")
     app.run(only=BOTH)
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
@@ -206,7 +206,7 @@ def test_added_columns_restored_versions_and_compaction_are_followed(app: Applic
     told = len(app.channel("left-joined").records())
     app.run(only=BOTH)
     assert len(app.channel("left-joined").records()) == told
-    app.sql("RESTORE TABLE orders TO VERSION AS OF 2")  # the one that brought the column
+    app.sql("RESTORE TABLE orders TO VERSION AS OF 2")  # the version that added the column
     app.run(only=BOTH)
     assert set(app.table("orders").to_dict()) == {"a", "b"}
     assert_joined(app)

@@ -1,4 +1,4 @@
-"""Topics that come from files and go to files, and files that tables are loaded from and exported to."""
+"""Topics that are read from files or written to files, and tables that are loaded from files and exported."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def manifests(tmp_path: Path) -> Path:
 
 
 def put(path: Path, text: str) -> None:
-    """A file that is whole when it is seen."""
+    """Write a file that is complete when it becomes visible."""
     path.parent.mkdir(exist_ok=True)
     hidden = path.with_name(f"_{path.name}")
-    hidden.write_text(text, encoding="utf-8", errors="surrogateescape")  # so that it may hold a byte that is no text
+    hidden.write_text(text, encoding="utf-8", errors="surrogateescape")  # for bytes that are not UTF-8
     hidden.rename(path)
 
 
@@ -96,9 +96,9 @@ def lines_in(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def auto_loader(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Spark as it is on Databricks, as far as files go: they are found by a source ``cloudFiles``; which, it returns.
+    """A fake of Auto Loader, the source ``cloudFiles`` on Databricks. Returns the formats that are read by it.
 
-    That source takes the format, and what Spark calls by the same name, with a prefix of its own.
+    Auto Loader takes the format and some of Spark's options with the prefix ``cloudFiles.``.
     """
     set_format, set_option, formats = DataStreamReader.format, DataStreamReader.option, set[str]()
 
@@ -121,7 +121,7 @@ def auto_loader(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 def test_files_that_auto_loader_finds_are_read_alike(
     spark: SparkSession, tmp_path: Path, manifests: Path, auto_loader: set[str]
 ) -> None:
-    for folder in ("lines", "rows"):  # it makes none
+    for folder in ("lines", "rows"):  # Auto Loader creates no folder
         (tmp_path / folder).mkdir()
     test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter(spark, tmp_path, manifests)
     assert auto_loader == {"text", "csv"}
@@ -164,7 +164,7 @@ def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter
     assert letters["no json"]["resource"] == "topic/lines"
     assert letters["no json"]["source"].endswith("/lines/b.json")
     assert letters["P4;4"]["reason"] == "record cannot be read"
-    # What went out: one line a record; and rows of a Parquet file.
+    # The output: one JSON line for each record, and rows of Parquet files.
     out = [(line["key"], line["value"]) for line in lines_in(tmp_path / "written")]
     there = [(record["key"], record["value"]) for record in app.topic("written").records()]
     assert Counter(map(repr, out)) == Counter(map(repr, there))
@@ -187,7 +187,7 @@ def test_many_rows_keep_the_order_of_their_files(spark: SparkSession, tmp_path: 
             f'{{"id": {file * 2_000 + number}}}' if number % 500 else f"broken {number}" for number in range(2_000)
         ]
         put(tmp_path / "lines" / f"{9 - file}.json", "\n".join(lines) + "\n")
-        time.sleep(0.01)  # the order is that in which they were written
+        time.sleep(0.01)  # files are read in the order in which they were written
     app.run()
     assert [key for key, _, _ in records(app, "lines")] == [n for n in range(6_000) if n % 500]
     assert len(app.dead_letters()) == 12
@@ -200,7 +200,7 @@ def test_what_came_in_leaves_the_log_with_the_topic(spark: SparkSession, tmp_pat
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
     put(tmp_path / "lines" / "a.json", '{"id": "old", "at": 1000}\n{"id": "new"}\n')
     app.run()
-    app.run()  # what is old leaves when a run begins
+    app.run()  # old records are removed when a run begins
     logged = app.sql("SELECT CAST(key AS STRING) AS key FROM ingest__lines WHERE kind = 'send'").collect()
     rest = app.sql("SELECT CAST(key AS STRING) AS key FROM topic__lines").collect()
     assert [row["key"] for row in logged] == [row["key"] for row in rest] == ['"new"']

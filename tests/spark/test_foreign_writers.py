@@ -1,4 +1,4 @@
-"""Tables are written by others too: plain SQL, several rows of a key, keys that are no keys."""
+"""Tables that others write by plain SQL: several rows of a key, null keys, keys that are no canonical JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that is full at some moment of a batch: one sentence, and the right answers once space was freed."""
+"""A disk that is full during a batch: the error is one sentence, and results are right after space is freed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def run_on(app: Application, disk: SmallDisk, kilobytes: int, only: str) -> bool:
-    """Run a resource with so much space left; whether it failed. Then free the disk."""
+    """Run a resource with this much space left, and free the disk. Returns whether the run failed."""
     disk.leave(kilobytes)
     try:
         app.run(only=[only])
@@ -78,7 +78,7 @@ def run_on(app: Application, disk: SmallDisk, kilobytes: int, only: str) -> bool
 
 
 def filled_again_and_again(app: Application, disk: SmallDisk, victim: str, lefts: tuple[int, ...] = LEFT) -> None:
-    """Run a resource on a disk with more and more space left, most likely until it gets through."""
+    """Run a resource several times, with more space left each time. The first run must fail."""
     run_others(app, victim)
     failures = [left for left in lefts if run_on(app, disk, left, victim)]
     assert failures[0] == 0
@@ -87,7 +87,7 @@ def filled_again_and_again(app: Application, disk: SmallDisk, victim: str, lefts
 def test_after_space_was_freed_resources_go_on_as_if_nothing_had_happened(
     spark: SparkSession, tmp_path: Path, disk: SmallDisk
 ) -> None:
-    """Each failure leaves the next run another wreck."""
+    """Each failure leaves other incomplete work to the next run."""
     of_both = [disk.folder / "wh", tmp_path / "undisturbed"]
     app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in of_both)
     for one in (app, other):
@@ -122,7 +122,7 @@ def test_on_a_full_disk_orders_and_their_agents_lose_and_double_nothing(
 def test_on_a_full_disk_no_shape_loses_or_doubles_anything(
     spark: SparkSession, tmp_path: Path, disk: SmallDisk, victim: str
 ) -> None:
-    """In its first load, and in a wave of changes that is followed by another one."""
+    """The disk is full in the first load and in a wave of changes. More waves follow."""
     shape = test_crash.Shape(spark, tmp_path, victim, warehouse=disk.folder / "wh")
     for wave in (1, 2):
         shape.wave(wave, quiet=False)

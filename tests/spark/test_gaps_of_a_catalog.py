@@ -1,6 +1,6 @@
-"""Topics of a catalog whose change feed does not reach back: the platform compacted them and removed the old files.
+"""Topics of a catalog with a gap in the change feed: the platform compacted them and removed the old files.
 
-Records are read from the rows of the topic then. Each is processed once, in its order, however often it was rewritten.
+Records are then read from the rows of the topic. Each is processed once, in order, even if it was rewritten.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ OFF = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 @pytest.fixture
 def clicks(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Application]:
-    """Open the application; again for a restart."""
+    """A function that opens the application. A second call restarts it."""
     manifests = tmp_path / "clicks.yaml"
     manifests.write_text(MANIFESTS)
     return lambda: Application.open(manifests, warehouse=catalog, spark=spark)
@@ -107,7 +107,7 @@ def files_removed_at_once(spark: SparkSession, table: str) -> Iterator[None]:
 
 
 def compact(app: Application, topic: str) -> None:
-    """One file takes the place of all others, which are removed."""
+    """Rewrite a topic as one file, and remove the old files."""
     table = app.delta.namespace.identifier(f"topic__{topic}")
     with files_removed_at_once(app.spark, table):
         app.spark.sql(f"OPTIMIZE {table}").collect()
@@ -115,7 +115,7 @@ def compact(app: Application, topic: str) -> None:
 
 
 def produce(app: Application, numbers: range) -> None:
-    """One commit for each number, with a record of its own page and one of the page that all have."""
+    """One commit for each number, with a record of page ``all`` and one of the number's own page."""
     for number in numbers:
         pages = ("all", f"page-{number}")
         app.topic("clicks").produce([{"key": page, "value": {"page": page, "number": number}} for page in pages])
@@ -134,7 +134,7 @@ def assert_processed(app: Application, numbers: range) -> None:
 
 
 def gaps_of(app: Application) -> set[str]:
-    """Run; the resources that went on without the change feed."""
+    """Run; the resources that filled a gap."""
     events: list[RunEvent] = []
     app.run(listener=events.append)
     return {str(event.resource) for event in events if isinstance(event, GapFilled)}
@@ -162,7 +162,7 @@ def test_records_whose_change_feed_is_gone_are_read_from_the_rows_of_their_topic
 def test_a_new_reader_reads_a_topic_from_its_beginning_however_many_records_it_has(
     clicks: Callable[[], Application],
 ) -> None:
-    """More records than are held at once: what is read in pieces is read from the rows, too."""
+    """There are more records than are held at once: pieces are read from the rows of the topic, too."""
     app = limited(clicks(), few_events=Size(3, 1 << 20), ordered_records=3, ordered_piece=40)
     produce(app, range(4))
     compact(app, "clicks")
@@ -176,7 +176,7 @@ def test_a_new_reader_reads_a_topic_from_its_beginning_however_many_records_it_h
 def test_no_record_that_is_read_from_rows_is_left_to_wait_for_others(
     spark: SparkSession, catalog: str, tmp_path: Path
 ) -> None:
-    """Waiting records are read again from the change feed, which is gone."""
+    """A waiting record would be read again from the change feed, which is gone."""
     manifests = tmp_path / "clicks.yaml"
     manifests.write_text(IN_PAIRS)
     app = Application.open(manifests, warehouse=catalog, spark=spark)
@@ -192,7 +192,7 @@ def test_no_record_that_is_read_from_rows_is_left_to_wait_for_others(
 def test_a_topic_whose_rows_were_not_tracked_from_the_beginning_is_refused(
     clicks: Callable[[], Application], spark: SparkSession
 ) -> None:
-    """Delta makes versions up for rows that are older than their tracking: some would be processed twice."""
+    """Rows written before row tracking have no true commit versions: some would be processed twice."""
     app = clicks()
     table = app.delta.namespace.identifier("topic__clicks")
     spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('kaspr_delta.rowsTrackedFromTheBeginning')")
@@ -207,7 +207,7 @@ def test_a_topic_whose_rows_were_not_tracked_from_the_beginning_is_refused(
 def test_a_topic_is_read_from_its_beginning_for_as_long_as_its_files_are_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """In a folder too: Delta would read no change feed that is older than removed files are kept."""
+    """In a folder, too. Delta alone reads no change feed that is older than the retention of removed files."""
     manifests = tmp_path / "clicks.yaml"
     manifests.write_text(MANIFESTS)
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)

@@ -1,4 +1,4 @@
-"""The tutorial and the recipes are done as they are written: files are made, commands run, and print what is shown."""
+"""The tutorial and the recipes work as written: files are made, and commands print the documented output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from kaspr_delta.cli import application
 from tests.documented import ROOT, Block, blocks, shows
 
-# What makes the reader's environment, which is there.
+# Commands that make the reader's environment, which tests already have.
 INSTALLATION = {"make setup", "source .venv/bin/activate"}
 
 
 def follow(block: Block, folder: Path) -> None:
-    """Do what a block says."""
+    """Write the file of a block, or run its Python or its commands."""
     if block.title is not None:
         (folder / block.title).parent.mkdir(exist_ok=True)
         (folder / block.title).write_text(block.text)

@@ -1,4 +1,4 @@
-"""Times of any year are what Spark says, however their files have them."""
+"""Times of any year are read as Spark reads them, from files with INT96 or with microseconds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def written_as(spark: SparkSession, kind: str) -> Iterator[None]:
 
 
 def fill(spark: SparkSession, delta: Tables, rows: list[tuple[str, str, str]]) -> None:
-    """One commit; of a table whose rows can be followed."""
+    """Append rows in one commit, to a table with a change feed."""
     delta.create(spark, "times", Layout(COLUMNS, change_feed=True))
     made = spark.createDataFrame(rows, "key STRING, t STRING, inner STRING").selectExpr(
         "key", "cast(t AS TIMESTAMP) AS t", "named_struct('t', cast(inner AS TIMESTAMP)) AS inner"

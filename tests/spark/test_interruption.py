@@ -1,4 +1,4 @@
-"""Ctrl-C in a terminal, which goes to all processes of its group, and SIGTERM."""
+"""Commands that are ended by SIGTERM, or by Ctrl-C, which a terminal sends to all processes of its group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kaspr_delta import Application
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Two agents in a row; the first tells when an event is under way, and takes its time.
+# Two agents in a row. The first one creates a file when it begins an event, and then sleeps.
 MANIFESTS = """
 apiVersion: kaspr.io/v1alpha1
 kind: KasprAgent
@@ -56,7 +56,7 @@ spec:
 
 @dataclass
 class Terminal:
-    """A command in a terminal of its own."""
+    """A command with its own process group, as in a terminal."""
 
     process: subprocess.Popen[str]
 
@@ -64,14 +64,14 @@ class Terminal:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def ended(self, seconds: float = 120) -> tuple[int, str]:
-        """Its exit code and what it printed."""
+        """Wait for the end; the exit code and the output."""
         printed, _ = self.process.communicate(timeout=seconds)
         return self.process.returncode, printed
 
 
 @contextmanager
 def terminal(scratch: Path, *arguments: str | Path) -> Iterator[Terminal]:
-    """Run a command of ``kaspr-delta``. The JVM it starts is known by the scratch folder on its command line."""
+    """Run a command of ``kaspr-delta``. Its JVM is found by the scratch folder on the command line."""
     command = [sys.executable, "-m", "kaspr_delta", *map(str, arguments)]
     scratch.mkdir(exist_ok=True)
     process = subprocess.Popen(  # noqa: S603
@@ -97,7 +97,7 @@ def jvms(scratch: Path) -> list[int]:
         try:
             if os.fsencode(scratch) in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             continue
     return found
 

@@ -1,4 +1,4 @@
-"""What a foreign-key join emits and holds, wave by wave. Scenarios are told apart by their keys and share the waves."""
+"""Emissions and results of foreign-key joins, wave by wave. Scenarios share the waves; each has its own left keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def product(name: str, price: float = 1) -> dict[str, Any]:
     return {"name": name, "price": price}
 
 
-# Each wave is written, then run until quiet: orders and products, None deletes. No dictionary has both 0 and False.
+# Orders and products of each wave, None for a deletion. Products are pairs: in a dictionary 0 and False are one key.
 WAVES: list[tuple[dict[Any, Any], list[tuple[Any, Any]]]] = [
     (
         {
@@ -69,7 +69,7 @@ Emissions = list[dict[Any, Any]]
 
 @pytest.fixture(scope="module")
 def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Emissions]:
-    """By join, what each wave emitted: key to (left, right), or None for a tombstone."""
+    """By join, the emissions of each wave: key to (left, right), or to None for a tombstone."""
     app = open_joins(spark, tmp_path_factory.mktemp("joins"))
     seen = dict.fromkeys(JOINS, 0)
     emissions: dict[str, Emissions] = {name: [] for name in JOINS}
@@ -184,7 +184,7 @@ spec:
 
 
 def test_two_agents_of_one_channel_both_get_every_record(story: Any, tmp_path: Path) -> None:
-    """The other one comes later, and begins at the beginning."""
+    """The second agent is applied later, and reads the channel from its beginning."""
     (tmp_path / "mirror.yaml").write_text(MIRROR)
     first: Application = story["app"]
     warehouse = first.delta.namespace.checkpoints.parents[2]

@@ -1,4 +1,4 @@
-"""Topics on a real Kafka broker, which is filled and read by a client that has nothing to do with Spark."""
+"""Topics bound to a real Kafka broker. A client without Spark produces and consumes records there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def bundle_at(broker: Broker, folder: Path, prefix: str) -> Path:
-    """The bundle with its topics on this broker, under names of their own, which are made."""
+    """Copy the bundle to a folder, bound to topics of this broker that are created with a prefix."""
     shutil.copytree(BUNDLE, folder)
     app = folder / "app.yaml"
     text = app.read_text().replace("localhost:9092", broker.address)
@@ -152,7 +152,7 @@ def pass_on(broker: Broker, folder: Path, prefix: str) -> Path:
 
 
 def rows(app: Application, topic: str) -> list[tuple[Any, ...]]:
-    """The records of a topic in order, as a client of Kafka shows them."""
+    """The records of a topic by offset, in the form of ``messages``."""
     columns = ("partition", "key", "value", "headers", "timestamp")
     found = app.topic(topic).stored.orderBy("offset").selectExpr(*columns[:4], "unix_millis(timestamp) AS timestamp")
     return [
@@ -192,7 +192,7 @@ def test_records_come_in_as_they_are_over_tls_with_a_login_and_go_out_with_their
     manifests = pass_on(broker, tmp_path / "app", "whole")
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
     broker.produce("whole-in", given)
-    app.run()  # `new` begins here, though it finds nothing new
+    app.run()  # `new` begins at the end of the Kafka topic, and reads nothing yet
     broker.produce("whole-in", [{"key": b"later", "value": b"later", "timestamp": 5_000}])
     app.run()
     there = broker.consume("whole-in")
@@ -208,7 +208,7 @@ def test_records_come_in_as_they_are_over_tls_with_a_login_and_go_out_with_their
         (b"la", b"later", [("a", b"later"), ("b", None), (TIMESTAMP_HEADER, b"5000")]),
     ]
     assert sorted(sent, key=repr) == sorted(expected, key=repr)
-    # What comes back has the times it was sent with, and the header that carried them is gone.
+    # Records that come back have their original times; the header with the time is removed.
     app.run()
     assert Counter(map(repr, (r[1:] for r in rows(app, "back")))) == Counter(
         map(repr, ((key, value, headers[:2], int(headers[2][1] or b"")) for key, value, headers in expected))
@@ -257,7 +257,7 @@ def test_what_was_written_to_kafka_when_it_was_killed_is_written_again(  # noqa:
     moment: str,
     copies: int,
 ) -> None:
-    """At least once: a kill between the writing and the note that it is done repeats that batch."""
+    """At-least-once: a kill between the write to Kafka and the append to the progress table repeats the batch."""
     monkeypatch.setenv("KAFKA_LOGIN_PASSWORD", PASSWORD)
     monkeypatch.setenv("PLAIN_PASSWORD", PASSWORD)
     prefix = f"kill{table.strip('_')[:3]}{moment}"
@@ -272,7 +272,7 @@ def test_what_was_written_to_kafka_when_it_was_killed_is_written_again(  # noqa:
 
 
 class Wave:
-    """Orders and products, to a broker and to a memory that tells what should come out."""
+    """Random orders and products: sent to a broker, and kept to compute the expected result."""
 
     def __init__(self, broker: Broker, prefix: str) -> None:
         self.broker, self.prefix = broker, prefix
@@ -313,7 +313,7 @@ class Wave:
 
 
 def start(manifests: Path, warehouse: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Run continuously, in a process group of its own, so that Spark's JVM dies with it."""
+    """Start a continuous run in its own process group, so that Spark's JVM can be killed with it."""
     command = [sys.executable, "-m", "kaspr_delta", "run", str(manifests), "--warehouse", str(warehouse)]
     with log.open("ab") as out:
         return subprocess.Popen(  # noqa: S603  our own
@@ -332,7 +332,7 @@ def wait_until(done: Callable[[], bool], run: subprocess.Popen[bytes], log: Path
 def test_with_kills_of_the_run_and_of_the_broker_nothing_is_lost_and_nothing_doubled_on_delta(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """kill -9 of a continuous run amid its batches, then of the broker under the next one, which goes on."""
+    """kill -9 of two continuous runs amid their batches, then of the broker during a third run, which goes on."""
     (tmp_path / "kafka").mkdir()
     broker = Broker(tmp_path / "kafka")
     broker.start()
@@ -341,7 +341,7 @@ def test_with_kills_of_the_run_and_of_the_broker_nothing_is_lost_and_nothing_dou
     wave = Wave(broker, "storm")
     run = start(manifests, warehouse, log)
     try:
-        wave.send(5_000, 5_000)  # more than are handled on the driver
+        wave.send(5_000, 5_000)  # more than the limits ``few`` and ``few_events``
         wait_until(lambda: len(broker.consume("storm-enriched-orders")) > 0, run, log)
         for pause in (0.5, 2.5):
             wave.send()
@@ -374,10 +374,10 @@ def test_with_kills_of_the_run_and_of_the_broker_nothing_is_lost_and_nothing_dou
         assert app.dead_letters() == []
 
         sent = [(key, value) for _, key, value, _, _ in rows(app, "enriched-orders")]
-        assert len(set(sent)) == len(sent)  # each tells when it was made
+        assert len(set(sent)) == len(sent)  # each value has the time at which it was made
         written = [(key, value) for _, key, value, _, _ in messages(broker.consume("storm-enriched-orders"))]
         assert set(written) == set(sent)
-        assert dict(written) == dict(sent)  # the last of each key is the last
+        assert dict(written) == dict(sent)  # the last value of each key is the same
     finally:
         if run.poll() is None:
             os.killpg(run.pid, signal.SIGKILL)

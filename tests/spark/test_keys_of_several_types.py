@@ -1,4 +1,4 @@
-"""Tables and results whose keys are of several types: every way to look at them works, in an order that is told."""
+"""Tables and results with keys of several types: reads, exports and pages have all rows, in a fixed order."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ kind: KasprJoin
 metadata: {name: pairs, labels: {kaspr.io/app: keys}}
 spec: {leftTable: things, rightTable: things, "on": key}
 """
-# By key text, as ``rows`` has them.
+# By key text: the order of ``rows``.
 BY_TEXT: list[Any] = ["10", "b", 10, 2.5, 9, ("x", 1), False, {"k": 1}]
-# Numbers by value, then all others by key text, as files have them.
+# Numbers by value, then all other keys by key text: the order in exported files.
 IN_FILES = ["2.5", "9", "10", '"10"', '"b"', '["x",1]', "false", '{"k":1}']
 
 

@@ -1,4 +1,4 @@
-"""Sequences that lead foreign-key joins over change feeds astray. Batches are cut by hand, where they hurt most."""
+"""Sequences of changes that joins over change feeds easily get wrong, with batches cut at the worst places."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Rows = dict[str, dict[str, Any] | None]
 
 
 class Joins:
-    """Both joins, with batches cut by hand: each sees the tables as they are, and is told which keys were touched."""
+    """Both joins. A test starts each batch and gives it the touched keys; the batch reads the current tables."""
 
     def __init__(self, app: Application) -> None:
         self.app = app
@@ -40,7 +40,7 @@ class Joins:
         self.start()
 
     def start(self) -> None:
-        """As a new process would."""
+        """Recover both joins, as a new process does."""
         for join in JOINS:
             self.runs[join] = run_of(self.app.delta, self.app.plan, ResourceRef("join", join))
             self.runs[join].recovery.recover(self.app.spark, folded_batches(self.app.delta, self.app.spark))
@@ -72,7 +72,7 @@ class Joins:
 
 @dataclass
 class Story:
-    """One sequence of changes, with keys of its own: orders are called O…, products P…."""
+    """One sequence of changes. Its keys have a prefix of their own; orders are named O…, products P…."""
 
     name: str
     results: dict[str, list[tuple[Any, Any]]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Story:
         return self.mine(self.channels[join])
 
     def expect(self, **results: tuple[dict[str, Any], dict[str, Any] | None]) -> None:
-        """What both joins hold, and what their channels come down to."""
+        """Assert the results of both joins, and that their channels add up to them."""
         for join in JOINS:
             wanted = {key: row for key, row in results.items() if join == "left" or row[1] is not None}
             wanted = {key: ({**left, **self.product_of(left)}, right) for key, (left, right) in wanted.items()}
@@ -122,7 +122,7 @@ class Story:
         return [(key.removeprefix(self.prefix), row) for key, row in own]
 
     def look(self, joins: Joins) -> None:
-        """See what is there now."""
+        """Read the results and channels."""
         self.results = {join: joins.result(join) for join in JOINS}
         self.channels = {join: joins.channel(join) for join in JOINS}
 
@@ -143,17 +143,17 @@ def order(product: str, **more: Any) -> dict[str, Any]:
 X, Y, Z = {"name": "x"}, {"name": "y"}, {"name": "z"}
 
 
-# A story yields the keys that the next batch is told of; it goes on when both joins have run that batch.
+# A story yields the touched keys of the next batch, and goes on when both joins have run that batch.
 Steps = Iterator[tuple[str, ...]]
 
 
 def right_goes_from_x_to_y_and_back_while_a_left_change_looked_up_y(story: Story, _: Application) -> Steps:
-    """The feed of the right table nets to nothing, but the result has seen y."""
+    """The changes of the right row cancel out, but the result was joined with y in between."""
     story.products({"P1": X})
     yield ("P1",)
     story.products({"P1": Y})
     story.orders({"O1": order("P1")})
-    yield ("O1",)  # looks y up, before the right change is processed
+    yield ("O1",)  # looks up y before the right change is processed
     story.expect(O1=(order("P1"), Y))
     story.products({"P1": X})
     yield ("P1",)
@@ -167,7 +167,7 @@ def left_goes_from_v2_to_v3_and_back_while_a_right_change_met_v3(story: Story, _
     story.orders({"O1": order("P2", v=3)})
     story.products({"P1": Y})
     stale = story.stale
-    yield ("P1",)  # wakes O1, whose row is no longer the one that subscribed
+    yield ("P1",)  # triggers O1, whose row has changed since it subscribed
     story.expect(O1=(order("P2", v=3), Z))
     assert story.stale >= stale + len(JOINS)
     story.orders({"O1": order("P1", v=2)})
@@ -176,7 +176,7 @@ def left_goes_from_v2_to_v3_and_back_while_a_right_change_met_v3(story: Story, _
 
 
 def a_right_change_never_brings_an_old_left_row_back(story: Story, _: Application) -> Steps:
-    """S4-2: the answer to a left row that has changed meanwhile is not emitted; the row as it is now is."""
+    """S4-2: a right change is joined with the current left row, even if that row's own change is not processed yet."""
     story.orders({"O1": order("P1", v=1)})
     story.products({"P1": X})
     yield ("O1", "P1")
@@ -213,7 +213,7 @@ def an_insert_over_an_existing_key_then_either_row_deleted(story: Story, app: Ap
     story.expect(O1=(order("P2"), Y), O2=(order("P2"), Y))
     assert story.reasons("inner") == story.reasons("left") == ["duplicate key"] * 2
 
-    for key, product in (("O1", "P2"), ("O2", "P1")):  # of O1 the newer row, of O2 the older one
+    for key, product in (("O1", "P2"), ("O2", "P1")):  # deletes the newer row of O1 and the older row of O2
         mine = f"""key = '"{story.prefix}{key}"' AND value LIKE '%/{product}%'"""
         app.sql(f"DELETE FROM orders WHERE {mine}")  # noqa: S608  a test's literals
     yield ("O1", "O2")
@@ -221,7 +221,7 @@ def an_insert_over_an_existing_key_then_either_row_deleted(story: Story, app: Ap
 
 
 def an_extractor_that_raises_on_the_old_row(story: Story, _: Application) -> Steps:
-    """The old foreign key comes from the state: the old row is never asked again."""
+    """The old foreign key comes from the state: the extractor is not called for the old row again."""
     broken = {"no_product": True}
     story.products({"P1": X})
     story.orders({"O1": broken})
@@ -239,13 +239,13 @@ def an_extractor_that_raises_on_the_old_row(story: Story, _: Application) -> Ste
 
 
 def a_source_at_a_newer_version_than_its_feed(story: Story, _: Application) -> Steps:
-    """Look-ups run ahead of the feed; when the feed catches up there is nothing left to say."""
+    """Look-ups are ahead of the change feed. When the feed catches up, nothing more is emitted."""
     story.orders({"O1": order("P1")})
     yield ("O1",)
     story.products({"P1": X})
-    yield ()  # x is committed, and its batch is still to come when y is
+    yield ()  # x is written, and y before the batch of x
     story.products({"P1": Y})
-    yield ("P1",)  # the feed is at x, the table at y
+    yield ("P1",)  # the batch of x: the table already has y
     story.expect(O1=(order("P1"), Y))
     told = {join: story.channel(join) for join in JOINS}
     yield ("P1",)
@@ -277,7 +277,7 @@ STORIES: list[Callable[[Story, Application], Steps]] = [
 
 @pytest.fixture(scope="module")
 def endings(joins: Joins) -> dict[str, Exception | None]:
-    """All stories, told at the same time so that they share batches: how each ended."""
+    """Run all stories at the same time, so that they share batches. Returns the error of each, or None."""
     told = {tell.__name__: Story(tell.__name__) for tell in STORIES}
     going = {tell.__name__: tell(told[tell.__name__], joins.app) for tell in STORIES}
     ended: dict[str, Exception | None] = {}
@@ -288,7 +288,7 @@ def endings(joins: Joins) -> dict[str, Exception | None]:
                 touched += told[name].sides(next(steps))
             except StopIteration:
                 ended[name] = None
-            except Exception as error:  # noqa: BLE001  told by the test of that story
+            except Exception as error:  # noqa: BLE001  raised by the test of that story
                 ended[name] = error
         going = {name: steps for name, steps in going.items() if name not in ended}
         for table in ("orders", "products"):
@@ -338,13 +338,13 @@ def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
             joins.batch(story.sides(["O1"]))
     story.look(joins)
     for join in JOINS:
-        # A reader of the channel is ahead of the result now: its record is committed.
+        # The channel has the committed record; the result has it only if ``fold_subscriptions`` failed.
         left = {**order("P2"), **story.product_of(order("P2"))}
         assert story.channel(join)[-1] == ("O1", (left, Z))
         assert (story.result(join)["O1"] == (left, Z)) is (fold == "fold_subscriptions")
 
     put(joins, story, orders={"O1": order("P1", v=2), "O2": None}, products={"P2": Y})
-    joins.start()  # the next start folds the batch as it was decided, then goes on
+    joins.start()  # the restart folds the batch as it was committed
     for join in JOINS:
         joins.batches[join] -= 1
     joins.batch(story.sides(["O1"]))  # the replay of the batch: it is in the log, so nothing is computed
@@ -387,7 +387,7 @@ def named(app: Application) -> list[str]:
 
 
 def test_a_batch_that_is_appended_twice_is_there_once(joins: Joins, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to the commit got lost, so the process believes that it failed; the batch is tried again."""
+    """The reply to the commit was lost: the process takes the append for failed, and repeats it."""
     append: Callable[..., Any] = Log.append
 
     def twice(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What agents and tasks do beside a plain pipeline, on Spark: one application, its stories sharing few runs."""
+"""Topics by pattern, ``take``, windows, changelogs, retention and tasks: one application, a few runs for all tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first(spark: SparkSession, folder: Path) -> Application:
-    """After two runs."""
+    """The application after two runs."""
     app = open_app(spark, folder)
     app.topic("events").produce([{"value": {"topic": f"region-{name}", "n": n}} for n, name in enumerate("abab")])
     app.topic("clicks").produce([{"key": f"K{n}", "value": n} for n in range(7)])
@@ -81,7 +81,7 @@ def test_events_are_taken_in_groups_and_a_run_leaves_none_waiting(first: Applica
 
 
 def test_events_count_in_the_windows_of_their_time_unless_they_are_late(first: Application) -> None:
-    # 30 s is late for the first minute once 75 s was seen (grace none), and within the grace of the closed one.
+    # 50 s and 30 s come after 70 s: late for the first minute of ``minutes``, within the grace of ``closed-minutes``.
     assert values(first, "counted") == [
         *([1, 1, 1], [1, 1, 1], [1, 2, 3], [1, 1, 1], [1, 3, 4]),
         [1, 1, 1],
@@ -155,7 +155,7 @@ def test_functions_are_counted_over_all_runs(first: Application) -> None:
 
 @pytest.fixture(scope="module")
 def later(first: Application) -> Application:
-    """After tasks ran once each."""
+    """The application after one run of the tasks ``report`` and ``broken``."""
     first.run(only=["task/report", "task/broken"])
     return first
 

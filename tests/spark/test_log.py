@@ -1,4 +1,4 @@
-"""What is read, counted and copied of a batch of a log without Spark is what the batch left."""
+"""Batches of a log that are read, counted and copied without Spark: the rows are those that were appended."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_part_of_a_log_is_copied_once_and_where_it_cannot_be_spark_appends_it(
         history = spark.sql(f"DESCRIBE HISTORY {delta.namespace.identifier(table)}").where("version = 1").collect()
         assert ["delta-rs" in commit["engineInfo"] for commit in history] == [table == "copied"]
         assert sorted(map(tuple, delta.read(spark, table).collect())) == expected
-        # Another process was taken for dead, and comes second.
+        # Another process, taken for dead, fills the table later: its rows are skipped.
         delta.append(spark, live.drop("live"), table, FIRST_ROWS)
         again = delta.merge(spark, live, table, upsert, copied_from)
         assert again.rows == 0

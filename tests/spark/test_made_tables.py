@@ -86,7 +86,7 @@ def app(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Applic
 
 
 def write(app: Application, amounts: dict[str, int | None], at: int) -> None:
-    """Orders with the time of their events, in milliseconds."""
+    """Write orders by events with the time ``at``, in milliseconds; None deletes."""
     values = {key: None if one is None else {"product": "P", "amount": one} for key, one in amounts.items()}
     app.topic("made-app-orders-changelog").produce(
         [{"key": key, "value": value, "timestamp": at} for key, value in values.items()]

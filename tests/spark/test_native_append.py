@@ -1,4 +1,4 @@
-"""Rows of this process are appended without Spark, and now and then by it: whoever reads sees each once."""
+"""Rows on the driver are appended by delta-rs, and now and then by Spark: readers see each row once."""
 
 from __future__ import annotations
 

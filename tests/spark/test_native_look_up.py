@@ -1,4 +1,4 @@
-"""Rows that are looked up without Spark are those that Spark finds, whatever stands in keys and became of the table."""
+"""Look-ups without Spark find the same rows as Spark, also with odd keys, deletion vectors and renamed columns."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ODD = [
     "\x00",
     "e\u0301",
     "a\r\nb",
-    # What files tell of their least and greatest text is cut off.
+    # Long texts: the statistics of files hold only the beginning of the least and greatest text.
     *(64 * "k" + end for end in ("", "a", "é", "\uffff", "🐟")),
     *(length * "z" for length in (31, 32, 33, 77, 60_000)),
 ]
@@ -51,13 +51,13 @@ COLUMNS = "key STRING, value STRING, timestamp TIMESTAMP"
 
 @pytest.fixture(params=["searched for", "all read"])
 def limits(request: pytest.FixtureRequest) -> Limits:
-    """Few texts are searched for; for many all rows are read."""
+    """Limits with which texts are searched for, and limits with which all rows are read."""
     return Limits(searched_texts=0) if request.param == "all read" else Limits()
 
 
 @pytest.fixture
 def delta(spark: SparkSession, tmp_path: Path, limits: Limits) -> Tables:
-    """A table with odd keys in two commits, some of them twice, one NULL."""
+    """A table with odd keys and a NULL key in two commits; the second lacks only the first key."""
     delta = open_tables(Warehouse(str(tmp_path)).namespace("look_up"), limits)
     delta.create_schema(spark)
     delta.create(spark, TABLE, LAYOUT)

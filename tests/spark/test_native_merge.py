@@ -1,4 +1,4 @@
-"""A MERGE without Spark does to a table, and tells in its change feed, what Spark's does."""
+"""A MERGE by delta-rs leaves the same rows and the same change feed as a MERGE by Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.spark.test_native_look_up import ODD
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-# A name that SQL has a meaning for, one with capitals, and one that has to be quoted.
+# ``left`` is a word of SQL; ``Some-thing`` has a capital and has to be quoted.
 COLUMNS = "key STRING, left STRING, `Some-thing` BINARY, n BIGINT, live BOOLEAN, timestamp TIMESTAMP"
 LAYOUT = Layout(COLUMNS, change_feed=True)
 TABLES = ("with_spark", "here")
@@ -90,7 +90,7 @@ def test_rows_are_changed_inserted_and_deleted(spark: SparkSession, delta: Table
 
 
 def test_equal_rows_are_left_alone(spark: SparkSession, delta: Tables) -> None:
-    same = ("a", "a", b"a", ODD.index("a"), True, FAR)  # but for what does not count
+    same = ("a", "a", b"a", ODD.index("a"), True, FAR)  # differs only in columns that are not compared
     before = in_order(delta.read(spark, "here"))
     done = merge(delta, written(spark, [(same, True), (("empty", None, None, None, True, FAR), True)]), "here")
     assert done == Merged(0)

@@ -1,4 +1,4 @@
-"""The notebooks do what they say. They share one warehouse, as they do for people who walk through them."""
+"""The notebooks run and show the rows that they describe. They share one warehouse, as for their readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first notebook fills it."""
+    """The warehouse of all notebooks. The first one that runs fills it."""
     return tmp_path_factory.mktemp("notebooks")
 
 
@@ -30,9 +30,9 @@ def code(name: str) -> list[str]:
 
 
 def execute(name: str, spark: SparkSession) -> dict[str, Any]:
-    """Run the cells of a notebook in this process, with the session of all tests; the names that it leaves.
+    """Run the cells of a notebook in this process, with the session of all tests. Returns the names that it defines.
 
-    What a cell ends with is shown as text, as a kernel does.
+    The value of a cell's last expression is turned into text, as in a kernel.
     """
     names: dict[str, Any] = {"spark": spark}
     for number, cell in enumerate(code(name)):

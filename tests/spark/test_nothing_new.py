@@ -1,4 +1,4 @@
-"""A run starts the streams that have something to read, and no others; Spark's checkpoints tell which those are."""
+"""A run starts only the streams that have something to read. Spark's checkpoints hold how far each has read."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_stream_that_has_read_all_is_not_started(
 def test_rows_that_sql_changed_are_read_once(
     spark: SparkSession, tmp_path: Path, manifests: Path, started: list[str]
 ) -> None:
-    """The commit has several files, and as many of change data."""
+    """The commit has several data files and several files of change data."""
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
     app.run(only=["join/joined"])
     rows = spark.range(COUNT).selectExpr(
@@ -120,7 +120,7 @@ def test_rows_that_sql_changed_are_read_once(
 def test_the_rest_of_a_commit_is_read_by_the_next_run(
     spark: SparkSession, tmp_path: Path, manifests: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a large commit a stream reads some files, then the others: a run may end between."""
+    """A stream may read the files of a large commit in several batches. A run may end between two of them."""
 
     def once(self: BatchRunner, batch: DataFrame, batch_id: int) -> None:
         if done:
@@ -131,7 +131,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
 
     done: list[Row] = []
     process = BatchRunner.process
-    limits = Limits(ordered_batch="1b")  # a file at least
+    limits = Limits(ordered_batch="1b")  # each batch reads one file
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark, limits=limits)
     records = spark.range(COUNT).selectExpr(
         "encode(CAST(id AS STRING), 'UTF-8') AS key",

@@ -1,7 +1,7 @@
-"""State, logs and checkpoints of an older version go on.
+"""Runs go on with the state, logs and checkpoints of an older version.
 
-``older_state.tar.xz`` holds a warehouse with every shape and its manifests. Two waves of ``shapes.py`` were processed
-in it, and a third one was only written, at commit ce11bc3, which wrote tables and logs by other modules.
+``older_state.tar.xz`` holds a warehouse with every shape and its manifests. Commit ce11bc3, whose modules for
+tables and logs were others, processed two waves of ``shapes.py`` in it, and only wrote a third one.
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ def test_a_warehouse_of_an_older_version_goes_on(spark: SparkSession, tmp_path: 
 
 
 def checkpoints(app: Application) -> dict[str, int]:
-    """The number of starts in each log: a rebuild makes another one."""
+    """The number of starts in each log. A rebuild adds one."""
     logs = [run_of(app.delta, app.plan, ref).resource.log_table for ref in app.plan.runs]
     return {log: app.delta.read(app.spark, log).where("start IS NOT NULL").count() for log in logs}

@@ -1,4 +1,4 @@
-"""The engine against recorded Kafka Streams cases, and the runner of those cases against a broken engine."""
+"""The engine passes recorded Kafka Streams cases, and the runner of those cases reports a broken engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 HAND = [f"hand-fk-table-table-{name}.json" for name in ("inner", "left")]
 RANDOM = [f"random-fk-table-table-{name}.json" for name in ("inner", "left")]
 ONE_BY_ONE, CUTS = MODES
-# How many of the other shapes' recorded cases pass: all but the two quirks of windows.
+# The number of recorded cases that pass, by shape: all but two of windows, which differ as expected (``known.py``).
 PASSED = {
     "aggregate": 93,
     "stream-globaltable": 44,
@@ -38,7 +38,7 @@ PASSED = {
     "to-table": 38,
     "windowed-count": 74,
 }
-# Of each shape a few resources, and of their cases the short ones: events cost time, and so do resources.
+# The short cases of a few resources of each shape. Each event and each resource costs time.
 MOST_EVENTS = 4
 SAMPLE: Mapping[str, Mapping[str, Any]] = {
     "hand-aggregate-groupby-sum.json": {},
@@ -50,7 +50,7 @@ SAMPLE: Mapping[str, Mapping[str, Any]] = {
     "hand-windowed-count-hopping.json": {"grace_ms": 5, "emit": "update"},
     "hand-windowed-count-tumbling.json": {"grace_ms": 0, "emit": "close", "retention_ms": 86_400_000},
 }
-# What each broken hop gets wrong in at least one of them.
+# Cases of which each broken hop fails at least one.
 HANDFUL = [
     "kip213-left insert, fk A, A- (inner)",
     "kip213-left insert, fk A, A+ (inner)",
@@ -61,7 +61,7 @@ HANDFUL = [
 
 
 def copied(folder: Path, names: Iterable[str], wanted: Callable[[Any], bool] = lambda _: True) -> str:
-    """A directory with some of the recorded cases."""
+    """Write the wanted cases of recorded files to a folder. Returns its path."""
     for name in names:
         suite = json.loads((VISIBLE / name).read_text())
         (folder / name).write_text(json.dumps([case for case in suite if wanted(case)]))
@@ -83,7 +83,7 @@ def failed(mode: str, warehouse: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def sampled(spark: object, tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Case, Difference | None]]:  # noqa: ARG001
-    """The sample, and joins of typed tables, in one application, one event per batch; what is wrong with each case."""
+    """The sample and joins of typed tables, in one application, one event per batch: each case with its difference."""
     cases = [
         case
         for name, params in SAMPLE.items()
@@ -141,7 +141,7 @@ def test_every_recorded_join_of_two_tables_passes_on_typed_tables(
     assert (code, printed.splitlines()[-1]) == (0, f"{passed} passed, 0 failed"), printed
 
 
-@pytest.mark.slow  # its sibling below shows the same of another hop
+@pytest.mark.slow  # the test of broken hops below shows the same for other hops
 def test_a_right_change_that_triggers_nobody_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +156,7 @@ def test_a_right_change_that_triggers_nobody_is_reported(
 
 
 class Broken(NamedTuple):
-    """A hop, what stands in its place, and which of the handful must fail where."""
+    """A hop, its broken replacement, a mode, and the cases of the handful that must fail in that mode."""
 
     hop: str
     replacement: Callable[..., Rows]

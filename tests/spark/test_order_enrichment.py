@@ -109,7 +109,7 @@ def test_a_join_waits_for_its_tables_and_runs_once_they_are_applied(spark: Spark
 
 @pytest.mark.slow
 def test_a_batch_costs_its_commits_and_touches_what_it_concerns(order_system: OrderSystem) -> None:
-    """What docs/cost.md says of joins and agents."""
+    """The commits of a batch that docs/cost.md states for joins and agents."""
     app = order_system()
     app.table("products").put({"P100": {"name": "Widget", "price": 9.5}, "P2": {"name": "Other", "price": 1}})
     app.table("orders").put({"O1": ORDER, "O2": {**ORDER, "order_id": "O2"}, "O3": {**ORDER, "product_id": "P2"}})

@@ -1,4 +1,4 @@
-"""Records of a batch are read in order and in pieces, and what is made of them is not held, whatever their sizes."""
+"""Records of a large batch are read in order and in pieces. Effects that are too many to hold are in a file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ COLUMNS = "source STRING, key BINARY, value BINARY, offset BIGINT"
 
 @dataclass
 class Topics:
-    """Where the records of a batch came from, and how often they were read there."""
+    """A feed that can read the records of a batch again, and counts how often it does."""
 
     records: DataFrame
     read: int = 0
@@ -75,7 +75,7 @@ class Topics:
         (10, 40, 1, True, 38),
         (10, 40, 12, True, 47),
         (10, 40, 12, False, 47),
-        # Of one offset all stay together.
+        # Records with the same offset stay in one piece.
         pytest.param(10, 1, 12, True, 93, marks=pytest.mark.slow),
         (10, 10_000, 12, True, 1),
         pytest.param(10, 10_000, 1, False, 1, marks=pytest.mark.slow),
@@ -104,9 +104,9 @@ def test_records_come_by_offset_each_once(
         for source in drawn.sample(["a", "b", "c"], k=2)
     ]
     mixed = spark.createDataFrame(drawn.sample(rows, len(rows)), COLUMNS).repartition(3)
-    # A stream may bring some files of a commit only: records of others are before and between those of the batch.
+    # A batch may have only some files of a commit: records of other batches lie before and between its own.
     of_other_batches = [] if whole else [("a", None, None, end_of(n % commits) + 100 - n) for n in range(1, 13)]
-    # And one source is further than another.
+    # Source c is ahead: earlier batches have read its first commits.
     of_other_batches += [("c", None, None, n + end_of(version)) for n in (1, 7) for version in range(later["c"])]
     feed = Topics(mixed.union(spark.createDataFrame(of_other_batches, COLUMNS)))
     received = Received()
@@ -161,7 +161,7 @@ def test_an_agent_goes_through_a_large_batch_in_order(spark: SparkSession, tmp_p
 
 def test_an_agent_that_only_writes_goes_through_many_stretches(spark: SparkSession, tmp_path: Path) -> None:
     only_writes = MANIFESTS.replace("  output: {topics: [{name: totals}]}\n", "")
-    # Event by event: what asks for its event does not go by column.
+    # A function that uses its event is called event by event, not by column.
     (tmp_path / "sums.yaml").write_text(only_writes.replace('sums["all"]', 'sums[context["event"].key]'))
     limits = Limits(keys_ahead=5)
     app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
@@ -172,7 +172,7 @@ def test_an_agent_that_only_writes_goes_through_many_stretches(spark: SparkSessi
 
 def test_a_commit_that_comes_in_several_batches_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "sums.yaml").write_text(MANIFESTS)
-    limits = Limits(ordered_records=5, ordered_batch="1b")  # a file at least
+    limits = Limits(ordered_records=5, ordered_batch="1b")  # each batch reads one file
     app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
     records = spark.range(60).select(
         F.encode(F.col("id").cast("string"), "UTF-8").alias("value"),

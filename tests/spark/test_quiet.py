@@ -1,4 +1,4 @@
-"""A result is up to date soon after the last change, whatever a fold takes: no other change has to come."""
+"""A result is up to date soon after the last change, even if folds are slow: no other change has to come."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.properties.storm import MANIFESTS, differing, joined
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SLOW_FOLD = 2.0  # after which a fold rests for a minute while changes keep coming
+SLOW_FOLD = 2.0  # seconds; the next fold waits a minute while changes keep coming
 ORDERS = 500
 
 
@@ -35,7 +35,7 @@ def test_a_table_that_is_overwritten_is_in_the_result_without_another_change(
     app.run()
     monkeypatch.setattr(Folding, "fold", slowly)
     with running(app, only=["join/left"]) as failures:
-        # The first batch is folded at once; the next one comes while folds rest.
+        # The first batch is folded at once; the next one comes while it has to wait for its fold.
         app.table("orders").put({"O1": {"fk": "P0", "n": -1}})
         wait(app, failures, seconds=40)
         app.sql(
@@ -46,7 +46,7 @@ def test_a_table_that_is_overwritten_is_in_the_result_without_another_change(
 
 
 def wait(app: Application, failures: list[Exception], seconds: float) -> None:
-    """Wait until the result is what the tables give."""
+    """Wait until the result equals the join of the tables."""
     ends = time.monotonic() + seconds
     while (rows := differing(joined(app, "left"), app.delta.read(app.spark, "left"))) > 0:
         assert not failures, failures

@@ -24,7 +24,7 @@ USES = [bytes([number]) + b"use" * 30 for number in range(15)]
 
 
 class World:
-    """An application, and what its tables and topics were given."""
+    """An application, and the rows and records that were written to it."""
 
     def __init__(self, opened: Callable[[], Application]) -> None:
         self.opened = opened
@@ -63,14 +63,14 @@ class World:
 
 
 def as_json(pair: dict[str, Any]) -> dict[str, Any]:
-    """A pair as a function sees it that is given the JSON of a result."""
+    """A pair as a function sees it in the JSON of a result: bytes are base64 text."""
     return {
         side: base64.b64encode(value).decode() if isinstance(value, bytes) else value for side, value in pair.items()
     }
 
 
 def folded(app: Application, join: str) -> dict[Any, Any]:
-    """What the records of a channel add up to. None of them repeats the one before of its key."""
+    """The state that the records of a channel add up to. Asserts that no record repeats its key's last value."""
     held: dict[Any, Any] = {}
     for record in app.channel(f"{join}-channel").records():
         key, value = record["key"], record["value"]
@@ -89,7 +89,7 @@ def first(world: World) -> None:
 
 
 def second(world: World) -> None:
-    """Half of what there is changes; some goes, and comes to other ones."""
+    """Change, delete and add a part. Move two uses to other parts, write one again unchanged, and delete one."""
     parts: dict[bytes, bytes | None] = {PARTS[1]: b"second" * 20, PARTS[3]: None, b"none" * 30: b"new"}
     uses: dict[bytes, bytes | None] = {USES[0]: PARTS[4], USES[1]: None, USES[2]: PARTS[2], USES[4]: b"none" * 30}
     world.put(parts, uses, [*PARTS, b"none" * 30])

@@ -1,4 +1,4 @@
-"""A changed definition is refused until the state is rebuilt; a rebuild says what is different, and nothing else."""
+"""A changed definition is refused until the state is rebuilt; a rebuild emits only the rows that differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INNER = "join/inner"
 
 
 class Warehouse:
-    """Applications on one warehouse, each opened with manifests of its own."""
+    """Opens applications on one warehouse, each with its own manifests."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -215,7 +215,7 @@ def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(
         app.sql(f"UPDATE {table} SET at = TIMESTAMP'2001-01-01'")  # noqa: S608  a test's literals
     app.run(only=[INNER])
     (summed,) = app.sql("SELECT batch, rows_in, rows_out FROM _kaspr_progress").collect()
-    assert summed["batch"] == 0  # the last one, after the one with which the checkpoint began
+    assert summed["batch"] == 0  # the last batch; the checkpoint began with batch -1
     assert (summed["rows_in"], summed["rows_out"]) == (done["rows_in"], done["rows_out"])
     assert app.dead_letters() == []
     app.table("orders").delete("same")

@@ -1,4 +1,4 @@
-"""A rebuild reads all rows again: each that fails is one dead letter after it, and no other row has any."""
+"""A rebuild reads all rows again. After it each row that fails has one dead letter, and no other row has any."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ REBUILT = ("join/priced", "table/sold", "join/shipped")
 
 @pytest.fixture
 def app(spark: SparkSession, tmp_path: Path) -> Application:
-    """Two orders of three name no product, and a record of a stream could not be joined either."""
+    """Two of three orders name no product, and a record of the stream has a dead letter, too."""
     (tmp_path / "letters.yaml").write_text(MANIFESTS)
     app = Application.open(tmp_path / "letters.yaml", warehouse=tmp_path / "wh", spark=spark)
     app.table("orders").put({"good": {"product": "P"}, "bad": {}, "worse": {}})
@@ -74,7 +74,7 @@ def test_a_rebuild_leaves_one_letter_of_each_row_that_fails_and_none_of_others(a
         assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
         app.rebuild(resource)
         assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
-    # A row that is repaired is joined at once; its letter tells that it once failed, until the next rebuild.
+    # A row that is repaired is joined at once; its letter stays until the next rebuild.
     app.table("orders").put({"bad": {"product": "P"}})
     app.run()
     for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):

@@ -1,4 +1,4 @@
-"""Dead letters of real runs that are retried without Spark, and what a run then makes of them."""
+"""Dead letters of real runs are retried without Spark, and the next run processes their records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOR_ONE = Path(__file__).parent / "applications" / "retry_for_one.yaml"
 
 
 def test_of_records_that_are_for_one_reader_each_reader_sees_its_own_without_the_mark(spark: SparkSession) -> None:
-    """Who has no name, as `consume`, sees none of them."""
+    """A reader without a name, such as `consume`, sees no record that is for one reader."""
     marks = {
         1: None,
         2: [{"key": "trace", "value": b"x"}],
@@ -82,7 +82,7 @@ def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: Spar
         assert [letter["source"] for letter in app.dead_letters()] == ["amounts", "priced-orders"]
         assert letters.counts() == {("agent/convert", "amounts"): 1, ("agent/price", "priced-orders"): 1}
 
-        # Retried before the cause is mended, they fail again, each as a letter of its own.
+        # Records that are retried before the cause is mended fail again: each has a new letter.
         first = letters.newest(10)
         assert sum(letters.retry(first).records.values()) == 2
         app.run()
@@ -103,7 +103,7 @@ def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: Spar
         }
         assert sent[0]["headers"] == {"trace": "x"}
 
-        # The join's state knows nothing of it: nothing is emitted anew, and a change reaches the orders as ever.
+        # A retry does not change the join's state: a rebuild emits nothing, and a change reaches the orders as before.
         assert app.rebuild("join/priced").rows_out == 0
         app.table("products").put({"P": {"price": 7}})
         app.run()
@@ -115,7 +115,7 @@ def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: Spar
 def test_a_record_that_is_retried_for_the_reader_that_failed_reaches_no_other(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Agents, by topic and pattern, joins of all kinds of streams, tables made from them and exports skip it."""
+    """An agent with a pattern, joins over the topic, tables made from a topic or channel, and an export skip it."""
     manifests = tmp_path / "retry.yaml"
     manifests.write_text(FOR_ONE.read_text().replace("FOLDER", str(tmp_path)))
     with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:

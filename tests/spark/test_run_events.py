@@ -1,4 +1,4 @@
-"""What a run tells while it goes on."""
+"""The events that a run sends to its listener: finished batches, lag, and resources that have caught up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server that tests on Connect run on is as strict as serverless compute, in its Python processes too."""
+"""The server for tests on Spark Connect is as strict as serverless compute, also in its Python processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_functions_have_one_gigabyte(spark: SparkSession) -> None:
 
 
 def failure_of_batch(spark: SparkSession, folder: Path, function: Any) -> str:
-    """What stopped a stream whose batches a function handles."""
+    """The error that stopped a stream whose batches are handled by a function."""
     spark.range(3).write.format("delta").save(str(folder / "rows"))
     rows = spark.readStream.format("delta").load(str(folder / "rows"))
     writer = rows.writeStream.foreachBatch(lambda batch, _: function(batch)).trigger(availableNow=True)

@@ -1,4 +1,4 @@
-"""Many changes, and several writers at once, in tables that a catalog owns."""
+"""Many changes, and several writers at once, in tables of a catalog."""
 
 from __future__ import annotations
 

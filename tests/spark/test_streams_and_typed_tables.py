@@ -41,7 +41,7 @@ spec:
 
 
 class Shop:
-    """Products that others write, and clicks on one of them."""
+    """A Delta table of products that SQL writes, and a topic of clicks on one product."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.products = spark, f"delta.`{folder / 'products'}`"
@@ -90,7 +90,7 @@ def test_a_record_meets_the_row_as_it_is_whichever_statement_changed_it(shop: Sh
 def test_a_batch_that_is_made_again_leaves_changes_to_the_records_that_came_before_them(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads the records that it read at first, and sees the table of now."""
+    """The repeated batch reads the same records as before, but the newest version of the table."""
     shop.click(0)
     shop.app.run()
     shop.click(1)

@@ -1,7 +1,7 @@
-"""Streams over tables of a catalog: each begins where the one before had come to, over what was committed to since.
+"""Streams over tables of a catalog: each begins where the one before ended, and reads only tables with new commits.
 
-A stream over a catalog-managed table cannot be started again from its checkpoint unless something was committed, and a
-platform may remove, with VACUUM, what an old commit wrote.
+A stream over a catalog-managed table can be started again from its checkpoint only after a new commit. A platform may
+remove the files of an old commit with VACUUM.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOIN = "orders-products-join"
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables of streams that were started, each of which something is committed to that they begin with."""
+    """The tables over which streams were started. Asserts that the first version of each stream exists."""
     tables: list[str] = []
     stream = SparkTables.stream
 
@@ -48,7 +48,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def shop(spark: SparkSession, catalog: str) -> Callable[[], Application]:
-    """Open the order system; again for a restart."""
+    """A function that opens the order system. A second call restarts it."""
     return lambda: Application.open(MANIFESTS, warehouse=catalog, spark=spark)
 
 
@@ -89,7 +89,7 @@ def test_only_what_was_committed_to_is_read(shop: Callable[[], Application], beg
 def test_no_stream_reads_what_one_before_it_has_read(
     shop: Callable[[], Application], spark: SparkSession, begun: list[str]
 ) -> None:
-    """Files that a commit wrote may be gone when another one follows after a long time."""
+    """The files of a commit may be gone when the next commit comes a long time later."""
     app = shop()
     produce(app, "raw-products", P1={"price": 1})
     produce(app, "raw-orders", O1=order("P1"))
@@ -126,7 +126,7 @@ spec: {name: clicks-per-page, from: {topic: clicks}, count: {}}
 def test_a_record_that_comes_while_a_stream_starts_is_processed_once(
     spark: SparkSession, catalog: str, tmp_path: Path
 ) -> None:
-    """The stream reads it, although it is newer than the versions that were noted before."""
+    """The stream reads the record, although its commit is newer than the versions that were noted before."""
     manifests = tmp_path / "clicks.yaml"
     manifests.write_text(CLICKS)
     app = Application.open(manifests, warehouse=catalog, spark=spark)
@@ -165,11 +165,11 @@ def test_a_table_that_was_replaced_is_not_gone_on_with(shop: Callable[[], Applic
 
 
 class DiedError(Exception):
-    """Instead of the process, for it holds the session's catalog."""
+    """Raised in place of a kill: the process holds the session's catalog."""
 
 
 def run_that_dies(app: Application, at: int) -> bool:
-    """Run until a write; whether it came to that."""
+    """Run, and die before the write with this number. Returns whether the run died."""
     written = itertools.count()
 
     def watch(_: object, moment: str) -> None:
@@ -189,7 +189,7 @@ def run_that_dies(app: Application, at: int) -> bool:
 @pytest.mark.usefixtures("begun")
 @pytest.mark.parametrize("seed", range(2))
 def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Path, catalog: str, seed: int) -> None:
-    """Whichever source is written alone, and where runs die at a random write."""
+    """Also if runs come between the writes of a wave, and if they die at a random write."""
     dice = random.Random(seed)  # noqa: S311  no secret
     expected = Application.open(shapes.SHAPES, warehouse=tmp_path / "folder", spark=spark)
     app = Application.open(shapes.SHAPES, warehouse=catalog, spark=spark)
@@ -210,19 +210,19 @@ def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Pat
             shapes.write_wave(app, wave)
         app.run()
     assert died
-    # What tables were between the writes of a wave is told only where a run came between them: by the channels of joins
-    # of tables, which ``outcome`` has folded and compared with the results, and by times that moved.
+    # Not compared, because runs between the writes of a wave change them: the channels of joins of tables, which
+    # ``outcome`` has folded and compared with the results, and the times of groups.
     often = {f"channel of {join.name}" for join in app.plan.joins if isinstance(join, TableTableJoinPlan)}
     often |= {made.group_times for made in app.plan.aggregations if isinstance(made.origin, str)}
     found, wanted = shapes.outcome(app), shapes.outcome(expected)
-    for told in (found, wanted):  # a row that fails, and is read again after a run has died, is a dead letter again
+    for told in (found, wanted):  # a failing row that is read again after a run died is a dead letter again
         told["dead"] = set(told["dead"])
     assert set(found) == set(wanted)
     assert {name: (found[name], wanted[name]) for name in set(found) - often if found[name] != wanted[name]} == {}
 
 
 def after_each(handle: type[TopicHandle | ChangelogHandle], action: Callable[[], None]) -> Any:
-    """Do something after records were produced."""
+    """Call ``action`` after each call of ``produce``."""
     produce = handle.produce
 
     def produced(self: Any, records: Any) -> int:

@@ -1,4 +1,4 @@
-"""Agents that share a table lose nothing, also where the processes that run their batches share no lock."""
+"""Agents that share a table of a catalog lose no update, also in the processes of Connect, which share no lock."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TOPICS = ("left", "right")
 
 @pytest.fixture
 def app(spark: SparkSession, tmp_path: Path, catalog: str) -> Application:
-    """On tables of a catalog: a folder has locks that bind all processes of a machine."""
+    """An application on tables of a catalog. In a folder, locks would bind all processes of the machine."""
     (tmp_path / "turns.yaml").write_text(TOTALS + "".join(AGENT.format(topic=topic) for topic in TOPICS))
     return Application.open(tmp_path / "turns.yaml", warehouse=catalog, spark=spark)
 

@@ -1,4 +1,4 @@
-"""Large batches for one topic: committed by the append to it, and through the log where an event fails."""
+"""Large batches for one topic are committed by the append to it, or by the log if an event fails."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def manifests(folder: Path, text: str = MANIFEST) -> Path:
 
 
 def logged(app: Application, log: str = LOG) -> list[str]:
-    """What the log holds beside memos."""
+    """The kinds of the effects in the log."""
     rows = app.delta.read(app.spark, log).where("memo IS NULL").select("kind").collect()
     return [row["kind"] for row in rows]
 
@@ -102,7 +102,7 @@ def test_records_are_in_the_order_of_the_topic_though_nobody_brought_them_in_ord
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = Application.open(manifests(tmp_path, PLAIN), warehouse=tmp_path / "wh", spark=spark)
-    # Of different sizes: Spark takes the largest file first.
+    # The files have different sizes: Spark takes the largest one first.
     bounds = [0, 100, 101, 400, 450, MANY]
     for first, end in pairwise(bounds):
         app.topic("plain").produce([{"value": n} for n in range(first, end)])

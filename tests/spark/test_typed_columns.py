@@ -1,4 +1,4 @@
-"""Columns as Spark spells them, against the same in Python."""
+"""Keys, values and foreign keys of typed tables are the same in Spark and in Python."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ OTHERS = columns_of(
 )
 PLAN = TypedPlan(("text",), (*KEYS, *OTHERS))
 UNASKED: Any = None
-"""Tables that nothing is asked of."""
+"""A placeholder: the test uses no tables."""
 TEXT = TypedText(JSON, PLAN)
 BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def some_row(chance: random.Random) -> dict[str, Any]:
-    """A row of all columns; of each, now and then, nothing."""
+    """A row with all columns. Each is now and then null."""
 
     def text() -> str:
         return "".join(
@@ -130,7 +130,7 @@ def function(returned: str) -> tuple[Picked | None, Snippet]:
 def test_a_foreign_key_of_columns_is_the_same_without_python(
     columns: DataFrame, names: tuple[str, ...], types: str
 ) -> None:
-    """Rows that are many are computed by Spark, those that are few by the function that stands for the columns."""
+    """Spark computes the keys of many rows from the columns, and a function those of few rows."""
     columns_told = Picked.of_names(names, several=len(names) > 1)
     assert len({row["fk"] for row in same_in_both(columns, columns_told, columns_told.function, types)}) > 3
 
@@ -148,7 +148,7 @@ def test_a_foreign_key_of_columns_is_the_same_without_python(
 def test_a_function_that_makes_text_of_columns_is_the_same_without_python(
     columns: DataFrame, returned: str, types: str
 ) -> None:
-    """Also where a column is null: an f-string says None, and where text is added the function fails."""
+    """Also if a column is null: an f-string then has the text None, and a function that adds texts fails."""
     key, snippet = function(returned)
     assert key is not None
     found = same_in_both(columns, key, snippet, types)
@@ -158,7 +158,7 @@ def test_a_function_that_makes_text_of_columns_is_the_same_without_python(
 
 
 def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str) -> list[Any]:
-    """What `send` gives, in Spark and in Python."""
+    """The rows of `send`. Asserts that they are the same in Spark and in Python."""
     kinds = columns_of(types)
     right = TypedText(JSON, TypedPlan(tuple(one.name for one in kinds), kinds))
     left = TablePlan("left", "left", "", JSON, 1, False, None, None, None, None, "", Location("", 1, 1), typed=PLAN)
@@ -173,7 +173,7 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
         F.when(F.col("n") % 7 != 0, row_text(F.col("row"))).alias("left_text"),
     ).where(
         "NOT (triggered_by_right AND old_hash <=> left_hash)"
-    )  # those keep the key that they have, which is this one
+    )  # without unchanged rows, which keep their stored foreign key
     selector = Selector(extractor, right, "function", "foreign key")
     how = ExtractForeignKeys(selector, TEXT, PLAN.row)
     computed = ForeignKeyColumns(key, [one.type for one in kinds], KeyedTable(UNASKED, left), selector)

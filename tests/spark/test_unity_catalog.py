@@ -1,4 +1,4 @@
-"""A real Unity Catalog: its managed tables are catalog-managed, whose streams do not start again without a commit."""
+"""The tests on tables of a catalog pass on a real Unity Catalog too, with its managed and its external tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unity_catalog import EXTERNAL, ON_UNITY_CATALOG, served, why_not
 
 HERE = Path(__file__).parent
 FILES = ("test_catalog_names.py", "test_streams_of_a_catalog.py", "test_table_groups.py", "test_storm_of_a_catalog.py")
-# Runs that die at many places take an hour there. They are run on the session's own catalog.
+# This test, whose runs die at many places, takes an hour on Unity Catalog. It uses the session's own catalog only.
 LEFT_OUT = "test_every_shape_comes_out_as_in_a_folder"
 
 

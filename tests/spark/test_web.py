@@ -1,4 +1,4 @@
-"""What Spark writes is read without Spark, and the other way round."""
+"""Tables that Spark writes are read without Spark, and Spark reads records that are written without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 AGENT = ResourceRef("agent", "take-orders")
 
 
-@pytest.mark.usefixtures("tables_of_their_own")  # checkpoints tell tables by their ids
+@pytest.mark.usefixtures("tables_of_their_own")  # checkpoints identify tables by their ids
 def test_what_a_view_sends_is_taken_up_and_what_is_written_is_read(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
         delta = delta_rs(app.delta.namespace)
@@ -61,7 +61,7 @@ def test_what_a_view_sends_is_taken_up_and_what_is_written_is_read(spark: SparkS
         send(("O2", 3), ("O3", 3), ("O4", 4))
         assert lag_of(delta, app.plan, AGENT) == 3
         app.run()
-        # Spark's merges, deletions with deletion vectors and compaction are followed as well.
+        # The copy follows Spark's merges, deletions with deletion vectors and compaction as well.
         app.sql("ALTER TABLE desk_orders SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
         app.sql("""DELETE FROM desk_orders WHERE key = '"O4"'""")
         app.sql("OPTIMIZE desk_orders")
@@ -78,7 +78,7 @@ def test_what_a_view_sends_is_taken_up_and_what_is_written_is_read(spark: SparkS
 def test_of_a_million_rows_one_is_read_ten_times_faster_than_by_spark_and_fresh(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of the same table in one run. A commit is seen within a second."""
+    """Both ways read the same table in one process. The copy shows a commit within a second."""
     with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
         rows = spark.range(1_000_000).selectExpr(
             """concat('"O', id, '"') AS key""",
@@ -120,7 +120,7 @@ def test_of_a_million_rows_one_is_read_ten_times_faster_than_by_spark_and_fresh(
 
 
 def median_seconds(read: Callable[[int], None], times: int) -> float:
-    """How long one read of a row takes, of so many in different places."""
+    """The median time of one read, from this many reads of different rows."""
     spent = []
     for number in range(times):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The time of a write without an event is the present, and no event's, on the driver and in Spark."""
+"""A write without an event has the present time, in a form that no event has, on the driver and in Spark."""
 
 from __future__ import annotations
 

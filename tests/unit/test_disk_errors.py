@@ -34,7 +34,7 @@ def test_a_full_disk_elsewhere_is_told_by_the_path() -> None:
 def test_a_full_disk_that_a_text_does_not_name_for_sure_is_the_one_with_the_least_space(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    """Spark's text may name what it read."""
+    """The path in Spark's message may be a file that was read."""
     small, large = Path("/small"), Path("/large")
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(small))
     monkeypatch.setattr("kaspr_delta.disk_errors.free_bytes", lambda place: 1 if place == small else 2)

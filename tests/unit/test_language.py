@@ -1,4 +1,4 @@
-"""Plain words: a docstring says what a thing is or does, and names that were given up do not come back."""
+"""Rules for texts: docstrings, names that were given up, the length of pages, and modules that pages name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GIVEN_UP = (
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    """The docstrings of the package by where they stand."""
+    """The docstrings of the package, as pairs of place and text."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

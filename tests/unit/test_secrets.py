@@ -23,7 +23,7 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Workspace(BaseHTTPRequestHandler):
-    """As much of a workspace as keeps secrets."""
+    """A fake workspace that answers requests for secrets."""
 
     def do_GET(self) -> None:
         asked = urlsplit(self.path)

@@ -1,4 +1,4 @@
-"""Tests on Spark Connect are refused what serverless refuses: before anything is sent, so no server is needed."""
+"""Calls that serverless compute refuses fail in tests on Spark Connect, before any request: no server is needed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SETTING = r"CONFIG_NOT_AVAILABLE\] Configuration spark.sql.adaptive.enabled"
 
 
 class SentError(Exception):
-    """A request went on its way to the server."""
+    """A request would have been sent to the server."""
 
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A strict session, whose requests are not sent."""
+    """A session with the limits of serverless compute. Its requests raise SentError."""
     from pyspark.sql.connect.client import SparkConnectClient
     from pyspark.sql.connect.session import SparkSession
 

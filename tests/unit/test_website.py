@@ -1,4 +1,4 @@
-"""The site needs no network: what its theme would load from one it brings along."""
+"""The site needs no network: it contains the scripts that its theme would load from other hosts."""
 
 from __future__ import annotations
 

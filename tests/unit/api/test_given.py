@@ -1,4 +1,4 @@
-"""What ``put``, ``delete`` and ``produce`` accept, and what they refuse with the right call."""
+"""Arguments of ``put``, ``delete`` and ``produce``: accepted forms, and messages for the others."""
 
 from __future__ import annotations
 

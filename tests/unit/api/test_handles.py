@@ -1,4 +1,4 @@
-"""What the front door hands out, as far as it needs no Spark."""
+"""Handles of tables, topics and joins, as far as they need no Spark."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ spec: {from: {join: nowhere}, count: {}}
 
 @pytest.fixture
 def app(tmp_path: Path) -> Application:
-    """An application whose tables are never touched."""
+    """An application without a Spark session; its tables are never read or written."""
     ((plan,), _) = build_plans(load_text(MANIFESTS, "m.yaml"))
     return Application(cast("Any", None), open_tables(Warehouse(str(tmp_path)).namespace(plan.schema)), plan, plan)
 

@@ -24,7 +24,7 @@ def effect(record: dict[str, Any], serializers: Serializers = JSON) -> Effect:
 
 
 def row(given: Effect) -> dict[str, Any]:
-    """The record as a topic's row."""
+    """The record as a row of its topic, at offset 17."""
     (read,) = to_arrow([given]).to_pylist()
     return {**read, "offset": 17}
 

@@ -20,7 +20,7 @@ Kaspr = Callable[..., Answer]
 
 @pytest.fixture
 def kaspr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kaspr:
-    """The command ``kaspr-delta`` in this process, its exit code and what it printed."""
+    """Run the command ``kaspr-delta`` in this process; its exit code and its output."""
     monkeypatch.delenv("KASPR_DELTA_WAREHOUSE", raising=False)
 
     def run(*arguments: object) -> Answer:

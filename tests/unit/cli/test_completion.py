@@ -21,7 +21,7 @@ def warehouse(tmp_path: Path) -> Path:
 
 
 def completed(line: str) -> list[str]:
-    """What a shell offers behind a command line."""
+    """The completions that a shell offers for a command line."""
     environment = {"_KASPR_DELTA_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = CliRunner().invoke(application, [], prog_name="kaspr-delta", env=environment)
     assert "Traceback" not in done.output

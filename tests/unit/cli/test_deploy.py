@@ -18,7 +18,7 @@ def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install_cli(bundle: Path, code: int = 0) -> Path:
-    """A Databricks CLI that writes down its arguments."""
+    """Install a fake Databricks CLI; the file to which it writes its arguments."""
     written = bundle / "arguments"
     command = bundle / "bin" / "databricks"
     command.parent.mkdir()

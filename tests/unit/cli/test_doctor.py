@@ -9,7 +9,7 @@ from tests.unit.cli.conftest import Kaspr
 
 
 def java(folder: Path, says: str) -> Path:
-    """A folder whose ``bin/java`` says this of its version."""
+    """A folder with a ``bin/java`` that prints this text as its version."""
     (folder / "bin").mkdir(parents=True)
     command = folder / "bin" / "java"
     command.write_text(f"#!/bin/sh\necho '{says}' >&2\n")
@@ -18,7 +18,7 @@ def java(folder: Path, says: str) -> Path:
 
 
 def lines(text: str) -> dict[str, str]:
-    """What is said of each thing checked."""
+    """The printed line of each check, by its name."""
     return {line[9:].split(":", 1)[0]: line for line in text.splitlines()}
 
 

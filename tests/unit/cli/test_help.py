@@ -11,7 +11,7 @@ from kaspr_delta.cli import application
 from tests.unit.cli.conftest import Kaspr
 
 COMMANDS = {info.name: info.callback for info in application.registered_commands}
-# What these are about is in a workspace, not in a warehouse.
+# Commands on a workspace: they have no option for a warehouse.
 OF_WORKSPACES = {"deploy", "logs"}
 
 
@@ -29,7 +29,7 @@ def test_every_command_has_examples_that_are_right_calls_of_it(name: str) -> Non
         call = re.split(r"[|] ", line)[-1].split(">", 1)[0].removesuffix(" 2")
         program, command, *arguments = shlex.split(call)
         assert (program, command) == ("kaspr-delta", name)
-        # Parsed as it would be, and not run. Raises what a wrong call is told.
+        # Parses the arguments and runs nothing. A wrong call raises its error.
         get_command(application).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
 
 
@@ -37,7 +37,7 @@ def test_every_command_has_examples_that_are_right_calls_of_it(name: str) -> Non
 def test_help_flows_in_any_width_and_hides_nothing_in_brackets(name: str) -> None:
     for width in (70, 110):
         help_text = CliRunner().invoke(application, [name, "--help"], env={"COLUMNS": str(width)}).output
-        # A line broken in the source would end far from the margin in the middle of a sentence.
+        # A line break that the source has inside a sentence would leave a line of one word.
         broken = [line for line in help_text.splitlines() if re.fullmatch(r" \w+ *", line)]
         assert broken == []
         assert ("KASPR_DELTA_WAREHOUSE" in help_text) is (name not in OF_WORKSPACES)

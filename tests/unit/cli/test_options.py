@@ -16,7 +16,7 @@ COMMANDS = ("demo", "validate", "plan", "run", "produce", "consume", "table", "d
 
 
 class Asked:
-    """Stands in the place of ``Application.open`` and remembers what it was asked for."""
+    """A replacement of ``Application.open`` that keeps its arguments."""
 
     def __init__(self) -> None:
         self.warehouse: str | None = None

@@ -1,4 +1,4 @@
-"""apply, get, describe and delete as a user of kubectl types them; no Spark is started."""
+"""apply, get, describe and delete with arguments as for kubectl; none of them starts Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOIN, TABLES, APP = (BUNDLE / f"{name}.yaml" for name in ("join", "tables", "app
 
 @pytest.fixture
 def on(kaspr: Kaspr, tmp_path: Path) -> Kaspr:
-    """A command on this test's warehouse, which must succeed."""
+    """Run a command on this test's warehouse. The command must succeed."""
 
     def run(*arguments: object) -> Answer:
         answer = kaspr(*arguments, "--warehouse", tmp_path / "wh")
@@ -33,7 +33,7 @@ def on(kaspr: Kaspr, tmp_path: Path) -> Kaspr:
 
 
 def rows(answer: Answer) -> dict[str, dict[str, str]]:
-    """A table that was printed: by name the cells by their headings. Columns begin where their headings do."""
+    """The rows of a printed table by name, each with its cells by heading. A cell begins below its heading."""
     heading, *lines = answer.out.rstrip("\n").splitlines()
     starts = [at for at in range(len(heading)) if heading[at] != " " and (at == 0 or heading[at - 2 : at] == "  ")]
     ends = [*starts[1:], None]
@@ -178,7 +178,7 @@ def test_rows_and_what_was_done_are_counted(on: Kaspr, tmp_path: Path) -> None:
     assert rows(on("get", "kagent"))["ingest-orders"]["ROWS"] == "6"
     status = joined(on("get", "kagent", "ingest-orders", "-o", "json"))
     assert (status["rowsIn"], status["rowsOut"]) == (6, 4)
-    assert (status["deadLetters"], status["failures"]) == (1, 2)  # that are there, and that ever were
+    assert (status["deadLetters"], status["failures"]) == (1, 2)  # letters now, and failures in all batches
 
 
 def test_what_is_not_there_is_told_with_what_is_near(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:

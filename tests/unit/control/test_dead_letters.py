@@ -1,4 +1,4 @@
-"""Dead letters without Spark: what can be tried again, and that it is tried once."""
+"""Retries of dead letters without Spark: which can be retried, and that each is retried once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def on_topic(delta: DeltaRs, *records: dict[str, Any]) -> None:
 
 
 def failed(delta: DeltaRs, **other: Any) -> None:
-    """A letter of the agent that reads raw-orders."""
+    """Append a letter of the agent that reads raw-orders."""
     row = {
         "resource": "agent/ingest-orders",
         "source": "raw-orders",
@@ -149,7 +149,7 @@ def test_bytes_that_are_no_text_are_found_by_what_the_letter_shows_of_them(
 
 
 def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> None:
-    """Rows of the join's log as its batches write them: key, kind, right value, batch."""
+    """Append emissions to the join's log as its batches do: key, kind, right value, batch."""
     delta.ensure("channel__orders_products_joined", Layout(CHANNEL.columns.replace(PROBLEM, "STRING")))
     rows = [
         {"key": key, "kind": kind, "left": "{}", "right": right, "timestamp": AT, "seq": 0, "checkpoint": "1"}
@@ -164,9 +164,9 @@ def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> Non
 def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
     delta: DeltaRs, letters: LocalDeadLetters, pair: dict[str, Any]
 ) -> None:
-    """A channel of a join of tables tells states: the older one must not be the last that its reader sees.
+    """A join of tables emits the state of a key: the last emission that a reader sees must be the newest one.
 
-    Letters show the pair as the channel does; older ones have each side as text.
+    A letter's value is the pair as the channel shows it; in older letters each side is text.
     """
     emitted(delta, ("1", "value", "1", 1), ("2", "value", "1", 1), ("2", "tombstone", None, 2), ("3", "state", "1", 2))
     for key in ("1", "2", "3"):
@@ -287,7 +287,7 @@ def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
     assert marked == [[*HEADERS, {"key": RETRY_FOR, "value": b"agent/ingest-orders"}]]
     (event,) = delta.rows(EVENTS)
     assert event["message"] == "1 dead letter put on topic `raw-orders` again for this reader alone"
-    # It failed once more, and is now for all: whichever of the two equal records is found, the mark is gone.
+    # The marked record, now alone on the topic, failed once more. A retry for all readers removes the mark.
     deltalake.DeltaTable(str(folder_of(delta.namespace, "topic__raw_orders"))).delete("seq = 0 AND partition = 3")
     on_topic(delta, {"key": b'"O1"', "value": VALUE, "headers": marked[0]})
     failed(delta, batch=5, at=NOW + timedelta(minutes=1))
@@ -320,7 +320,7 @@ def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, l
 
 
 def test_all_others_who_read_the_topic_or_channel_are_told(delta: DeltaRs, readers: LocalDeadLetters) -> None:
-    """Whoever reads the result of a join, and not its channel, does not see the record."""
+    """A reader of a join's result table, and not of its channel, does not get the record."""
     failed(delta, resource="agent/one", source="seen")
     failed(delta, resource="agent/one", source="seen", key="2")
     failed(delta, resource="agent/two", source="paired")

@@ -1,4 +1,4 @@
-"""How far behind a resource is, by checkpoints and logs as Spark leaves them: tests/spark/test_web.py has real ones."""
+"""The lag of a resource, from checkpoints as Spark writes them. tests/spark/test_web.py has Spark's own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def put(delta: DeltaRs, plan: Plan, table: str, count: int) -> None:
 
 
 def checkpoint(delta: DeltaRs, ref: ResourceRef, name: str, *offsets: dict[str, object]) -> None:
-    """What Spark keeps of a stream: the offsets of a batch, and that it has ended."""
+    """Write a checkpoint as Spark does: the offsets of a batch, and its commit."""
     folder = delta.namespace.checkpoints / f"{ref.kind}-{ref.name}" / name
     for part in ("offsets", "commits"):
         (folder / part).mkdir(parents=True)

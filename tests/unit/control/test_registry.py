@@ -16,7 +16,7 @@ metadata:
 
 
 def write(path: Path, *names: str) -> list[Document]:
-    """A file of tables, as documents."""
+    """Write a file of tables; its documents."""
     path.write_text("---\n".join(TABLE.format(name=name) for name in names))
     return [Document.of(manifest) for manifest in load_path(path).manifests]
 

@@ -66,7 +66,7 @@ def test_text_is_shown_as_it_is_made() -> None:
         "value['a'] + 1",
         "'%s' % value['a']",
         "str(value['a'], 'utf-8')",
-        "value['a'] + value['b'] + value['c'] + value['d']",  # fails in more ways than are asked for
+        "value['a'] + value['b'] + value['c'] + value['d']",  # more than three columns that must be text
     ],
 )
 def test_other_text_is_left_to_python(returned: str) -> None:
@@ -81,7 +81,7 @@ def test_a_parameter_called_str_makes_no_text(parameters: str) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "def f(value): return value['a']['b']",  # fails where a is None
+        "def f(value): return value['a']['b']",  # fails if a is None
         "def f(value): return value['a'].lower()",
         "def f(value): return value.get('a', 'b')",
         "def f(value): return value[0]",

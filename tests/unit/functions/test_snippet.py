@@ -1,4 +1,4 @@
-"""When two snippets do the same."""
+"""The fingerprints and imports of snippets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_which_function_is_called_changes_it() -> None:
 
 
 class Garbage:
-    """Lets other threads run while it is collected, as what pyspark keeps of the JVM does."""
+    """An object whose collection lets other threads run, like that of pyspark's references to the JVM."""
 
     def __init__(self) -> None:
         self.itself = self

@@ -1,4 +1,4 @@
-"""Deployments of every sort, and what a workspace would refuse in a job."""
+"""Deployments with every mode and compute, and a workspace's rules for jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL_DEPLOYMENTS: list[dict[str, Any]] = [
 
 
 def refused_by_a_workspace(job: dict[str, Any]) -> Iterator[str]:
-    """What the CLI and a fake workspace let pass, and a real one does not."""
+    """Problems of a job that a real workspace refuses, but the CLI and a fake workspace do not."""
     starts = [part for part in ("schedule", "continuous", "trigger") if part in job]
     if len(starts) > 1:
         yield f"{' and '.join(starts)} together"

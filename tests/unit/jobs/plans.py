@@ -1,4 +1,4 @@
-"""Plans drawn in a few words, wired by the same functions that wire those of manifests."""
+"""Functions that build plans from a few names. Edges, groups and stages are computed as for manifests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def agent(
     description: str = "",
     line: int = 1,
 ) -> AgentPlan:
-    """An agent that reads a topic or a join's channel, touches tables and sends to topics."""
+    """An agent that reads a topic or a join's channel, uses tables and sends to topics."""
     read_topic = TopicInput((topic,), None, JSON, "earliest")
     read_channel = ChannelInput(f"{join}-channel", join, tombstones=False, start="earliest")
     source = read_topic if topic else read_channel

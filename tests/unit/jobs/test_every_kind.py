@@ -1,4 +1,4 @@
-"""What is deployed for an application with every kind of resource, every shape of join and every sort of schedule."""
+"""Deployment of an application with every kind of resource, every shape of join and every sort of schedule."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", 
 
 
 def fires(quartz: str, moment: datetime) -> bool:
-    """Whether quartz cron text, as Databricks documents it, holds a moment."""
+    """Whether quartz cron text, read as Databricks documents it, fires at a moment."""
     second, minute, hour, day, month, weekday = quartz.split()
     return all((
         matches(second, moment.second, 0, 59),
@@ -75,7 +75,7 @@ def test_what_quartz_cannot_say_is_not_said(cron: str) -> None:
 def part(low: int, high: int) -> st.SearchStrategy[str]:
     numbers = st.integers(low, high)
     spans = st.tuples(numbers, numbers).map(lambda ends: f"{min(ends)}-{max(ends)}")
-    # Of a span of one with a step cronsim makes one without an end.
+    # cronsim reads a span of one value with a step, such as 5-5/2, as 5/2: without an end.
     wide = st.tuples(numbers, numbers).filter(lambda ends: ends[0] < ends[1]).map(lambda ends: f"{ends[0]}-{ends[1]}")
     steps = st.tuples(st.one_of(wide, st.just("*")), st.integers(1, 9)).map(lambda both: f"{both[0]}/{both[1]}")
     return st.one_of(numbers.map(str), spans, steps)
@@ -101,7 +101,7 @@ def test_quartz_text_has_the_moments_of_the_cron_text(cron: str, hours: int) -> 
     came = start
     for moment in islice(CronSim(for_cronsim(cron), start), 5):
         assert fires(quartz, moment)
-        # Nothing in between, as far as a few looks can tell.
+        # Six samples in between: none of them fires.
         between = (came + (moment - came) * share / 7 for share in range(1, 7))
         looked = {one.replace(second=0, microsecond=0) for one in between} - {came, moment}
         assert not [one for one in looked if came < one < moment and fires(quartz, one)]

@@ -1,4 +1,4 @@
-"""The wheel is as old as its code, for the CLI makes its version of that."""
+"""The wheel gets the time of its code's last change, from which the CLI makes its version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LATER = 1_800_000_000
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script, of a project of its own."""
+    """The script, with a new project as its root."""
     spec = importlib.util.spec_from_file_location("wheel", SCRIPT)
     assert spec is not None
     assert spec.loader is not None

@@ -11,7 +11,7 @@ from tests.unit.jobs.plans import agent, join, plan, plans
 
 
 def drawn(of: Plan) -> list[str]:
-    """One line a unit: its resources, and after which tasks it comes."""
+    """One line per unit of work: its resources, and the tasks before it."""
     return [f"{unit.title} <- {', '.join(unit.after)}".rstrip(" <-") for unit in work_of(of)]
 
 

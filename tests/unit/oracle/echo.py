@@ -1,4 +1,4 @@
-"""An application that answers what was recorded: it shows whether events reach it, and whether its answers are read."""
+"""A fake application that emits what was recorded, to test how events are fed to it and how its results are read."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def as_it_is(emission: Emission) -> Sequence[Emission]:
 
 @dataclass
 class Echo:
-    """Stands for the application of a laboratory. ``spoil`` may change what is emitted."""
+    """Replaces the application of a laboratory. ``spoil`` may change the emissions."""
 
     cases: Sequence[Case]
     spoil: Spoil = as_it_is
     runs: list[set[str]] = field(default_factory=list)
     most_at_once: int = 0
     lanes: Mapping[str, Lane] = field(init=False)
-    # By lane the events that were put in and not run yet: number of the case, place of the event.
+    # The events of each lane that were put in and not run yet: number of the case, index of the event.
     waiting: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    # By number of the case the place of the event that comes next.
+    # The index of each case's next event, by number of the case.
     next: Counter[int] = field(default_factory=Counter)
     versions: Counter[str] = field(default_factory=Counter)
     emitted: dict[str, list[Emitted]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Echo:
         self.delta = SimpleNamespace(merge=self.merge, newest=lambda _, log: self.newest(log))
         self.plan = SimpleNamespace(join=lambda name: SimpleNamespace(log=name))
 
-    # -- what is put in -----------------------------------------------------------------------------------------------
+    # -- input --------------------------------------------------------------------------------------------------------
 
     def topic(self, name: str) -> Any:
         def produce(records: Sequence[Mapping[str, Any]]) -> None:
@@ -84,7 +84,7 @@ class Echo:
                 self.take(name, number, key, value, (moment - EPOCH) // timedelta(milliseconds=1))
 
     def of_typed(self, number: int, name: str | None, fk: str | None, fields: Any) -> tuple[Any, Any]:
-        """Key and value of a row with columns, as they are where values are JSON."""
+        """Key and value of a typed table's row, as a table with JSON values has them."""
         value = None if fields is None else recorded({"fields": fields})
         assert fk == (value or {}).get(self.cases[number].params.get("fk_field"))
         return None if name is None else [number, name], wrapped(number, self.cases[number], value)
@@ -92,7 +92,7 @@ class Echo:
     def take(self, name: str, number: int, key: Any, value: Any, ts: int) -> None:
         side, lane = name.split("-of-", 1)
         case, place = self.cases[number], self.next[number]
-        # A row with neither key nor value cannot be told from another case's: it was not taken.
+        # ``merge`` skips rows with neither key nor value: nothing in them names their case.
         while key is not None and case.events[place].key is None and case.events[place].value is None:
             place += 1
         event = case.events[place]
@@ -121,7 +121,7 @@ class Echo:
     def newest(self, name: str) -> Any:
         return SimpleNamespace(version=self.versions[name])
 
-    # -- what comes out -----------------------------------------------------------------------------------------------
+    # -- output -------------------------------------------------------------------------------------------------------
 
     def channel(self, name: str) -> Any:
         return SimpleNamespace(records=lambda: list(self.records(name.removesuffix("-channel"))))
@@ -157,7 +157,7 @@ class Echo:
                 yield (number, key), self.made(number, value)
 
     def changes(self, name: str) -> list[dict[str, Any]]:
-        """The change feed of a table whose rows are all rewritten, also with the value they have."""
+        """The change feed of a table: an emission deletes its row, and inserts it if it has a value."""
         found = []
         for version, number, emission in self.emitted.get(name, []):
             key = json.loads(emission.key)
@@ -181,7 +181,7 @@ class Echo:
         return {side: wrapped(number, case, row) for side, row in json.loads(text).items()}
 
     def made(self, number: int, text: str) -> Any:
-        """The value of a table that is made from something: numbers bare, the rest wrapped."""
+        """A value of a made table: counts and sums as they are, other values wrapped."""
         value = json.loads(text)
         bare = [value[name] for name in ("count", "sum") if name in value]
         return bare[0] if bare else wrapped(number, self.cases[number], value)

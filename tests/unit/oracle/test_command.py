@@ -1,4 +1,4 @@
-"""What the command prints and gives back, where no engine is needed for it."""
+"""Output and exit code of ``python -m tests.oracle``, without the engine."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def rows(**values: Any) -> Rows:
 
 
 def recorded(*emitted: list[Emission], final: Rows, deletes: tuple[int, ...] = ()) -> Case:
-    """A case with one event for each list of emissions; those numbered in ``deletes`` are deletions."""
+    """A case with one event for each list of emissions. The events numbered in ``deletes`` are deletions."""
     events = tuple(
         Event("left", "k", None if number in deletes else {}, number * 10) for number in range(1, len(emitted) + 1)
     )
@@ -207,7 +207,7 @@ def test_emissions_without_an_order_are_compared_as_a_set() -> None:
 
 def test_the_greatest_time_of_a_key_is_compared_until_a_deletion_took_part_in_it() -> None:
     rule = Rule(ordered=False, times="until a deletion")
-    # The second event deletes a row of k's group only; that k holds the same afterwards does not matter.
+    # The second event deletes a row of group k only. Its emission counts, although it repeats k's value.
     emitted = [emission("k", A), emission("j", A)], [emission("k", A, ts=20)], [emission("k", B), emission("j", B)]
     case = recorded(*emitted, final=rows(k=B, j=B), deletes=(2,))
 

@@ -1,4 +1,4 @@
-"""What is fed and read, where the engine is one that knows the answers."""
+"""Feeding of cases and reading of results, with a fake engine that emits what was recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_BY_ONE, CUTS = MODES
 
 
 class Answering(Protocol):
-    """Lets applications answer what was recorded of these cases; gives those that are opened."""
+    """Makes ``Application.open`` return an Echo of these cases; the list of all opened ones."""
 
     def __call__(self, cases: Sequence[Case], spoil: Spoil = ...) -> list[Echo]: ...
 

@@ -40,7 +40,7 @@ def test_an_error_of_this_package_is_its_own_sentence() -> None:
 
 
 def _query(failure: Exception | None = None) -> Any:
-    """What is asked of a query that failed: where its tables are, and what it knows of the error itself."""
+    """A fake run that failed: the disk of its tables, the error of its batch, and its recovery's account."""
     namespace = SimpleNamespace(disk=Path("/wh"))
     feed_ended = RebuildNeededError("join/j", "changes are gone")
     batch = SimpleNamespace(delta=SimpleNamespace(namespace=namespace), failure=failure)
@@ -48,7 +48,7 @@ def _query(failure: Exception | None = None) -> Any:
 
 
 def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
-    """Also where Spark says that its stream failed, and the query knows why."""
+    """One disk error is in Spark's text; the other is the error of the batch, which Spark's text omits."""
     join, agent = ResourceRef("join", "j"), ResourceRef("agent", "a")
     full = OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
     failures = Failures({join: _query(), agent: _query(failure=full)})

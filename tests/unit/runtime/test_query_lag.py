@@ -15,7 +15,7 @@ OFFSET = {"reservoirId": "f9874cb4", "reservoirVersion": 6, "index": 0}
 
 
 def changed_after(folder: Path, version: int) -> int | None:
-    """Ten rows a commit."""
+    """Rows changed after a version: ten per commit."""
     return None if folder not in NEWEST else 10 * max(NEWEST[folder] - version, 0)
 
 
@@ -28,7 +28,7 @@ def source(folder: str, version: int, index: int) -> dict[str, Any]:
     ("sources", "behind"),
     [
         ([source("/wh/shop/orders", 7, 5)], 0),
-        ([source("/wh/shop/orders", 8, -1)], 0),  # it waits for the version to come
+        ([source("/wh/shop/orders", 8, -1)], 0),  # all is read; version 8 is the next one
         ([source("/wh/shop/orders", 5, -100)], 30),
         ([source("/wh/shop/orders", 6, 0), source("/wh/shop/a%20b", 1, 0)], 30),
         ([{**source("/wh/shop/orders", 6, 0), "endOffset": OFFSET}], 10),

@@ -14,7 +14,7 @@ UNITY = "unity://main.shop/checkpoints"
 
 
 class Builder:
-    """What databricks-connect builds sessions with: it knows one profile."""
+    """The session builder of databricks-connect, with one configured profile."""
 
     def profile(self, name: str) -> Builder:
         if name != "work":

@@ -1,4 +1,4 @@
-"""Streams of a run, with queries that Spark does not run."""
+"""Streams of a run, with fake queries instead of Spark's."""
 
 from __future__ import annotations
 

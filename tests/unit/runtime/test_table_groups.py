@@ -20,7 +20,7 @@ def session_on_connect() -> Any:
 
 
 def queries(groups: str) -> Any:
-    """By resource a query whose table group is the letter at its place."""
+    """A fake run for each resource; its table group is the digit at its position."""
     resources = [SimpleNamespace(table_group=group) for group in groups]
     return {ref: SimpleNamespace(resource=resource) for ref, resource in zip(REFS, resources, strict=True)}
 
@@ -42,5 +42,5 @@ def test_of_those_that_share_tables_one_runs_at_a_time(groups: str, expected: li
 def test_all_run_at_once_where_their_batches_exclude_each_other(session: Any, bind: bool) -> None:
     groups = TableGroups(session, namespace(bind=bind), queries("11111"))
     assert groups.apart(REFS) == [REFS]
-    with groups.held(REFS):  # nothing is locked: the namespace has no locks to give
+    with groups.held(REFS):  # takes no lock: the fake namespace has none
         pass

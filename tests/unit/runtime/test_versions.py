@@ -35,7 +35,7 @@ def test_delta_is_not_told_where_spark_is_elsewhere(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_counts_as_tried_is_what_the_lanes_install() -> None:
-    """The line of ``make test`` is the newest one, that of the package's extra ``local``."""
+    """The lanes have the older combinations, the package's extra ``local`` has the newest one."""
     pins = re.compile(r"(?:pyspark|delta-spark)(?:\[\w+\])?==(\d+\.\d+)")
     lanes = {tuple(pins.findall(file.read_text())) for file in (ROOT / "lanes").glob("*.txt")}
     local = next(line for line in (ROOT / "pyproject.toml").read_text().splitlines() if line.startswith("local = "))

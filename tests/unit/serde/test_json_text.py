@@ -38,7 +38,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-# What only some spellings of JSON show: exponents, signs, blanks, escapes, half characters, what is no JSON.
+# Pieces of valid and invalid JSON: exponents, signs, blanks, escapes, lone surrogates, a byte order mark.
 PIECES = st.sampled_from(
     [
         *'{}[]:,"\\-+.eE01 \n\x01',

@@ -1,4 +1,4 @@
-"""All ways in which a table may say what it is made from."""
+"""All combinations of origin, aggregation, window and group in a table's spec."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_may_be_done_with_an_origin(origin: str, operation: str, *, windowe
     place = ("from", origin)
     assert (list(stream_origin_problems(written, place)) == []) == over_a_stream
     assert (list(table_origin_problems(written, place)) == []) == over_a_table
-    # Which of the two a join gives, its own manifest says.
+    # Only a join's own manifest decides whether it is table-valued or stream-valued.
     accepted = {"table": over_a_table, "topic": over_a_stream, "channel": over_a_stream, "join": True}[origin]
     assert (problems(written) == []) == accepted
     if accepted:

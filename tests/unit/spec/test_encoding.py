@@ -1,4 +1,4 @@
-"""Files that are not UTF-8. Written here, for tools that read every YAML file of a project trip over them."""
+"""Files that are not UTF-8. The test writes them: tools that read all YAML of a project would fail on them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ WRITTEN = {
 }
 TYPES = (None, "inner", "left", "outer")
 
-# Per shape: the fields that must be there, those that may, and the types.
+# Per shape: the required fields, the optional fields, and the types.
 SHAPES = {
     "foreign-key": ({"leftTable", "rightTable", "extractor"}, set(), {"inner", "left"}),
     "same-key": ({"leftTable", "rightTable", "on"}, set(), {"inner", "left", "outer"}),
@@ -42,7 +42,7 @@ SHAPES = {
 
 
 def shape_of(fields: set[str], kind: str | None) -> str | None:
-    """The shape that the table has for these fields, if it has one."""
+    """The shape in ``SHAPES`` with these fields and this type, or None."""
     for shape, (needed, allowed, types) in SHAPES.items():
         if needed <= fields <= needed | allowed and (kind or "inner") in types:
             return shape.removesuffix(" by function")
@@ -87,7 +87,7 @@ def test_a_field_that_does_not_belong_is_told_with_its_place_and_that_of_what_ex
         spec = "".join(f"{name}: {WRITTEN[name]}\n" for name in fields) + f"type: {min(types)}"
         places = {field: f"m.yaml:{number}:" for number, field in enumerate(fields, 5)}
         findings = loaded(spec)[1]
-        # The finding stands at one of the two and names the other.
+        # The finding is at one of the two fields and names the place of the other.
         assert any(
             places[extra] in str(finding)
             and "(at m.yaml:" in finding.message

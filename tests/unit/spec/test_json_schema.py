@@ -1,4 +1,4 @@
-"""What the schema says of a manifest is what the models say of its fields."""
+"""The JSON schema and the models refuse the same fields and values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.unit.spec.test_every_field import SPECS
 ROOT = Path(__file__).parents[3]
 SCHEMA = ROOT / "docs" / "kaspr.schema.json"
 BUNDLES = sorted((ROOT / "bundles").glob("*/*.yaml"))
-# Neither text nor number nor mapping nor list where one was asked for, names that are near and values that are none.
+# Values of every JSON type, among them empty ones and a duration.
 OTHER_VALUES: tuple[Any, ...] = (None, True, 7, -1, "", "text", "5m", "STREAM", [], {}, ["text"], {"a": 1})
 
 VALIDATOR = Draft7Validator(manifest_schema())
@@ -45,7 +45,7 @@ def every_field() -> Iterator[Data]:
 
 
 def changed(data: Any, values: Iterator[Any]) -> Iterator[Any]:
-    """The same data with one thing changed, at every place: another value, a field less, a misspelt one."""
+    """Copies of the data with one change each: another value, a field left out, or a misspelt name."""
     yield from itertools.islice(values, 3)
     if isinstance(data, dict):
         for name, value in data.items():
@@ -59,7 +59,7 @@ def changed(data: Any, values: Iterator[Any]) -> Iterator[Any]:
 
 
 def what_is_wrong(data: Any) -> set[str]:
-    """The models' errors; PROBLEMS are broken rules between fields, which are not the schema's."""
+    """The types of the models' errors. PROBLEMS: a broken rule between fields, which the schema lacks."""
     try:
         MANIFEST.validate_python(data)
     except ValidationError as error:
@@ -72,7 +72,7 @@ def what_is_wrong(data: Any) -> set[str]:
     reason="each version of pydantic writes it a little differently",
 )
 def test_the_published_schema_is_that_of_the_models() -> None:
-    """If not: ``kaspr-delta schema > docs/kaspr.schema.json``."""
+    """If it fails, run ``kaspr-delta schema > docs/kaspr.schema.json``."""
     assert json.loads(SCHEMA.read_text()) == manifest_schema()
 
 

@@ -19,7 +19,7 @@ EVERY = 10.0
 
 @dataclass
 class Time:
-    """A clock that is set by hand. To settle takes no real time, and nobody beats on its own."""
+    """A clock that the test sets. Settling takes no real time, and leases are renewed only by the test."""
 
     now: float = 1_000_000
     while_settling: Callable[[], object] = lambda: None
@@ -50,7 +50,7 @@ def lease(path: Path, time: Time, ahead: float = 0) -> Lease:
 
 
 def left_by_another(path: Path, *, count: int = 3, beat: float = 0) -> Record:
-    """The file of another process."""
+    """Write the record of another process."""
     record = Record(holder="another", host="worker-7", pid=4711, beat=beat, count=count)
     path.parent.mkdir(exist_ok=True)
     path.write_text(record.model_dump_json())
@@ -58,7 +58,7 @@ def left_by_another(path: Path, *, count: int = 3, beat: float = 0) -> Record:
 
 
 def renewing(held: Lease, time: Time) -> Callable[[], None]:
-    """To be called all the time: the holder renews its lease as often as it is due."""
+    """A function to be called while time passes: it renews the lease whenever a renewal is due."""
     began = time.now
 
     def renew() -> None:

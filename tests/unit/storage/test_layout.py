@@ -1,4 +1,4 @@
-"""How far change feeds reach back: as long as files and the log of a table are kept."""
+"""The retention of change feeds: how long the files and the log of a table are kept."""
 
 from __future__ import annotations
 

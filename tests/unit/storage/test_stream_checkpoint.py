@@ -1,4 +1,4 @@
-"""Where a stream stands, by checkpoints as Spark leaves them."""
+"""The positions of a stream, read from checkpoints as Spark writes them."""
 
 from __future__ import annotations
 

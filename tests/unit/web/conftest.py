@@ -1,4 +1,4 @@
-"""Applications served over HTTP on warehouses that no Spark has seen."""
+"""Applications served over HTTP, on warehouses that are written without Spark."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def serving(shop: Shop) -> Serving:
 
 
 def eventually(question: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """What a question gives once it gives something that is true."""
+    """The first true result of ``question``, which is called until then."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):
         assert time.monotonic() < deadline, "it never became true"

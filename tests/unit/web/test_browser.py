@@ -1,4 +1,4 @@
-"""Pages in a real browser: Chromium as this machine has it, without a window. Screenshots are kept in pytest's tmp."""
+"""Pages in this machine's Chromium, without a window. Screenshots are kept in pytest's temporary folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = ["failed", "orders"]  # fixtures
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        # Without its sandbox: it shows pages of this machine only, and may be run by root.
+        # Root cannot run Chromium in its sandbox, and only pages of this machine are shown.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -49,7 +49,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def shop(failed: Shop) -> Iterator[Shop]:
-    """An application with a dead letter, lag and a table of three versions, as it is served."""
+    """A served application with a dead letter, lag and a table of three versions."""
     rows = failed.delta.rows("orders")
     failed.delta.append("orders", pa.Table.from_pylist([{**rows[0], "key": '"O3"'}], rows_schema(failed)))
     with served(failed) as running:
@@ -57,7 +57,7 @@ def shop(failed: Shop) -> Iterator[Shop]:
 
 
 class Window:
-    """A window of the browser, and what went wrong in it."""
+    """A window of the browser. It fails on errors, and on requests to other servers."""
 
     def __init__(self, browser: Browser, shop: Shop, **options: Any) -> None:
         size: Any = {"width": options.pop("width", WIDE), "height": 800}
@@ -103,7 +103,7 @@ def test_every_page_fits_its_window_and_asks_nobody_else(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_what_is_behind_it(browser: Browser, shop: Shop, scheme: Any) -> None:
-    """4.5 to 1, as WCAG 2 wants it of text."""
+    """The contrast is at least 4.5 to 1, as WCAG 2 requires of text."""
     with Window(browser, shop, color_scheme=scheme) as page:
         page.goto("/ui/")
         style = "getComputedStyle(document.documentElement).getPropertyValue('--{}')"
@@ -124,7 +124,7 @@ def test_the_topology_is_walked_with_the_keyboard(browser: Browser, shop: Shop) 
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
         page.keyboard.press("Enter")
-        page.keyboard.press("Tab")  # the picture, which may have to be scrolled
+        page.keyboard.press("Tab")  # focuses the picture, which can be scrolled
         page.keyboard.press("Tab")
         first = page.locator("svg a").first
         expect(first).to_be_focused()
@@ -184,7 +184,7 @@ def test_a_dead_letter_is_retried_after_asking_once_more(browser: Browser, shop:
         assert window.errors == []
         page.go_back()
         expect(page.get_by_role("alert")).to_contain_text("There is nothing to retry")
-        window.errors.clear()  # the browser's own, of the status 404
+        window.errors.clear()  # the browser logs the status 404
         assert on_topic() == 2
         page.goto("/ui/dead-letters")
         expect(page.get_by_text("None: all that came in could be processed.")).to_be_visible()
@@ -198,7 +198,7 @@ def test_a_form_of_yesterday_is_refused_in_words(browser: Browser, shop: Shop) -
         page.evaluate("document.querySelector('[name=seal]').value = 'old'")
         page.get_by_role("button", name="Retry").click()
         expect(page.get_by_role("alert")).to_contain_text("load the page again")
-        window.errors.clear()  # the browser's own, of the status 403
+        window.errors.clear()  # the browser logs the status 403
 
 
 def test_the_slider_leads_to_an_older_version_as_soon_as_it_is_moved(browser: Browser, shop: Shop) -> None:

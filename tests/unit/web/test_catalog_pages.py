@@ -1,6 +1,6 @@
-"""Pages over Unity Catalog: who asks the SQL warehouse, how often, and what is shown where it refuses.
+"""Pages over Unity Catalog: as which user and how often they query the SQL warehouse, and what they show if it refuses.
 
-That the statements are right is shown on Spark (tests/spark/test_catalog_pages.py).
+tests/spark/test_catalog_pages.py runs the statements on Spark.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TOKEN = "the-token-of-a-visitor"  # noqa: S105
 
 @dataclass
 class Workspace:
-    """A workspace's client: it has one table, ``users``, and tables of the system that are empty or not there."""
+    """A fake workspace client. The workspace has one table, ``users``; system tables are empty or missing."""
 
     missing: tuple[str, ...] = ()
     refusal: str = ""
@@ -96,7 +96,7 @@ def reads(workspace: Workspace) -> WarehousePageReads:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """The workspace as the server itself sees it."""
+    """The workspace client of the server itself."""
     workspace = Workspace()
     monkeypatch.setattr(databricks.sdk, "WorkspaceClient", lambda: workspace)
     return workspace
@@ -104,7 +104,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 @pytest.fixture
 def visitors(monkeypatch: pytest.MonkeyPatch) -> dict[str, Workspace]:
-    """The workspace as visitors see it, by their tokens, in a Databricks App."""
+    """The newest workspace client of each visitor's token, in a Databricks App."""
     known: dict[str, Workspace] = {}
 
     def client(token: str) -> Workspace:
@@ -234,7 +234,7 @@ def test_in_an_app_pages_are_read_as_the_visitor_and_views_as_the_server(
         assert page.headers["cache-control"] == "no-store"
         assert visitors[TOKEN].asked
         assert server.asked == []
-        # Each answer has a client of its own, and one visitor's rows are not another's.
+        # Each request has its own client: no visitor gets rows that were read for another one.
         before = visitors.pop(TOKEN)
         asking.get("/ui/table/users", headers={"x-forwarded-access-token": "other"})
         assert set(visitors) == {"other"}
@@ -270,7 +270,7 @@ def test_a_token_that_may_not_ask_is_told_of() -> None:
 
 
 class Nothing(http.server.BaseHTTPRequestHandler):
-    """Answers that nothing is there."""
+    """Answers each request with status 404."""
 
     def do_GET(self) -> None:
         self.send_error(404)

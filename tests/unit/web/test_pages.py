@@ -1,4 +1,4 @@
-"""Pages for people, as a browser gets them."""
+"""The HTML pages of the server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVIL = "<script>alert('x')</script>"
 
 
 class Tags(HTMLParser):
-    """What is open at the end, and where links lead."""
+    """The tags of a page, and the targets of its links."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ def test_dead_letters_tell_why(orders: Shop) -> None:
 
 
 def retry_form(shop: Shop, **headers: str) -> dict[str, str]:
-    """The fields of the form that asks before the one letter there is is retried."""
+    """The hidden fields of the form that confirms the retry of the only letter."""
     (link,) = {
         link for link in Tags(shop.client.get("/ui/dead-letters", headers=headers).text).links if "letter=" in link
     }
@@ -113,7 +113,7 @@ def on_topic(shop: Shop) -> list[bytes]:
 
 @pytest.fixture
 def failed(orders: Shop) -> Shop:
-    """The record of the letter is on its topic."""
+    """The application ``orders``, with the letter's record on its topic."""
     orders.delta.ensure("topic__raw_orders", TOPIC)
     record = {"key": b"k", "value": EVIL.encode(), "timestamp": NOW, "partition": 0, "seq": 0}
     orders.delta.append("topic__raw_orders", pa.Table.from_pylist([record], arrow_schema(TOPIC.columns)))
@@ -285,7 +285,7 @@ def test_lines_of_agents_tell_what_went_along_them_and_lines_to_joins_the_rows_t
         assert along("topic/raw-orders -> agent/ingest-orders") == "4 rows or records so far"
         assert along("agent/ingest-orders -> table/orders") == "3 rows or records so far"
         assert along("table/orders -> join/orders-products-join") == "2 rows or records now"
-        # A row that is changed is still one row, and one that is deleted none.
+        # A changed row still counts as one row, a deleted row as none.
         deltalake.DeltaTable(str(folder_of(shop.delta.namespace, "orders"))).update(
             updates={"value": "'{}'"}, predicate="key = '\"O1\"'"
         )
@@ -309,7 +309,7 @@ def test_pages_are_read_only_need_the_token_and_know_their_prefix(serving: Servi
 
 
 def test_tables_of_others_and_typed_ones_have_pages_too(serving: Serving) -> None:
-    """What is in a catalog is not on this machine: nobody counts it here."""
+    """Rows of a table in a catalog are not counted: they are not on this machine."""
     elsewhere = manifest("KasprTable", "elsewhere", "source: {table: main.sales.products, key: [id]}")
     typed = manifest("KasprTable", "typed", "schema: 'id STRING, zip INT'\nkey: id")
     join = manifest("KasprJoin", "both", "leftTable: typed\nrightTable: elsewhere\ncolumn: zip\ntype: left")

@@ -1,4 +1,4 @@
-"""What tables were: rows are told apart by key and window, also where keys are bytes; a log only grows."""
+"""Older versions of tables: rows are identified by key and window, also if keys are bytes; a log only grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server does beside answering from tables: sends, metrics, status, OpenAPI, and changes of manifests."""
+"""Web views that send to topics; metrics, status, OpenAPI, and changes of manifests while the server runs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_d_6_what_is_posted_is_on_its_topic_when_the_answer_comes(serving: Servi
 
 
 def test_d_7_a_later_operation_may_ask_for_a_path_parameter_by_way_of_the_request(serving: Serving) -> None:
-    """In Kaspr only the first operation is given them; what it puts into its value goes on."""
+    """In Kaspr only the first operation gets path parameters. Its value passes them on."""
     spec = """
     request: {method: PUT, path: "/{region}/products"}
     processors:
@@ -102,7 +102,7 @@ def test_d_8_an_unknown_product_is_told_by_the_body_of_an_error(serving: Serving
     known = view("v", "GET", "/products/{product_id}", lookup, tables="products", response=response)
     with serving(products, known) as shop:
         shop.put(plan_of(shop, "products"), {"P1": {"name": "Widget"}})
-        # Until the new row is seen the answer is the body of an error, which is true too.
+        # Until the new row is seen the answer is the body of an error, which is truthy: hence the comparison.
         assert eventually(lambda: shop.client.get("/products/P1").json() == {"id": "P1", "name": "Widget"})
         unknown = shop.client.get("/products/P9")
         assert (unknown.status_code, unknown.json()) == (500, {"error": "no such product", "asked": "'P9'"})
@@ -203,7 +203,7 @@ def test_many_clients_send_at_once_and_nothing_is_lost(serving: Serving) -> None
         assert sorted(int(value) for _, value in sends(shop, "inbox")) == list(range(60))
         head = shop.delta.head("topic__inbox")
         assert head is not None
-        assert head.version < 60  # those that came while another was committed share a commit
+        assert head.version < 60  # requests that came during a commit share the next one
 
 
 def test_metrics_are_kasprs(serving: Serving) -> None:

@@ -1,4 +1,4 @@
-"""Web views that read tables with columns, their own and those that others write."""
+"""Web views that read typed tables: declared ones, and Delta tables of others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ LOOKUP = view(
 
 
 def put(location: Path, rows: list[Mapping[str, Any]], schema: pa.Schema = SHOPS, *, feed: bool = True) -> None:
-    """Append rows, as somebody else would."""
+    """Append rows without this package."""
     given = [{**row, "_timestamp": TEN} if "_timestamp" in schema.names else dict(row) for row in rows]
     properties = {"delta.enableChangeDataFeed": "true"} if feed else {}
     deltalake.write_deltalake(
@@ -158,12 +158,12 @@ def test_a_table_in_a_catalog_is_not_read_without_spark(serving: Serving) -> Non
         assert "in a catalog, which only Spark reads" in shop.client.get("/products/1").json()["detail"]
 
 
-# -- the copy itself --------------------------------------------------------------------------------------------------
+# -- the local copy ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def products(shop: Shop, tmp_path: Path) -> TablePlan:
-    """A table of others, of which it is known what it has."""
+    """A Delta table of others, with known columns."""
     schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
     put(tmp_path / "products", [], schema)
     shop.apply(foreign(tmp_path / "products"))
@@ -177,7 +177,7 @@ def products(shop: Shop, tmp_path: Path) -> TablePlan:
 
 
 class SimpleStore:
-    """Knows columns only."""
+    """A store that has only the columns of tables."""
 
     def __init__(self, shop: Shop) -> None:
         self.columns = shop.delta.types

@@ -1,4 +1,4 @@
-"""What web views answer, asked over HTTP."""
+"""Answers of web views over HTTP."""
 
 from __future__ import annotations
 
@@ -290,4 +290,4 @@ def test_a_view_sees_the_windows_of_this_moment(serving: Serving) -> None:
         ]
         shop.delta.append("counts", pa.Table.from_pylist(rows, arrow_schema(layout.columns)))
         seen = eventually(lambda: (answer := shop.client.get("/v/a")).status_code == 200 and answer.json())
-        assert seen in ([5, 4, 1], [3, 5, 1])  # the second where the hour has just ended
+        assert seen in ([5, 4, 1], [3, 5, 1])  # the second if the hour has just ended

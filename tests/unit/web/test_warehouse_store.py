@@ -1,4 +1,4 @@
-"""What a SQL warehouse is asked; that the statements are right is shown on Spark (tests/spark/test_web.py)."""
+"""Statements for a SQL warehouse. tests/spark/test_web.py runs them on Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.web.conftest import Shop, manifest, plan_of, view
 
 @dataclass
 class Api:
-    """The statement execution API: the answers to come, and what it was asked."""
+    """A fake statement execution API: the answers to come, and the calls so far."""
 
     answers: Iterator[Any]
     asked: list[str] = field(default_factory=list)
@@ -128,7 +128,7 @@ def test_given_manifests_are_served_over_a_sql_warehouse() -> None:
 
 
 def test_the_web_side_needs_neither_spark_nor_pandas() -> None:
-    """A Databricks App installs what it needs each time it starts."""
+    """A Databricks App installs its packages at every start."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'delta', 'pandas']))"
     imported = "import kaspr_delta.cli, kaspr_delta.web.asgi, kaspr_delta.web.pages, kaspr_delta.web.warehouse_store"
     subprocess.run([sys.executable, "-c", f"{blocked}; {imported}"], check=True, timeout=120)  # noqa: S603

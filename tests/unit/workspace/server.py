@@ -1,4 +1,4 @@
-"""A Databricks workspace on this machine that answers the few questions about jobs that are asked of it."""
+"""A fake Databricks workspace on this machine, with the part of the API for jobs that this package calls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FakeWorkspace:
     user: str = "ann@example.com"
 
     def answer(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:
-        """What a workspace says; None where it knows no such thing."""
+        """The answer of a workspace; None for an unknown path or run."""
         self.asked.append(path)
         if path == "/api/2.0/preview/scim/v2/Me":
             return {"userName": self.user}
@@ -49,7 +49,7 @@ class FakeWorkspace:
 
 @contextmanager
 def serving(workspace: FakeWorkspace) -> Iterator[str]:
-    """Answer on a free port; its address."""
+    """Serve the workspace on a free port; its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -91,7 +91,7 @@ def _job(number: int, name: str, application: str, target: str = "prod", **setti
 
 
 def _own_job(number: int, user: str, application: str, **settings: Any) -> dict[str, Any]:
-    """A job that somebody deployed for development: the CLI puts a name before its own, and a tag on it."""
+    """A job that a user deployed for development: the CLI adds a prefix to its name, and a tag."""
     job = _job(number, f"[dev {user}] {application}", application, "dev", **settings)
     job["settings"]["tags"]["dev"] = user
     return {**job, "creator_user_name": f"{user}@example.com"}

@@ -1,4 +1,4 @@
-"""Agents, tables and records to try an executor with, without Spark."""
+"""Agents, tables and records for tests of the executor without Spark."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _identities = count()
 
 @dataclass
 class FakeReader:
-    """A table before the batch, and what was asked of it."""
+    """The rows of a table before the batch. Fetched keys and scans are recorded."""
 
     rows: dict[str, str] = field(default_factory=dict)
     fetched: list[set[str]] = field(default_factory=list)
@@ -137,7 +137,7 @@ def executor(
     identity: str | None = None,
     take: TakePlan | None = None,
 ) -> Executor:
-    """An agent on topic ``in`` that by default sends what comes out to topic ``out``; each is an agent of its own."""
+    """An agent that reads topic ``in`` and by default sends to ``out``; a new agent unless ``identity`` is given."""
     states = {state.plan.name: state for state in tables}
     plan = AgentPlan(
         name="agent",
@@ -165,7 +165,7 @@ def record(value: Any, key: Any = None, offset: int = 0, **fields: Any) -> Input
 
 
 def arrow(records: Iterable[InputRecord]) -> pa.RecordBatch:
-    """Records as an agent is given them."""
+    """Records as the Arrow batch that an agent receives."""
     return pa.RecordBatch.from_pylist([one._asdict() for one in records], _INPUT)
 
 
@@ -180,13 +180,13 @@ def in_order(agent: Executor, records: Iterable[InputRecord], limits: Limits | N
 
 
 def sent(effects: Iterable[Effect], topic: str = "out") -> list[Any]:
-    """The values put on a topic."""
+    """The values sent to a topic."""
     chosen = [effect for effect in effects if effect.kind == "send" and effect.target == topic]
     return [None if effect.value is None else json.loads(effect.value) for effect in chosen]
 
 
 def problem_of(effects: list[Effect]) -> str:
-    """The detail of the one dead letter."""
+    """The detail of the dead letter, which must be the only effect."""
     (letter,) = effects
     assert letter.kind == "dead-letter"
     assert letter.problem is not None

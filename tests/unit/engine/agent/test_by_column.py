@@ -1,4 +1,4 @@
-"""The quick way gives what the executor gives event by event, and knows when it is none."""
+"""The quick way by columns: the executor's effects, and the agents that it leaves to the executor."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def one_by_one(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str
 
 
 def _plain(rows: pa.Table) -> list[dict[str, Any]]:
-    """Rows as dictionaries in their order; of a traceback the last line, for what is around a function differs."""
+    """Rows as dictionaries in their order. Tracebacks are cut to the last line, because their outer frames differ."""
     plain: list[dict[str, Any]] = rows.sort_by("seq").to_pylist()
     for row in plain:
         if row["problem"] is not None:
@@ -161,7 +161,7 @@ def test_with_tables_too() -> None:
 
 
 class KeptLate(TableState[str]):
-    """The time of the first event is over while its writes are kept."""
+    """The time limit strikes while the writes of the first event are kept."""
 
     in_time = False
 

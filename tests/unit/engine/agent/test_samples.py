@@ -137,7 +137,7 @@ def test_d_5_e_2_an_invalid_event_goes_to_the_authors_own_dead_letters() -> None
 
 
 def test_e_2_a_key_selector_sees_the_pipeline_value_and_its_keyerror_fails_that_event_alone() -> None:
-    checking = agent(DEAD_LETTERS % "user_id")  # it is in the event, one level deeper
+    checking = agent(DEAD_LETTERS % "user_id")  # ``user_id`` is one level deeper, in ``event``
     assert "KeyError: 'user_id'" in problem_of(checking.process(record({"type": "click", "at": 1, "user_id": "u"})))
     assert len(sent(checking.process(record({"type": "foo", "at": 1})), "bad")) == 1
 
@@ -230,7 +230,7 @@ def test_e_6_a_user_without_preferences_is_told_on_every_channel() -> None:
     assert told == ["to-email", "to-push", "to-in_app"]
     assert keys(effects, "analytics") == ["analytics:email", "analytics:push", "analytics:in_app"]
     assert all(key.startswith("u1:") for key in keys(effects, "to-email"))
-    # What stands behind the last yield is done too.
+    # The statement after the last yield runs too.
     assert {place: written.value for place, written in routing.tables["sent"].written.items()} == {'"u1"': "1"}
 
 

@@ -1,4 +1,4 @@
-"""Which key serializers of topic and table let a join find its rows."""
+"""The key serializers of topic and table with which a join finds its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to a changelog is written to the table, and tables that are read only."""
+"""Sends to a table's changelog, read-only tables, runs of tasks, and counts of table operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with windows, from the functions' side, without Spark."""
+"""Tables with windows as functions see them, without Spark."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_events_are_counted_in_the_window_of_their_time() -> None:
 def test_a_hopping_window_counts_an_event_in_every_window_it_belongs_to() -> None:
     effects, _, _ = run(COUNT, [at(130, "a"), at(190, "a")], window(size=120_000))
     assert written(effects) == {('"a"', 60): "1", ('"a"', 120): "2", ('"a"', 180): "1"}
-    assert sent(effects) == [1, 1]  # the newest of the windows
+    assert sent(effects) == [1, 1]  # the value in the newest window
 
 
 def test_counts_go_on_from_what_the_table_holds_and_one_read_fetches_all() -> None:
@@ -218,7 +218,7 @@ def passed(effects: list[Effect], kind: str) -> list[tuple[str | None, float | N
 def test_windows_that_close_are_told_once_with_the_ends_in_between() -> None:
     plan = window(emit="close", grace=10_000)
     effects, _, clock = run(COUNT, [at(65, "a"), at(69, "a")], plan)
-    assert passed(effects, "close") == [("agent:in/0", None, 0)]  # of what was before, nothing is known
+    assert passed(effects, "close") == [("agent:in/0", None, 0)]  # the stream time before is unknown
     again, _, later = run(COUNT, [at(69.9, "a")], plan, before=clock.times)
     assert passed(again, "close") == []
     last, _, _ = run(COUNT, [at(200, "a")], plan, before=later.times)

@@ -1,4 +1,4 @@
-"""What happens to groups, from rows of changes to rows of the log, without Spark."""
+"""The fold of groups without Spark: from rows of changes to rows of the log."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def add(value: str | None = "{}", **of: Any) -> Change:
 
 
 def row(op: str, value: str | None, key: str = '"r"', *, last: bool = True, **of: Any) -> Change:
-    """What happens to a group through a row of a table."""
+    """A change to group ``"g"`` by a row of a table."""
     return change(op, value, id=key, last=last, **of)
 
 
@@ -69,7 +69,7 @@ STREAM = StreamPlan(TopicInput(("in",), None, JSON, "earliest"), 1, repartitione
 
 
 def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers = JSON, **functions: str) -> FoldGroups:
-    """Of a stream."""
+    """The fold of an aggregation over a stream."""
     given: dict[str, Any] = {name: code(functions[name]) if name in functions else None for name in SUM}
     given |= dict.fromkeys(("log", "contributions", "group_times"), "")
     plan = AggregationPlan("made", kind, STREAM, None, **given, location=HERE)
@@ -77,7 +77,7 @@ def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers 
 
 
 def groups_of_rows(kind: AggregationKind, **functions: Any) -> FoldGroups:
-    """Of a table."""
+    """The fold of an aggregation over a table."""
     how = groups(kind, **functions)
     return replace(how, plan=replace(how.plan, origin="rows"))
 
@@ -247,7 +247,7 @@ class TestFailures:
 
 
 class TestTotals:
-    """A function sees the total as the table has it, wherever batches end."""
+    """A function gets the total as it is stored in the table, wherever batches end."""
 
     BY_NUMBER = groups(
         "aggregate",
@@ -302,7 +302,7 @@ class TestContributions:
 
 
 class TestOfATable:
-    """A row of a table that is made from a table is written when its value changes; the time of its group goes on."""
+    """A table made from a table: a row is written only if its value changes; a newer time is stored separately."""
 
     def test_a_change_that_cancels_out_moves_the_time_alone(self) -> None:
         held = change("held", "2", timestamp=5)

@@ -1,4 +1,4 @@
-"""What a checkpoint begins with, as the log keeps it."""
+"""The start of a checkpoint as stored in the log, and the ids of batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_of_a_start_to_come_the_format_is_read_and_what_else_is_known() -> None:
 def test_the_first_batch_of_a_checkpoint_comes_before_those_of_its_stream() -> None:
     first = BatchId("20260101T000000.000000000-aaaaaaaa")
     assert first < BatchId(first.checkpoint, 0)
-    assert first.transaction("log").version == 0  # Delta knows no negative ones
+    assert first.transaction("log").version == 0  # transaction versions are never negative
     assert BatchId(first.checkpoint, 0).transaction("log").version == 1
     assert first.transaction("log").app_id != first.transaction("dead-letters").app_id
 

@@ -27,7 +27,7 @@ NO_SPARK: Any = SimpleNamespace()
 
 
 class Clock:
-    """Time passes as one says."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -41,7 +41,7 @@ def unused(*_: object) -> Any:
 
 
 class AlwaysAtOnce:
-    """A resource that decides by its tables only. Folds take ``seconds``."""
+    """A resource whose batches are folded one by one. A fold takes ``seconds``."""
 
     ref = ResourceRef("join", "j")
     decide = source = reached = begin = due = sources = unused
@@ -65,7 +65,7 @@ class AlwaysAtOnce:
 
 
 class Join(AlwaysAtOnce, FoldsTogether):
-    """One whose batches wait; ``held`` says whether what a batch changed can be known until then."""
+    """A resource whose batches may wait and be folded together, unless their state is too large to be ``held``."""
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
         return rows.table if self.held and isinstance(rows, LocalRows) else None
@@ -132,7 +132,7 @@ def test_folds_take_at_most_a_thirtieth_of_the_time(clock: Clock, reported: list
         take(taken, number)
     elapsed = clock.now - begun
     assert len(join.folds) * 2 <= elapsed / 30 + 2
-    assert max(map(len, join.folds)) <= 61  # so that what waits is no older than a minute
+    assert max(map(len, join.folds)) <= 61  # so a batch waits at most a minute
     assert reported == sorted(reported)
     assert len(reported) + len(taken.pending_batches) == 200
 
@@ -247,7 +247,7 @@ def _fails(*_: object, **__: object) -> Sequence[Folded]:
 
 @dataclass
 class Progressed:
-    """What progress was told of the resource, and of its state."""
+    """The last batch of checkpoint ``c`` recorded in progress, for the resource and for its state."""
 
     done: dict[str, dict[str, int]]
 
@@ -276,7 +276,7 @@ def progressed(monkeypatch: pytest.MonkeyPatch) -> Progressed:
 
 
 def lasting(clock: Clock, tmp_path: Path, *rows: int, limits: Limits | None = None) -> tuple[Join, Folding]:
-    """A join in a run without end, and its folds, when batches of so many rows were taken."""
+    """A join in a continuous run, and its folding after batches with these numbers of rows."""
     join = Join(clock, 0)
     taken = folding_of(join, tmp_path, limits)
     taken.endless = True
@@ -337,7 +337,7 @@ def test_a_start_folds_states_that_were_deferred(clock: Clock, progressed: Progr
     again.resume(NO_SPARK, progressed.done)
     assert join.states == [(0, 2)]
     assert (progressed.resource, progressed.states) == (2, 2)
-    take(again, 3)  # in a run that ends
+    take(again, 3)  # not in a continuous run
     assert join.deferred == [0, 1, 2]
     assert (progressed.resource, progressed.states) == (3, 3)
     folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
@@ -355,6 +355,6 @@ def test_states_of_a_new_checkpoint_are_counted_from_its_beginning(
     taken.fold_all(NO_SPARK)
     assert join.states == [(0, 0)]
     join.states.clear()
-    progressed.done = {"join/j": {"b": 7, "c": 0}, "join/j state": {"b": 7}}  # killed before the other was written
+    progressed.done = {"join/j": {"b": 7, "c": 0}, "join/j state": {"b": 7}}  # killed before the state was recorded
     folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
     assert join.states == [(-1, 0)]

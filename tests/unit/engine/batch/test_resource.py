@@ -1,4 +1,4 @@
-"""The folds that most resources share."""
+"""The fold of ``Resource``, which most resources share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Planned:
 
 
 class Failing(Resource[LoggedPlan]):
-    """Each row of its log is a failed one."""
+    """A resource whose log has only failed rows."""
 
     counted = ("kind",)
 
@@ -51,12 +51,12 @@ class Failing(Resource[LoggedPlan]):
 
 
 def test_dead_letters_of_several_batches_are_appended_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delta skips an append whose transaction is older than the last one of its name: its letters would be lost."""
+    """Delta skips an append whose transaction version is lower than the last one: its letters would be lost."""
     resource = Failing(cast("Tables", FakeTables()), Planned(), cast("Plan", None))
     appended, another = list[int](), threading.Event()
 
     def fold_dead_letters(_delta: Tables, _rows: DataFrame, _resource: str, batch: BatchId) -> None:
-        # The first one takes its time, in which others would overtake it.
+        # The first append is delayed, so that others could overtake it.
         if batch.number == 1:
             another.wait(SECONDS)
         appended.append(batch.number)

@@ -1,4 +1,4 @@
-"""The results of joins of two tables: which keys have one, and which rows of the log they make."""
+"""The results of joins of two tables: the keys that have a result, and the rows of the log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pairs(*found: dict[str, Any]) -> LocalRows:
 
 
 def pair(left: str | None, right: str | None, **columns: Any) -> dict[str, Any]:
-    """A key with its rows, whose hashes are their texts."""
+    """A key with its left and right row; the hash of a row is its text."""
     return {"key": "k", "left": left, "left_hash": left, "right": right, "right_hash": right, **columns}
 
 

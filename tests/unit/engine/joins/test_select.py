@@ -1,4 +1,4 @@
-"""The function of a select, over rows of a log."""
+"""The function of a ``select``, applied to rows of a log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAILED = {"reason": "r", "detail": "d", "value": None}
 
 
 def selected(function: str, *rows: dict[str, Any]) -> list[tuple[str | None, str | None, bool]]:
-    """Of each row the result, the reason of its problem, and whether it failed."""
+    """For each row: the result, the reason of its problem, and whether it failed."""
     select = SelectRow(code(function), TOTAL, (table_plan("left"), table_plan("right")), timeout=300.0)
     (found,) = select([pa.RecordBatch.from_pylist(list(rows), LOGGED)])
     assert found.schema.names == [*LOGGED.names, SELECTED]

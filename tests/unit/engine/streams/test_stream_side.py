@@ -1,4 +1,4 @@
-"""Records of a stream as joins and aggregations take them, without Spark."""
+"""Records of a stream as joins and aggregations read them, without Spark."""
 
 from __future__ import annotations
 

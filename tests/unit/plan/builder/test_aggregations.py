@@ -1,4 +1,4 @@
-"""Tables that are made from something, resolved."""
+"""Plans of made tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which joins need equal partitions, and what is accepted instead."""
+"""Co-partitioning: the joins that require it, and the accepted alternatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Joins of all shapes, resolved."""
+"""Plans of joins of all shapes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_a_stream_and_a_table_by_key(plan: Callable[..., Plan]) -> None:
 @pytest.mark.parametrize(
     ("table", "by", "key"),
     [
-        ("raw-keys", f"extractor: {CODE}", "raw"),  # the stream is re-keyed: the table's key
-        ("everywhere", f"extractor: {CODE}", "json"),  # the record keeps its own
+        ("raw-keys", f"extractor: {CODE}", "raw"),  # re-keyed: the result has the table's key
+        ("everywhere", f"extractor: {CODE}", "json"),  # global table: the result keeps the record's key
         ("raw-keys", f"rightExtractor: {CODE}\ntype: left", "json"),
     ],
 )

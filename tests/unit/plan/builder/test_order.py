@@ -21,7 +21,7 @@ def edges(text: str) -> list[Edge]:
 def staged(text: str) -> list[tuple[str, bool]]:
     drawn = edges(text)
     labels = sorted({label for edge in drawn for label in (edge.source, edge.target)})
-    # A table whose name says so is made from something, and runs.
+    # Of tables only made ones run; their names begin with ``made``.
     runs = ("agent/", "join/", "table/made")
     refs = [ResourceRef(*label.split("/")) for label in labels if label.startswith(runs)]
     return [(" ".join(map(str, stage.resources)), stage.loop) for stage in stages(refs, drawn)]

@@ -1,4 +1,4 @@
-"""Which foreign keys Spark computes."""
+"""Foreign keys of typed tables: those that Spark computes instead of Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def types_of(returned: str, right: str = "{schema: key STRING, key: key}") -> li
 )
 def test_text_of_columns_that_python_and_spark_spell_alike_is_computed_by_spark(returned: str) -> None:
     assert types_of(returned) == ["STRING"]
-    assert types_of(returned, "{name: right}") == ["STRING"]  # keys in JSON
+    assert types_of(returned, "{name: right}") == ["STRING"]  # the right table's keys are JSON
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_text_is_refused_where_the_key_is_none() -> None:
 
 
 def test_text_of_a_size_is_refused_in_a_schema() -> None:
-    """Spark tells of such a column that it is a STRING, so that the table would never be the one that was declared."""
+    """Spark reports such a column as a STRING, so the table would never match its declaration."""
     manifests = MANIFESTS.format(returned="value['text']", right="{schema: key VARCHAR(3), key: key}")
     _, (refused,) = build_plans(load_text(manifests, "m.yaml"))
     assert refused.message == "column 'key' is VARCHAR(3): Spark has no VARCHAR but in tables"

@@ -1,4 +1,4 @@
-"""Which operations delta-rs does, and what becomes of those that fail."""
+"""The operations that delta-rs supports on a table, and the handling of failed ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def supported(attempts: Attempts, table: str) -> set[str]:
 
 
 def with_protocol(attempts: Attempts, table: str, protocol: dict[str, object]) -> None:
-    """Let a table say that it has this protocol."""
+    """Replace the protocol in the first commit of a table."""
     commit = attempts.delta.namespace.root / "shop" / table / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     told = [{"protocol": protocol} if "protocol" in action else action for action in actions]

@@ -167,8 +167,8 @@ print(sorted(str(row["price"]) for row in delta.rows("t")))
 
 
 def test_decimals_are_appended_however_their_buffer_is_aligned(tmp_path: Path) -> None:
-    """In a process of its own, for delta-rs aborts it where a buffer is aligned to 8 bytes."""
-    # The command is this test's own.
+    """In a separate process, because delta-rs would abort it if a buffer was aligned only to 8 bytes."""
+    # The command is part of this test.
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-c", APPEND_DECIMALS, str(tmp_path)], capture_output=True, text=True, check=False
     )

@@ -18,7 +18,7 @@ from kaspr_delta.storage.native.log_files import (
 
 
 def commit(operation: str, *added: int, data_change: bool = True, **metrics: int) -> list[str]:
-    """The file of a commit: what it says it did, and files with so many rows."""
+    """The lines of a commit: its operation and metrics, and added files with these numbers of rows."""
     about: dict[str, Any] = {"operation": operation}
     if metrics:
         about["operationMetrics"] = {name: str(count) for name, count in metrics.items()}
@@ -36,7 +36,7 @@ def commit(operation: str, *added: int, data_change: bool = True, **metrics: int
         (commit("UPDATE", 10, numUpdatedRows=1), 1),
         (commit("OPTIMIZE", 100, data_change=False), 0),
         (commit("SET TBLPROPERTIES"), 0),
-        (commit("WRITE", 2, 3), 5),  # of a writer that counts nothing
+        (commit("WRITE", 2, 3), 5),  # written without metrics
         (['{"add": {"dataChange": true}}'], 0),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rows by a few values, without Spark: what is found, in how many files it may be, and when only Spark can tell."""
+"""Look-ups by texts, without Spark: the rows found, the number of files that may hold them, and the limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def delta(tmp_path: Path) -> DeltaRs:
 
 @pytest.fixture(params=["searched for", "all read"])
 def limits(request: pytest.FixtureRequest) -> Limits:
-    """Few texts are searched for; for many all rows are read."""
+    """Limits with which the texts are searched for by a query, or all rows are read."""
     return Limits(searched_texts=0) if request.param == "all read" else Limits()
 
 

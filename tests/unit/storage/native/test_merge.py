@@ -1,4 +1,4 @@
-"""Merges without Spark, where no Spark is needed to look at them; what they do is compared in tests/spark."""
+"""Merges by delta-rs: kept commits, statistics and files. ``tests/spark/test_native_merge.py`` compares the rows."""
 
 from __future__ import annotations
 

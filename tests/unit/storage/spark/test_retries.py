@@ -1,4 +1,4 @@
-"""Statements that somebody else's commit forced to be repeated."""
+"""Statements that are repeated after a conflict with another commit."""
 
 from __future__ import annotations
 

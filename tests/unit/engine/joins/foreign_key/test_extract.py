@@ -1,4 +1,4 @@
-"""Rows that are extracted together come out as those that are extracted one by one."""
+"""Foreign keys extracted for all rows of a batch together are the same as row by row."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def usual(count: int) -> pa.RecordBatch:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys of rows that were extracted one by one."""
+    """The left keys of the rows that were extracted one by one."""
     found: list[str] = []
     one_by_one = ExtractForeignKeys.extracted
 

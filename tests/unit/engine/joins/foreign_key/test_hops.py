@@ -1,4 +1,4 @@
-"""Each hop by itself: rows in, rows out. ``tests/spark/test_both_kinds_of_rows.py`` has the same of Spark."""
+"""Each hop by itself, on the driver. ``tests/spark/test_both_kinds_of_rows.py`` compares the driver with Spark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def listed(found: Rows) -> list[dict[str, Any]]:
 
 
 def context(**columns: Any) -> LocalRows:
-    """One left key as `send` gets it; what is not named is NULL."""
+    """The input of ``send`` for one left key; columns that are not given are NULL."""
     return rows(CONTEXT, {"key": '"k"', "triggered_by_right": False, **columns})
 
 

@@ -23,13 +23,13 @@ WINDOW = JoinWindow(before=10, after=10, grace=0)
 def arrived(
     side: Side, timestamp: int, offset: int = 0, *, key: str | None = "k", value: str | None = None, partition: int = 0
 ) -> StreamRecord:
-    """A record whose value tells its side and time, unless another one is given."""
+    """A record. Its default value is made of side and time, such as ``l5``; an empty value becomes None."""
     text = f"{side[0]}{timestamp}" if value is None else value or None
     return StreamRecord(side, f"{side}:{partition}/{offset}", key, text, timestamp, partition, offset)
 
 
 class Joins:
-    """A join whose buffer is kept between batches, as the table keeps it."""
+    """A join that keeps its buffer between batches in memory instead of in a table."""
 
     def __init__(self, kind: JoinType, window: JoinWindow = WINDOW) -> None:
         self.kind: JoinType = kind

@@ -1,4 +1,4 @@
-"""The windowed join of two streams, without Spark, against what Kafka Streams did and against a naive model."""
+"""The windowed join of two streams, without Spark, compared with Kafka Streams' recordings and a naive model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ recorded = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.type}
 
 @dataclass
 class Buffer:
-    """A table that is read and changed as little as a join allows."""
+    """A buffer between batches. ``thrifty``: only necessary rows are read. ``tidy``: expired rows are deleted."""
 
     type: JoinType
     window: JoinWindow
@@ -243,7 +243,7 @@ def test_what_comes_and_leaves_within_a_batch_is_no_change() -> None:
 
 
 def test_a_scan_that_ends_late_holds_up_the_next_one() -> None:
-    """As in Kafka Streams: it goes on from the last row that it read, not from the oldest that stayed."""
+    """As in Kafka Streams: the next scan is due by the last row that was read, not by the oldest that stayed."""
     join = WindowJoin("left", JoinWindow(10, 10, 0))
 
     def came(number: int, timestamp: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What rows of a table refer to, without Spark."""
+"""The keys that rows of a table refer to, without Spark."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ def test_a_state_comes_back_from_the_log_as_it_was_given() -> None:
         metadata = BatchMetadata(state=asdict(state))
         assert (
             BatchMetadata.from_json(metadata.to_json()).state == metadata.state
-        )  # otherwise every batch would be a change
+        )  # otherwise an empty batch would be committed
         assert StreamTableState.of(BatchMetadata.from_json(metadata.to_json()).state) == state
 
 
