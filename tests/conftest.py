@@ -53,7 +53,7 @@ def catalog(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def what_delta_remembers_is_forgotten(request: pytest.FixtureRequest) -> Iterator[None]:
+def clear_delta_cache(request: pytest.FixtureRequest) -> Iterator[None]:
     """Clear Delta's cache, which keeps tables for an hour: those of all tests would not fit the driver's memory."""
     yield
     if "spark" in request.fixturenames and ON_CONNECT not in os.environ:
@@ -63,16 +63,16 @@ def what_delta_remembers_is_forgotten(request: pytest.FixtureRequest) -> Iterato
 
 
 @pytest.fixture(autouse=True, scope="session")
-def created_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Create]:
-    """Copy empty tables; the original ``create``. Copies share a table id: see ``tables_of_their_own``."""
+def copied_empty_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Create]:
+    """Copy empty tables; the original ``create``. Copies share a table id: see ``tables_with_own_ids``."""
     with copied_from(tmp_path_factory.mktemp("tables")) as create:
         yield create
 
 
 @pytest.fixture
-def tables_of_their_own(monkeypatch: pytest.MonkeyPatch, created_tables: Create) -> None:
+def tables_with_own_ids(monkeypatch: pytest.MonkeyPatch, copied_empty_tables: Create) -> None:
     """Create tables instead of copying them: each has its own table id."""
-    monkeypatch.setattr(NativeTables, "create", created_tables)
+    monkeypatch.setattr(NativeTables, "create", copied_empty_tables)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.runtime.session import SETTINGS
 from tests.few_rows import WITHOUT_GENERATED_CODE
-from tests.serverless import refuse_what_serverless_refuses
+from tests.serverless import apply_serverless_restrictions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,13 +39,13 @@ def connect_session(folder: Path) -> SparkSession:
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     # The server reads these settings when it starts. A client could not set most of them later.
     os.environ["SPARK_CONF_DIR"] = str(folder)
-    os.environ["PYSPARK_PYTHON"] = str(_sandboxed(folder))
+    os.environ["PYSPARK_PYTHON"] = str(_sandboxed_python(folder))
     session: SparkSession = SparkSession.builder.remote("local[*]").getOrCreate()
-    refuse_what_serverless_refuses()
+    apply_serverless_restrictions()
     return session
 
 
-def _sandboxed(folder: Path) -> Path:
+def _sandboxed_python(folder: Path) -> Path:
     """A Python for the server's workers, with the limits of serverless compute and a working folder for each."""
     site = folder / "site"
     site.mkdir()

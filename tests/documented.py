@@ -34,8 +34,8 @@ class Block:
     def commands(self) -> Iterator[tuple[str, list[str]]]:
         """The commands of a console block, each with the lines of output below it."""
         for part in re.split(r"(?m)^\$ ", self.text)[1:]:
-            command, *shown = part.strip().splitlines()
-            yield command, shown
+            command, *documented_lines = part.strip().splitlines()
+            yield command, documented_lines
 
 
 def blocks(file: Path, *languages: str) -> Iterator[Block]:
@@ -48,7 +48,9 @@ def blocks(file: Path, *languages: str) -> Iterator[Block]:
             yield Block(file, number, found["language"], found["title"], "\n".join(lines) + "\n")
 
 
-def shows(shown: list[str], printed: list[str]) -> bool:
+def output_matches(documented_lines: list[str], printed: list[str]) -> bool:
     """Whether the printed lines match the documented ones. ``…`` matches any text; trailing blanks are ignored."""
-    patterns = [".*".join(map(re.escape, line.rstrip().split("…"))) for line in shown]
-    return len(shown) == len(printed) and all(map(re.fullmatch, patterns, (line.rstrip() for line in printed)))
+    patterns = [".*".join(map(re.escape, line.rstrip().split("…"))) for line in documented_lines]
+    return len(documented_lines) == len(printed) and all(
+        map(re.fullmatch, patterns, (line.rstrip() for line in printed))
+    )

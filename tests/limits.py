@@ -8,7 +8,7 @@ from typing import Any
 from kaspr_delta import Application
 
 
-def limited(app: Application, **limits: Any) -> Application:
+def set_limits(app: Application, **limits: Any) -> Application:
     """The application with some other limits (see ``storage.limits.Limits``), from its next run on."""
     tables: Any = app.delta
     app.delta = replace(tables, limits=replace(tables.limits, **limits))

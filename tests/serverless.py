@@ -57,18 +57,18 @@ _CACHES = {
 _ANALYSES = {"persist": "PERSIST TABLE", "unpersist": "UNPERSIST TABLE", "get_storage_level": "STORAGE LEVEL"}
 
 
-def refuse_what_serverless_refuses() -> None:
+def apply_serverless_restrictions() -> None:
     """Patch the client of this process: requests that serverless compute refuses raise AnalysisException."""
     from pyspark.sql.connect.client import SparkConnectClient
 
-    def before(name: str, look: Callable[..., None]) -> None:
+    def before(name: str, check: Callable[..., None]) -> None:
         request = getattr(SparkConnectClient, name)
 
-        def looked_at(self: Any, *given: Any, **named: Any) -> Any:
-            look(next(iter((*given, *named.values()))))
+        def checked_request(self: Any, *given: Any, **named: Any) -> Any:
+            check(next(iter((*given, *named.values()))))
             return request(self, *given, **named)
 
-        setattr(SparkConnectClient, name, looked_at)
+        setattr(SparkConnectClient, name, checked_request)
 
     before("config", _settings)
     before("_analyze", lambda method: _not_supported(_ANALYSES.get(method)))
@@ -85,7 +85,7 @@ def begin_worker() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (WORKER_MEMORY, WORKER_MEMORY))
     # The other workers, which run functions, are forked and send no requests.
     if any(_BATCH_WORKER in argument for argument in sys.orig_argv):
-        refuse_what_serverless_refuses()
+        apply_serverless_restrictions()
 
 
 def _settings(operation: Any) -> None:

@@ -20,14 +20,14 @@ class SqlOnSpark:
 
     def __init__(self, spark: SparkSession) -> None:
         self.statement_execution = self
-        self.asked: list[str] = []
+        self.executed_statements: list[str] = []
         self._spark = spark
         self._lock = threading.Lock()
 
     def execute_statement(self, statement: str, warehouse_id: str, **_: object) -> object:
         assert warehouse_id == "w1"
         with self._lock:
-            self.asked.append(statement)
+            self.executed_statements.append(statement)
         try:
             frame = self._spark.sql(statement)
             rows = [[_text(value) for value in row] for row in frame.collect()]

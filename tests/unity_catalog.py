@@ -22,7 +22,7 @@ EXTERNAL = "KASPR_DELTA_TESTS_ON_EXTERNAL_TABLES"
 CATALOG = "main"
 
 
-def why_not() -> str | None:
+def reason_server_cannot_start() -> str | None:
     """The reason why no server can be started, or None."""
     folder = os.environ.get(SERVER)
     if folder is None:
@@ -32,7 +32,7 @@ def why_not() -> str | None:
 
 
 @contextmanager
-def served(data: Path) -> Iterator[str]:
+def unity_catalog_server(data: Path) -> Iterator[str]:
     """Start a server with its data in a folder. Yields its address. Raises RuntimeError if it does not start."""
     command = [str(Path(os.environ[SERVER], "start.sh")), "0", str(data)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603

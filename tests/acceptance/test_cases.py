@@ -25,7 +25,7 @@ application.command()(plan)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_case_prints_what_is_expected(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_have_the_expected_output_and_exit_code(case: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(case)
     arguments = shlex.split((case / "command").read_text())
     result = CliRunner().invoke(application, arguments)
@@ -39,5 +39,5 @@ def test_case_prints_what_is_expected(case: Path, monkeypatch: pytest.MonkeyPatc
     assert result.exit_code == int((case / "exit_code").read_text())
 
 
-def test_there_are_cases() -> None:
+def test_more_than_30_cases_are_found() -> None:
     assert len(CASES) > 30

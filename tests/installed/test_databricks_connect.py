@@ -54,7 +54,7 @@ def python_312() -> str:
 
 
 @pytest.mark.parametrize(("also", "version"), [((), "17.3"), ((NEWEST,), "19.")])
-def test_connect_is_installed_has_what_is_called_and_asks_for_a_profile(
+def test_databricks_connect_has_all_used_apis_and_reports_a_missing_profile(
     environment: Environment, python_312: str, tmp_path: Path, also: tuple[str, ...], version: str
 ) -> None:
     python = environment("connect", of=python_312, also=(*also, *TYPES))

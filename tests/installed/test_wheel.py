@@ -35,7 +35,7 @@ def test_the_wheel_alone_runs_a_join_on_a_warehouse_that_another_process_filled(
     ]
 
 
-def test_a_wheel_without_spark_still_checks_and_plans(environment: Environment, tmp_path: Path) -> None:
+def test_the_wheel_without_spark_plans_an_application(environment: Environment, tmp_path: Path) -> None:
     python = environment("databricks")
     planned = run(python, "-m", "kaspr_delta", "plan", ROOT / "bundles" / "order-system", cwd=tmp_path)
     assert "orders-products-join" in planned

@@ -37,8 +37,8 @@ def empty_groups(case: Case) -> frozenset[str]:
 
 def _family(name: str, source: Input, value: Callable[[Any], Any]) -> Family:
     inputs: dict[Side, Input] = {"left": source}
-    fleeting = empty_groups if source == "table" else no_keys
-    rule = Rule(ordered=False, times="until a deletion", fleeting=fleeting)
+    optional_keys = empty_groups if source == "table" else no_keys
+    rule = Rule(ordered=False, times="until a deletion", optional_keys=optional_keys)
     return Family("aggregate", (name,), inputs, TableOutput(value), rule)
 
 

@@ -37,14 +37,14 @@ class Rule:
 
     A ``stream`` has no rows, and each of its emissions counts. Emissions of one event are ``ordered``, or in any order.
     Timestamps are compared ``always``; only if a ``value`` caused the emission; or ``until a deletion`` took part in
-    the result, if a result keeps the greatest time of its inputs. ``fleeting`` gives the keys of a case whose rows may
-    be absent at the end, because their inputs may have come and gone inside a batch.
+    the result, if a result keeps the greatest time of its inputs. ``optional_keys`` gives the keys of a case whose rows
+    may be absent at the end, because their inputs may have come and gone inside a batch.
     """
 
     stream: bool = False
     ordered: bool = True
     times: Literal["always", "value", "until a deletion"] = "value"
-    fleeting: Callable[[Case], frozenset[str]] = no_keys
+    optional_keys: Callable[[Case], frozenset[str]] = no_keys
 
 
 TABLE = Rule()
@@ -70,26 +70,30 @@ class Difference:
         return f"{self.where}: expected {_short(self.expected)}, got {_short(self.got)}"
 
 
-def event_by_event(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
+def difference_per_event(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
     """Compare an outcome with a run after every event: the emissions of each event, then the final rows."""
-    return _of_events(case, outcome.emitted, rule) or _of_the_end(case, outcome, rule, fleeting=frozenset())
+    return _event_difference(case, outcome.emitted, rule) or _end_difference(
+        case, outcome, rule, optional_keys=frozenset()
+    )
 
 
-def at_the_end(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
+def final_difference(case: Case, outcome: Outcome, rule: Rule = TABLE) -> Difference | None:
     """Compare the outcome of all events: the result table, and the rows that the emissions add up to.
 
     Of a stream: all emissions, in any order.
     """
-    return _of_the_end(case, outcome, rule, fleeting=rule.fleeting(case))
+    return _end_difference(case, outcome, rule, optional_keys=rule.optional_keys(case))
 
 
-def _of_the_end(case: Case, outcome: Outcome, rule: Rule, fleeting: frozenset[str]) -> Difference | None:
+def _end_difference(case: Case, outcome: Outcome, rule: Rule, optional_keys: frozenset[str]) -> Difference | None:
     if rule.stream:
-        return _of_all(chain.from_iterable(case.expected.emitted), chain.from_iterable(outcome.emitted))
-    absent = fleeting - outcome.result.keys()
+        return _emission_difference(chain.from_iterable(case.expected.emitted), chain.from_iterable(outcome.emitted))
+    absent = optional_keys - outcome.result.keys()
     expected = {key: value for key, value in (case.expected.final or {}).items() if key not in absent}
     folded = fold(chain.from_iterable(outcome.emitted))
-    return _of_rows("final result table", expected, outcome.result) or _of_rows("final channel", expected, folded)
+    return _row_difference("final result table", expected, outcome.result) or _row_difference(
+        "final channel", expected, folded
+    )
 
 
 def fold(emissions: Iterable[Emission]) -> Rows:
@@ -100,18 +104,18 @@ def fold(emissions: Iterable[Emission]) -> Rows:
 
 def without_superfluous(emitted: Iterable[Iterable[Emission]]) -> list[list[Emission]]:
     """Emissions of a table without unchanged results, and without tombstones of keys that had no result."""
-    holds: dict[str, str | None] = {}
+    last_values: dict[str, str | None] = {}
     kept: list[list[Emission]] = []
     for emissions in emitted:
         kept.append([])
         for emission in emissions:
-            if emission.value != holds.get(emission.key):
-                holds[emission.key] = emission.value
+            if emission.value != last_values.get(emission.key):
+                last_values[emission.key] = emission.value
                 kept[-1].append(emission)
     return kept
 
 
-def _of_events(case: Case, emitted: Sequence[Sequence[Emission]], rule: Rule) -> Difference | None:
+def _event_difference(case: Case, emitted: Sequence[Sequence[Emission]], rule: Rule) -> Difference | None:
     recorded = case.expected.emitted if rule.stream else without_superfluous(case.expected.emitted)
     timeless: set[str] = set()
     for number, (expected, got) in enumerate(zip_longest(recorded, emitted, fillvalue=()), start=1):
@@ -139,7 +143,7 @@ def _same(expected: Emission | None, got: Emission | None, *, timed: bool) -> bo
     return not timed or expected.ts == got.ts
 
 
-def _of_all(expected: Iterable[Emission], got: Iterable[Emission]) -> Difference | None:
+def _emission_difference(expected: Iterable[Emission], got: Iterable[Emission]) -> Difference | None:
     """The first missing emission, and the first additional one."""
     due, came = Counter(expected), Counter(got)
     missing, additional = due - came, came - due
@@ -148,7 +152,7 @@ def _of_all(expected: Iterable[Emission], got: Iterable[Emission]) -> Difference
     return Difference("all emissions", _shown(next(iter(missing), None)), _shown(next(iter(additional), None)))
 
 
-def _of_rows(where: str, expected: Rows, got: Rows) -> Difference | None:
+def _row_difference(where: str, expected: Rows, got: Rows) -> Difference | None:
     for key in sorted({*expected, *got}):
         if expected.get(key) != got.get(key):
             return Difference(f"{where}, key {key}", expected.get(key, NOTHING), got.get(key, NOTHING))

@@ -11,7 +11,7 @@ from typing import Literal
 from tests.oracle.case import Case, Side
 from tests.oracle.compare import TABLE, Rule
 from tests.oracle.outputs import Output
-from tests.oracle.rows import JSON_ROWS, Rows
+from tests.oracle.rows import JSON_ROWS, RowForm
 
 Input = Literal["table", "topic"]
 
@@ -34,7 +34,7 @@ class Family:
     rule: Rule = TABLE
     parameters: Mapping[str, str | None] = field(default_factory=dict)
     sides_in_order: bool = False
-    rows: Rows = JSON_ROWS
+    rows: RowForm = JSON_ROWS
 
 
 @dataclass(frozen=True, slots=True)

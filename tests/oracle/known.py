@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from tests.oracle.case import Case
 
 # By pattern of a case's name or of one of its tags.
-KNOWN: Mapping[str, str] = {
+KNOWN_DIFFERENCES: Mapping[str, str] = {
     "quirk-emit on close with the default retention*": (
         "Kafka Streams forgets windows that are older than its store's retention; here every window is emitted"
     ),
@@ -19,4 +19,6 @@ KNOWN: Mapping[str, str] = {
 def reason_to_differ(case: Case) -> str | None:
     """The reason why a case may differ, or None if it must not."""
     names = (case.name, *case.tags)
-    return next((why for pattern, why in KNOWN.items() if any(fnmatchcase(name, pattern) for name in names)), None)
+    return next(
+        (why for pattern, why in KNOWN_DIFFERENCES.items() if any(fnmatchcase(name, pattern) for name in names)), None
+    )

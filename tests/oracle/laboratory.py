@@ -18,7 +18,7 @@ from tests.oracle.compare import Outcome
 from tests.oracle.families import family_of
 from tests.oracle.family import Lane, lanes, write_manifests
 from tests.oracle.outputs import Result, ResultRow
-from tests.oracle.rows import Rows, TableRow
+from tests.oracle.rows import RowForm, TableRow
 from tests.oracle.turns import Turn
 from tests.oracle.wrapping import wrapped, wrapped_key
 
@@ -46,25 +46,27 @@ class Laboratory:
         self._places = {number: (lane, n) for lane in self.lanes for n, number in enumerate(lane.numbers)}
         self._versions = {lane.name: [] for lane in self.lanes}
 
-    def take(self, turn: Turn) -> None:
+    def run_turn(self, turn: Turn) -> None:
         """Write the events of a turn, and run the resources of their cases until quiet."""
-        self._put_in(turn)
+        self._write_events(turn)
         self._run(turn.keys())
 
     def outcomes(self) -> list[Outcome]:
         """The outcome of each case."""
         runs = max((len(versions) for versions in self._versions.values()), default=0)
         emitted: list[list[list[Emission]]] = [[[] for _ in range(runs)] for _ in self.cases]
-        holds: list[dict[str, str]] = [{} for _ in self.cases]
+        final_rows: list[dict[str, str]] = [{} for _ in self.cases]
         for emissions, rows in side_by_side([partial(self._read, lane) for lane in self.lanes]):
             for run, number, emission in emissions:
                 emitted[number][run].append(emission)
             for number, key, value in rows:
                 # Two rows of one key make a text that equals no recorded result.
-                holds[number][key] = f"{holds[number][key]} and {value}" if key in holds[number] else value
-        return [Outcome(*outcome) for outcome in zip(emitted, holds, strict=True)]
+                final_rows[number][key] = (
+                    f"{final_rows[number][key]} and {value}" if key in final_rows[number] else value
+                )
+        return [Outcome(*outcome) for outcome in zip(emitted, final_rows, strict=True)]
 
-    def _put_in(self, turn: Turn) -> None:
+    def _write_events(self, turn: Turn) -> None:
         """Write a turn: one commit for each topic; for each table one with the first event of every case, and so on.
 
         A commit of a table has one row per key: the second event of a case needs another commit.
@@ -100,9 +102,9 @@ class Laboratory:
                     found.setdefault(lane.input(event.side), []).append(record)
         return found
 
-    def _rows(self, events: Mapping[int, Event | None]) -> dict[tuple[str, Rows], list[TableRow]]:
+    def _rows(self, events: Mapping[int, Event | None]) -> dict[tuple[str, RowForm], list[TableRow]]:
         """The rows of events, at most one of each case, by table and form of the rows."""
-        found: dict[tuple[str, Rows], list[TableRow]] = {}
+        found: dict[tuple[str, RowForm], list[TableRow]] = {}
         for number, event in events.items():
             lane, _ = self._places[number]
             if event is not None and lane.family.inputs[event.side] == "table":
@@ -114,11 +116,11 @@ class Laboratory:
     def _produce(self, topic: str, records: Sequence[Record]) -> None:
         self.app.topic(topic).produce(records)
 
-    def _write(self, table: str, how: Rows, rows: Sequence[TableRow]) -> None:
+    def _write(self, table: str, row_form: RowForm, rows: Sequence[TableRow]) -> None:
         """Write rows as a foreign writer would, each with its event's time, even if the value is unchanged."""
-        written = self.app.spark.createDataFrame(list(rows), how.columns).coalesce(1)
+        written = self.app.spark.createDataFrame(list(rows), row_form.columns).coalesce(1)
         name = self.app.table(table).table.plan.delta_name
-        upsert = Upsert(on=how.key, compare=how.compare, keep="keep")
+        upsert = Upsert(on=row_form.key, compare=row_form.compare, keep="keep")
         self.app.delta.merge(self.app.spark, written, name, upsert)
 
     def _read(self, lane: Lane) -> tuple[list[Result], list[ResultRow]]:

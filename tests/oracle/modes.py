@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.oracle.case import Case
-from tests.oracle.compare import Difference, Outcome, at_the_end, event_by_event
+from tests.oracle.compare import Difference, Outcome, difference_per_event, final_difference
 from tests.oracle.families import family_of
 from tests.oracle.laboratory import Laboratory
 from tests.oracle.progress import steps
-from tests.oracle.turns import Turn, cut_anywhere, cut_between_sides, one_by_one, together
+from tests.oracle.turns import Turn, cut_anywhere, cut_between_sides, merge_schedules, one_by_one
 
 
 def differences(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:
@@ -35,30 +35,30 @@ def random_batch_cuts(cases: Sequence[Case], folder: Path, dice: random.Random) 
     """Run the resources only at random points between the events."""
     in_order = {number: case for number, case in enumerate(cases) if family_of(case).sides_in_order}
     others = {number: case for number, case in enumerate(cases) if number not in in_order}
-    turns = together(cut_anywhere(others, dice), cut_between_sides(in_order, dice))
+    turns = merge_schedules(cut_anywhere(others, dice), cut_between_sides(in_order, dice))
     return _outcomes(cases, folder, turns, "random batch cuts")
 
 
-def _event_by_event(case: Case, outcome: Outcome) -> Difference | None:
-    return event_by_event(case, outcome, family_of(case).rule)
+def _difference_per_event(case: Case, outcome: Outcome) -> Difference | None:
+    return difference_per_event(case, outcome, family_of(case).rule)
 
 
-def _at_the_end(case: Case, outcome: Outcome) -> Difference | None:
-    return at_the_end(case, outcome, family_of(case).rule)
+def _final_difference(case: Case, outcome: Outcome) -> Difference | None:
+    return final_difference(case, outcome, family_of(case).rule)
 
 
 Mode = tuple[
     Callable[[Sequence[Case], Path, random.Random], list[Outcome]], Callable[[Case, Outcome], Difference | None]
 ]
 MODES: Mapping[str, Mode] = {
-    "one event per batch": (one_event_per_batch, _event_by_event),
-    "random batch cuts": (random_batch_cuts, _at_the_end),
+    "one event per batch": (one_event_per_batch, _difference_per_event),
+    "random batch cuts": (random_batch_cuts, _final_difference),
 }
 
 
-def _outcomes(cases: Sequence[Case], folder: Path, turns: Sequence[Turn], how: str) -> list[Outcome]:
+def _outcomes(cases: Sequence[Case], folder: Path, turns: Sequence[Turn], mode: str) -> list[Outcome]:
     laboratory = Laboratory(cases, folder)
     shapes = ", ".join(dict.fromkeys(case.shape for case in cases))
-    for turn in steps(len(turns), f"{len(cases)} cases of {shapes}, {how}"):
-        laboratory.take(turns[turn])
+    for turn in steps(len(turns), f"{len(cases)} cases of {shapes}, {mode}"):
+        laboratory.run_turn(turns[turn])
     return laboratory.outcomes()

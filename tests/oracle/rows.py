@@ -18,7 +18,7 @@ TableRow = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowForm:
     """The form of a table's rows: ``row`` makes a row from the number of a case, the case and one of its events.
 
     A row is written again if one of the columns ``compare`` differs; the time is one of them.
@@ -41,7 +41,7 @@ def _json(number: int, case: Case, event: Event) -> TableRow:
     return key, None if value is None else value_text(value), moment_of(event), value is not None
 
 
-JSON_ROWS = Rows(
+JSON_ROWS = RowForm(
     columns="key STRING, value STRING, timestamp TIMESTAMP, keep BOOLEAN",
     key=("key",),
     compare=("value", "timestamp"),

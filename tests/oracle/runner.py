@@ -36,7 +36,7 @@ class FileReport:
         if line not in self.lines:
             self.lines.append(line)
 
-    def judge(self, case: Case, difference: Difference | None) -> None:
+    def count_case(self, case: Case, difference: Difference | None) -> None:
         """Count a case that was run."""
         reason = reason_to_differ(case)
         if difference is None:
@@ -75,11 +75,11 @@ def _drive(driver: Driver, driven: Sequence[tuple[FileReport, Case]], warehouse:
     try:
         found = driver([case for _, case in driven], warehouse, seed)
     except Exception as error:  # noqa: BLE001  the other shapes are run all the same
-        told = isinstance(error, KasprError)
-        if not told:
+        is_kaspr_error = isinstance(error, KasprError)
+        if not is_kaspr_error:
             traceback.print_exc()
         for report, _ in driven:
-            report.fail(f"the run broke off: {error if told else repr(error)}")
+            report.fail(f"the run broke off: {error if is_kaspr_error else repr(error)}")
         return
     for (report, case), difference in zip(driven, found, strict=True):
-        report.judge(case, difference)
+        report.count_case(case, difference)

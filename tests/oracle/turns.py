@@ -45,10 +45,10 @@ def cut_anywhere(cases: Mapping[int, Case], dice: random.Random) -> list[Turn]:
 
 def cut_between_sides(cases: Mapping[int, Case], dice: random.Random) -> list[Turn]:
     """Turns in which a case has events of one side only, because a batch does not keep the order of two sides."""
-    return _side_by_side({number: list(_of_one_side(case.events, dice)) for number, case in cases.items()})
+    return _side_by_side({number: list(_one_sided_parts(case.events, dice)) for number, case in cases.items()})
 
 
-def together(*schedules: Sequence[Turn]) -> list[Turn]:
+def merge_schedules(*schedules: Sequence[Turn]) -> list[Turn]:
     """The turns of several schedules, which have different cases, merged one by one."""
     longest = max((len(schedule) for schedule in schedules), default=0)
     return [
@@ -61,7 +61,7 @@ def together(*schedules: Sequence[Turn]) -> list[Turn]:
     ]
 
 
-def _of_one_side(events: Sequence[Event], dice: random.Random) -> Iterator[list[Event]]:
+def _one_sided_parts(events: Sequence[Event], dice: random.Random) -> Iterator[list[Event]]:
     part: list[Event] = []
     for event in events:
         if part and (part[-1].side != event.side or dice.random() < _CHANCE_OF_A_CUT):

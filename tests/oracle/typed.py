@@ -15,7 +15,7 @@ from typing import Any
 from tests.oracle.case import Case, Event, text
 from tests.oracle.family import Family
 from tests.oracle.outputs import JoinOutput
-from tests.oracle.rows import Rows, moment_of
+from tests.oracle.rows import RowForm, moment_of
 
 _PREFIX = "typed-"
 
@@ -33,7 +33,7 @@ def recorded(row: Any) -> Any:
     return None if row is None else {name: json.loads(field) for name, field in row["fields"].items()}
 
 
-ROWS = Rows(
+ROWS = RowForm(
     columns="number INT, name STRING, fk STRING, fields MAP<STRING, STRING>, _timestamp TIMESTAMP, keep BOOLEAN",
     key=("number", "name"),
     compare=("fk", "fields", "_timestamp"),

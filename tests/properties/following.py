@@ -15,7 +15,7 @@ from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.storage.limits import Limits
 from tests.continuous import running
 from tests.properties.naive_join import Sides, text
-from tests.properties.shown import Shown
+from tests.properties.shown import JoinReader
 
 if TYPE_CHECKING:
     import pytest
@@ -26,12 +26,12 @@ _KEYS = 20
 _PATIENCE = 120
 
 
-def never_due(patched: pytest.MonkeyPatch) -> None:
+def postpone_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pending batches wait until the run ends."""
-    patched.setattr(Folding, "due", property(lambda _: False))
+    monkeypatch.setattr(Folding, "due", property(lambda _: False))
 
 
-ALWAYS_DUE = Limits(fold_rest=0)
+FOLD_AT_ONCE = Limits(fold_rest=0)
 """Limits with which batches are folded at once. States are still deferred."""
 
 
@@ -40,7 +40,7 @@ class History:
     """Random changes of two tables, and both joins over them."""
 
     app: Application
-    drawn: random.Random
+    dice: random.Random
     sides: Sides = field(default_factory=Sides)
 
     def step(self, side: str, changes: int) -> None:
@@ -51,7 +51,7 @@ class History:
 
     def draw(self, side: str, changes: int) -> dict[str, str | None]:
         """Draw the rows of a step, and note them in ``sides``; None deletes."""
-        values = {text(f"{side[0]}{self.drawn.randrange(_KEYS)}"): self._value(side) for _ in range(changes)}
+        values = {text(f"{side[0]}{self.dice.randrange(_KEYS)}"): self._value(side) for _ in range(changes)}
         for key, value in values.items():
             self.sides[side].pop(key, None)
             if value is not None:
@@ -59,10 +59,10 @@ class History:
         return values
 
     def _value(self, side: str) -> str | None:
-        if self.drawn.random() < 0.2:
+        if self.dice.random() < 0.2:
             return None
-        n = self.drawn.randrange(3)
-        return text({"fk": f"r{self.drawn.randrange(_KEYS)}", "n": n} if side == "left" else {"n": n})
+        n = self.dice.randrange(3)
+        return text({"fk": f"r{self.dice.randrange(_KEYS)}", "n": n} if side == "left" else {"n": n})
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -76,12 +76,12 @@ class History:
         deadline = time.monotonic() + _PATIENCE
         for join in JOINS:
             expected = self.sides.joined(join)
-            while (found := Shown(self.app, join).told()) != expected:
+            while (found := JoinReader(self.app, join).folded_channel()) != expected:
                 assert time.monotonic() < deadline, f"{join}: {found} is not {expected}"
 
     def assert_folded(self) -> None:
         """Assert that results, channels and subscriptions match the tables."""
         for join in JOINS:
-            shown = Shown(self.app, join)
-            assert shown.result() == self.sides.joined(join) == shown.told()
-            assert shown.subscribed() == self.sides.foreign_keys()
+            shown = JoinReader(self.app, join)
+            assert shown.result() == self.sides.joined(join) == shown.folded_channel()
+            assert shown.subscribed_foreign_keys() == self.sides.foreign_keys()

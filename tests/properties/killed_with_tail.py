@@ -16,7 +16,7 @@ from kaspr_delta.engine.batch.checkpoint import BatchId
 from kaspr_delta.engine.batch.progress import BatchReport, Progress
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.storage.layout import state_ref
-from tests.properties.following import ALWAYS_DUE, History, never_due
+from tests.properties.following import FOLD_AT_ONCE, History, postpone_folds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STEPS = ("left", "right", "left", "right")
 
 
-def rows_of(seed: int, app: Application) -> History:
+def seeded_history(seed: int, app: Application) -> History:
     """A history whose steps depend only on the seed."""
     return History(app, random.Random(seed))  # noqa: S311  no secret
 
@@ -35,18 +35,18 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
     ``before``: before the pending batches are folded. ``after``: before progress records that fold. ``states behind``:
     after all folds except those of the deferred states.
     """
-    patched = pytest.MonkeyPatch()
-    limits = ALWAYS_DUE if moment == "states behind" else None
+    monkeypatch = pytest.MonkeyPatch()
+    limits = FOLD_AT_ONCE if moment == "states behind" else None
     if limits is None:
-        never_due(patched)
-    history = rows_of(int(seed), Application.open(manifests, warehouse=Path(warehouse), limits=limits))
+        postpone_folds(monkeypatch)
+    history = seeded_history(int(seed), Application.open(manifests, warehouse=Path(warehouse), limits=limits))
     with history.following():
         for side in STEPS:
             history.step(side, 8)
             history.wait()
         if moment == "before":
             die()
-        patched.setattr(ForeignKeyJoin, "fold_states", die)
+        monkeypatch.setattr(ForeignKeyJoin, "fold_states", die)
         recorded = Progress.record
 
         def record(progress: Progress, spark: SparkSession, batch: BatchId, report: BatchReport) -> None:
@@ -54,7 +54,7 @@ def main(manifests: str, warehouse: str, seed: str, moment: str) -> None:
                 die()
             recorded(progress, spark, batch, report)
 
-        patched.setattr(Progress, "record", record)
+        monkeypatch.setattr(Progress, "record", record)
 
 
 def die(*_: object, **__: object) -> None:

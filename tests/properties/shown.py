@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class JoinReader:
     """A foreign-key join of an application."""
 
     app: Application
@@ -34,12 +34,12 @@ class Shown:
         assert len(found) == len(rows), self.join
         return found
 
-    def subscribed(self) -> Texts:
+    def subscribed_foreign_keys(self) -> Texts:
         """The foreign keys in the join's subscriptions, by left key."""
         rows = self.app.delta.read(self.app.spark, self.plan.subscriptions).where("fk IS NOT NULL").collect()
         return {row["key"]: row["fk"] for row in rows}
 
-    def told(self) -> Pairs:
+    def folded_channel(self) -> Pairs:
         """The state that the channel adds up to. Asserts that every record changes it."""
         return folded(self.app.channel(self.plan.channel).stored.orderBy("offset").collect())
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from kaspr_delta import Application
 from kaspr_delta.plan.definition.joins import ForeignKeyJoinPlan
 from kaspr_delta.storage.limits import Limits, Size
-from tests.limits import limited
+from tests.limits import set_limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,7 +66,7 @@ def storm(
     for number, batch in enumerate(cut(dice, list(random_changes(dice, changes)), batches), 1):
         commits = cut(dice, batch, min(dice.randint(1, 3), len(batch)))
         wrote = seconds(partial(write, app, commits))
-        ran = seconds(limited(app, **LIMITS[number % len(LIMITS)]).run)
+        ran = seconds(set_limits(app, **LIMITS[number % len(LIMITS)]).run)
         say(
             f"batch {number} of {batches}: {len(batch):,} changes in {len(commits)} commits,"
             f" written in {wrote:.1f} s, joined in {ran:.1f} s"
@@ -119,12 +119,12 @@ def judged(app: Application, join: str, say: Callable[[str], None]) -> int:
     return of_result + of_channel
 
 
-def joined(app: Application, how: str) -> DataFrame:
+def joined(app: Application, join_type: str) -> DataFrame:
     """The expected rows, joined by Spark."""
     orders = app.delta.read(app.spark, "orders").select("key", F.col("value").alias("left"))
     orders = orders.withColumn("fk", F.concat(F.lit('"'), F.get_json_object("left", "$.fk"), F.lit('"')))
     products = app.delta.read(app.spark, "products").select(F.col("key").alias("fk"), F.col("value").alias("right"))
-    return orders.join(products, "fk", how).select("key", "left", "right")
+    return orders.join(products, "fk", join_type).select("key", "left", "right")
 
 
 def folded(channel: DataFrame) -> DataFrame:

@@ -51,7 +51,7 @@ def fill(app: Application, topic: str, events: int, dice: random.Random) -> None
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_million_events_are_counted_exactly_despite_kills(spark: SparkSession, tmp_path: Path) -> None:
     dice = random.Random(20_261_121)  # noqa: S311
     app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
     for topic in "ab":
@@ -67,9 +67,9 @@ def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSessi
     while True:
         before = commits(app)
         process = subprocess.Popen([*program, str(dice.randint(150_000, 600_000))])  # noqa: S603
-        some = dice.randint(2, 4)
+        commits_before_kill = dice.randint(2, 4)
         try:
-            while kills < KILLS and process.poll() is None and commits(app) < before + some:
+            while kills < KILLS and process.poll() is None and commits(app) < before + commits_before_kill:
                 time.sleep(0.05)
             # Killed at a random moment after that.
             code = process.wait(timeout=dice.uniform(0, 5) if kills < KILLS else 1_800)
@@ -77,7 +77,7 @@ def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSessi
             process.kill()
             process.wait()
             kills += 1
-            tell(f"killed {commits(app) - before} commits later: {so_far(app)} of 1000000 counted")
+            print_figures(f"killed {commits(app) - before} commits later: {counted_events(app)} of 1000000 counted")
             continue
         assert code == 0
         break
@@ -85,17 +85,17 @@ def test_a_million_events_are_counted_exactly_whatever_happens(spark: SparkSessi
     assert kills == KILLS, "it was done before it was killed: let it have more to do"
     wrong = Counter(expected)
     wrong.subtract(counted)
-    off = sum(map(abs, wrong.values()))
-    tell(f"{sum(counted.values())} events in {len(counted)} categories, {off} counted wrongly")
+    miscounted = sum(map(abs, wrong.values()))
+    print_figures(f"{sum(counted.values())} events in {len(counted)} categories, {miscounted} counted wrongly")
     assert counted == expected
 
 
-def tell(text: str) -> None:
+def print_figures(text: str) -> None:
     """Print figures, which ``pytest -s`` shows."""
     sys.stdout.write(f"{text}\n")
 
 
-def so_far(app: Application) -> int:
+def counted_events(app: Application) -> int:
     return sum(app.table("counters").to_dict().values())
 
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from kaspr_delta import Application
 from tests.properties.naive_join import Sides, Texts, replayed, text
-from tests.properties.shown import Shown
+from tests.properties.shown import JoinReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,9 +35,9 @@ RIGHT_VALUES = st.sampled_from(['{"n":0}', '{"n":1}', "0", "false", '""', "[]"])
 Drawn = TypeVar("Drawn")
 
 
-def of_a_side(of_values: Callable[[st.SearchStrategy[str]], st.SearchStrategy[Drawn]]) -> st.SearchStrategy[Any]:
-    """A side, and an example of the strategy that ``of_values`` makes from that side's values."""
-    left, right = of_values(LEFT_VALUES), of_values(RIGHT_VALUES)
+def side_with(make_strategy: Callable[[st.SearchStrategy[str]], st.SearchStrategy[Drawn]]) -> st.SearchStrategy[Any]:
+    """A side, and an example of the strategy that ``make_strategy`` makes from that side's values."""
+    left, right = make_strategy(LEFT_VALUES), make_strategy(RIGHT_VALUES)
     return st.one_of(st.tuples(st.just("left"), left), st.tuples(st.just("right"), right))
 
 
@@ -63,7 +63,7 @@ MOSTLY = st.sampled_from([True, True, True, True, False])
 SELDOM = MOSTLY.map(lambda yes: not yes)
 
 
-def tell(what: str) -> None:
+def print_line(what: str) -> None:
     """Print a line of the history, which a failure shows."""
     print(what)  # noqa: T201  pytest shows it
 
@@ -81,7 +81,7 @@ def step(*, run: st.SearchStrategy[bool] = MOSTLY, **arguments: Any) -> Callable
     def decorate(what: Rule) -> Any:
         def any_step(self: JoinMachine, *, run: bool, **drawn: Any) -> None:
             self.steps.append(what.__name__)
-            tell(f"{len(self.steps)}. {what.__name__}")
+            print_line(f"{len(self.steps)}. {what.__name__}")
             what(self, **drawn)
             if run:
                 self.run_engine()
@@ -116,51 +116,51 @@ class JoinMachine(RuleBasedStateMachine):
 
     # -- changes through the package ----------------------------------------------------------------------------------
 
-    @step(row=of_a_side(one), pick=PICKS)
+    @step(row=side_with(one), pick=PICKS)
     def insert(self, row: tuple[str, str], pick: int) -> None:
         side, value = row
-        self._put(side, {self._one(pick, [key for key in KEYS if key not in self.sides[side]]): value})
+        self._put(side, {self._choose(pick, [key for key in KEYS if key not in self.sides[side]]): value})
 
     @step(side=SIDES, pick=PICKS)
     def update(self, side: str, pick: int) -> None:
-        self._put(side, {(key := self._present(side, pick)): self._with(side, key, n=len(self.steps) + 10)})
+        self._put(side, {(key := self._existing_key(side, pick)): self._value_with(side, key, n=len(self.steps) + 10)})
 
     @step(side=SIDES, pick=PICKS)
     def write_the_same_value(self, side: str, pick: int) -> None:
-        self._put(side, {(key := self._present(side, pick)): self._with(side, key)})
+        self._put(side, {(key := self._existing_key(side, pick)): self._value_with(side, key)})
 
     @step(pick=PICKS, other=PICKS)
     def point_elsewhere(self, pick: int, other: int) -> None:
-        fk = json.loads(self._present("right", other))
-        self._put("left", {(key := self._present("left", pick)): self._with("left", key, fk=fk)})
+        fk = json.loads(self._existing_key("right", other))
+        self._put("left", {(key := self._existing_key("left", pick)): self._value_with("left", key, fk=fk)})
 
     @step(pick=PICKS)
     def point_nowhere(self, pick: int) -> None:
-        self._put("left", {(key := self._present("left", pick)): self._with("left", key, fk=None)})
+        self._put("left", {(key := self._existing_key("left", pick)): self._value_with("left", key, fk=None)})
 
     @step(side=SIDES, pick=PICKS)
     def delete(self, side: str, pick: int) -> None:
-        self._put(side, {self._present(side, pick): None})
+        self._put(side, {self._existing_key(side, pick): None})
 
-    @step(row=of_a_side(one), pick=PICKS)
+    @step(row=side_with(one), pick=PICKS)
     def insert_a_deleted_key(self, row: tuple[str, str], pick: int) -> None:
         side, value = row
-        self._put(side, {self._one(pick, sorted(self.deleted[side])): value})
+        self._put(side, {self._choose(pick, sorted(self.deleted[side])): value})
 
-    @step(rows=of_a_side(lambda values: st.lists(st.none() | values, min_size=2, max_size=4)), pick=PICKS)
+    @step(rows=side_with(lambda values: st.lists(st.none() | values, min_size=2, max_size=4)), pick=PICKS)
     def change_one_key_again_and_again(self, rows: tuple[str, list[str | None]], pick: int) -> None:
         side, values = rows
-        key = self._present(side, pick)
+        key = self._existing_key(side, pick)
         for value in values:
             self._put(side, {key: value})
 
-    @step(rows=of_a_side(some_deleted))
+    @step(rows=side_with(some_deleted))
     def change_many_keys(self, rows: tuple[str, dict[str, str | None]]) -> None:
         self._put(*rows)
 
     # -- changes by others, in SQL ------------------------------------------------------------------------------------
 
-    @step(rows=of_a_side(rows_of), kept=MANY_KEYS)
+    @step(rows=side_with(rows_of), kept=MANY_KEYS)
     def overwrite_by_sql(self, rows: tuple[str, Texts], kept: list[str]) -> None:
         side, values = rows
         values = {key: value for key, value in self.sides[side].items() if key in kept} | values
@@ -168,7 +168,7 @@ class JoinMachine(RuleBasedStateMachine):
         listed = f"SELECT key, value, NULL FROM {_values(values)}" if values else nothing  # noqa: S608
         self._sql(side, f"INSERT OVERWRITE {TABLES[side]} {listed}", dict.fromkeys(self.sides[side]) | values)
 
-    @step(rows=of_a_side(some_deleted), only_these=SELDOM)
+    @step(rows=side_with(some_deleted), only_these=SELDOM)
     def merge_by_sql(self, rows: tuple[str, dict[str, str | None]], only_these: bool) -> None:
         side, values = rows
         statement = (
@@ -184,7 +184,7 @@ class JoinMachine(RuleBasedStateMachine):
         where = f"key IN ({', '.join(map(_literal, keys))})"
         self._sql(side, f"DELETE FROM {TABLES[side]} WHERE {where}", dict.fromkeys(keys))  # noqa: S608  own names
 
-    @step(row=of_a_side(lambda values: st.none() | values), keys=FEW_KEYS)
+    @step(row=side_with(lambda values: st.none() | values), keys=FEW_KEYS)
     def update_by_sql(self, row: tuple[str, str | None], keys: list[str]) -> None:
         """Set keys to a value, or each key to its old value."""
         side, value = row
@@ -195,8 +195,8 @@ class JoinMachine(RuleBasedStateMachine):
 
     @step(side=SIDES, pick=PICKS, other=PICKS)
     def rename_by_sql(self, side: str, pick: int, other: int) -> None:
-        old = self._present(side, pick)
-        new = self._one(other, [key for key in KEYS if key not in self.sides[side]])
+        old = self._existing_key(side, pick)
+        new = self._choose(other, [key for key in KEYS if key not in self.sides[side]])
         if old in self.sides[side] and new not in self.sides[side]:
             statement = f"UPDATE {TABLES[side]} SET key = {_literal(new)} WHERE key = {_literal(old)}"  # noqa: S608
             self._sql(side, statement, {old: None, new: self.sides[side][old]})
@@ -225,7 +225,7 @@ class JoinMachine(RuleBasedStateMachine):
         """Delete the end of the last batch from Spark's checkpoint, so that Spark runs the batch again."""
         started, ended = self._batches(join, "offsets"), self._batches(join, "commits")
         if ended and ended[-1] == started[-1] > self.last_vacuumed[join]:
-            tell(f"   batch {ended[-1]} of {join}")
+            print_line(f"   batch {ended[-1]} of {join}")
             for file in (str(ended[-1]), f".{ended[-1]}.crc"):
                 (self._checkpoint(join) / "commits" / file).unlink()
 
@@ -234,24 +234,24 @@ class JoinMachine(RuleBasedStateMachine):
         """Run the engine on the changes of earlier steps."""
 
     def run_engine(self) -> None:
-        tell("   run")
+        print_line("   run")
         self.app.run()
         self.unchecked = True
 
     # -- what always holds after a run --------------------------------------------------------------------------------
 
     @invariant()
-    def all_that_a_join_shows_is_the_recomputed_join(self) -> None:
+    def results_feeds_channels_and_subscriptions_equal_the_join(self) -> None:
         if self.unchecked:
             self.unchecked = False
             for join in JOINS:
                 self._check(join)
 
     def _check(self, join: str) -> None:
-        shown, expected = Shown(self.app, join), self.sides.joined(join)
+        shown, expected = JoinReader(self.app, join), self.sides.joined(join)
         assert shown.result() == expected, join
-        assert shown.subscribed() == self.sides.foreign_keys(), join
-        assert shown.told() == expected, join
+        assert shown.subscribed_foreign_keys() == self.sides.foreign_keys(), join
+        assert shown.folded_channel() == expected, join
         assert replayed(shown.feed()) == expected, join
 
     # -- inside -------------------------------------------------------------------------------------------------------
@@ -262,16 +262,16 @@ class JoinMachine(RuleBasedStateMachine):
     def _put(self, side: str, values: Mapping[str, str | None]) -> None:
         objects = [(json.loads(key), None if value is None else json.loads(value)) for key, value in values.items()]
         self.app.table(TABLES[side]).put(objects)
-        self._note(side, values)
+        self._apply_to_model(side, values)
 
     def _sql(self, side: str, statement: str, values: Mapping[str, str | None]) -> None:
         self.app.sql(statement).collect()
-        self._note(side, values)
+        self._apply_to_model(side, values)
 
-    def _note(self, side: str, values: Mapping[str, str | None]) -> None:
+    def _apply_to_model(self, side: str, values: Mapping[str, str | None]) -> None:
         """Apply the changes to the dictionaries."""
         for key, value in values.items():
-            tell(f"   {side} {key} = {value}")
+            print_line(f"   {side} {key} = {value}")
             before = self.sides[side].pop(key, None)
             if value is not None:
                 self.sides[side][key] = value
@@ -279,15 +279,15 @@ class JoinMachine(RuleBasedStateMachine):
             elif before is not None:
                 self.deleted[side].add(key)
 
-    def _one(self, pick: int, among: list[str]) -> str:
+    def _choose(self, pick: int, among: list[str]) -> str:
         """One of these keys; any key if there are none."""
         among = among or KEYS
         return among[pick % len(among)]
 
-    def _present(self, side: str, pick: int) -> str:
-        return self._one(pick, sorted(self.sides[side]))
+    def _existing_key(self, side: str, pick: int) -> str:
+        return self._choose(pick, sorted(self.sides[side]))
 
-    def _with(self, side: str, key: str, **changed: Any) -> str:
+    def _value_with(self, side: str, key: str, **changed: Any) -> str:
         """The value of a key with some fields changed."""
         before = json.loads(self.sides[side].get(key, "{}"))
         fields = before if isinstance(before, dict) else {}
@@ -315,7 +315,7 @@ def _values(rows: Mapping[str, str | None]) -> str:
     return f"VALUES {listed} AS rows(key, value)"
 
 
-def make_steps(spark: SparkSession, folder: Path, *, seed: int, steps: int) -> None:
+def run_random_history(spark: SparkSession, folder: Path, *, seed: int, steps: int) -> None:
     """Run a random history of at least so many steps."""
     examples: list[list[str]] = []
 
@@ -335,18 +335,18 @@ def make_steps(spark: SparkSession, folder: Path, *, seed: int, steps: int) -> N
     )
     run_state_machine_as_test(JoinMachineHere, settings=once)
     made = max(examples, key=len)
-    tell(f"seed {seed}: {len(made)} steps: {dict(Counter(made))}")
+    print_line(f"seed {seed}: {len(made)} steps: {dict(Counter(made))}")
     assert len(made) >= steps
 
 
 @pytest.mark.spark
-def test_a_short_history_holds_at_every_step(spark: SparkSession, tmp_path: Path) -> None:
-    make_steps(spark, tmp_path, seed=0, steps=4)
+def test_joins_equal_the_model_after_each_run_of_a_short_history(spark: SparkSession, tmp_path: Path) -> None:
+    run_random_history(spark, tmp_path, seed=0, steps=4)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(1, 8))
-def test_a_long_history_holds_at_every_step(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    make_steps(spark, tmp_path, seed=seed, steps=45)
+def test_joins_equal_the_model_after_each_run_of_a_long_history(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    run_random_history(spark, tmp_path, seed=seed, steps=45)

@@ -15,9 +15,9 @@ from kaspr_delta import Application
 from kaspr_delta.engine.batch.decision import Folded, LoggedBatch
 from kaspr_delta.engine.joins.foreign_key.foreign_key_join import ForeignKeyJoin
 from kaspr_delta.storage.limits import Limits, Size
-from tests.properties.following import ALWAYS_DUE, JOINS, History, never_due
-from tests.properties.killed_with_tail import STEPS, rows_of
-from tests.properties.shown import Shown
+from tests.properties.following import FOLD_AT_ONCE, JOINS, History, postpone_folds
+from tests.properties.killed_with_tail import STEPS, seeded_history
+from tests.properties.shown import JoinReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def sizes(few: int, small: int, changes: int) -> dict[str, Any]:
 
 
 LIMITS = sizes(few=3, small=9, changes=30)
-UNKNOWN = sizes(few=0, small=0, changes=0)
+ALL_IN_SPARK = sizes(few=0, small=0, changes=0)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ UNKNOWN = sizes(few=0, small=0, changes=0)
     [
         (1, LIMITS),
         *(pytest.param(seed, LIMITS, marks=pytest.mark.slow) for seed in range(2, 6)),
-        pytest.param(6, UNKNOWN, marks=pytest.mark.slow),
+        pytest.param(6, ALL_IN_SPARK, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("folds", ["at the end", "but for states"])
-def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(  # noqa: PLR0917  fixtures, and what varies
+def test_channels_add_up_to_the_join_while_batches_are_pending(  # noqa: PLR0917  fixtures, and what varies
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -63,19 +63,19 @@ def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(  # noqa: PLR0
 ) -> None:
     at_the_end = folds == "at the end"
     if at_the_end:
-        never_due(monkeypatch)
-    together: list[int] = []
+        postpone_folds(monkeypatch)
+    fold_sizes: list[int] = []
     fold = ForeignKeyJoin.fold
 
-    def counted(self: ForeignKeyJoin, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
+    def counted_fold(self: ForeignKeyJoin, batches: Sequence[LoggedBatch], *, states: bool = True) -> Sequence[Folded]:
         if len(batches) > 1 or not states:  # otherwise it is the first batch of the checkpoint
-            together.append(len(batches))
+            fold_sizes.append(len(batches))
             assert not states  # states are folded alone, when the run ends
         return fold(self, batches, states=states)
 
-    monkeypatch.setattr(ForeignKeyJoin, "fold", counted)
+    monkeypatch.setattr(ForeignKeyJoin, "fold", counted_fold)
     app = Application.open(
-        MANIFESTS, warehouse=tmp_path, spark=spark, limits=replace(Limits() if at_the_end else ALWAYS_DUE, **limits)
+        MANIFESTS, warehouse=tmp_path, spark=spark, limits=replace(Limits() if at_the_end else FOLD_AT_ONCE, **limits)
     )
     history = History(app, random.Random(seed))  # noqa: S311
     history.step("left", 12)
@@ -85,31 +85,31 @@ def test_what_is_decided_over_a_tail_is_what_its_folds_would_give(  # noqa: PLR0
         for side, changes in (("left", 2), ("right", 6), ("left", 12), ("right", 1), ("left", 30), ("right", 2)):
             history.step(side, changes)
             history.wait()
-        assert bool(together) != at_the_end
+        assert bool(fold_sizes) != at_the_end
     if at_the_end:
-        assert len(together) == len(JOINS)
-        assert min(together) > 3, together
+        assert len(fold_sizes) == len(JOINS)
+        assert min(fold_sizes) > 3, fold_sizes
     else:
-        assert sum(together) > 3 * len(JOINS)
+        assert sum(fold_sizes) > 3 * len(JOINS)
     history.assert_folded()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("moment", ["before", "after", "states behind"])
-def test_a_tail_that_a_kill_left_is_folded_by_the_next_run(spark: SparkSession, tmp_path: Path, moment: str) -> None:
+def test_the_next_run_folds_pending_batches_that_a_kill_left(spark: SparkSession, tmp_path: Path, moment: str) -> None:
     command = [sys.executable, "-m", "tests.properties.killed_with_tail", str(MANIFESTS), str(tmp_path), "7", moment]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=500, check=False)  # noqa: S603
     assert done.returncode == -9, done.stdout + done.stderr
-    history = rows_of(7, Application.open(MANIFESTS, warehouse=tmp_path, spark=spark))
+    history = seeded_history(7, Application.open(MANIFESTS, warehouse=tmp_path, spark=spark))
     for side in STEPS:
         history.draw(side, 8)
-    shown = [Shown(history.app, name) for name in JOINS]
+    shown = [JoinReader(history.app, name) for name in JOINS]
     folded = [one.result() == history.sides.joined(one.join) for one in shown]
     assert any(folded) == (moment != "before")
     changes = [len(one.feed()) for one in shown]
     if moment == "states behind":
-        assert any(one.subscribed() != history.sides.foreign_keys() for one in shown)
+        assert any(one.subscribed_foreign_keys() != history.sides.foreign_keys() for one in shown)
     history.app.run()
     history.assert_folded()
     unchanged = [len(one.feed()) == before for one, before in zip(shown, changes, strict=True)]

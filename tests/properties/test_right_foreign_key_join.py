@@ -109,7 +109,7 @@ def joined(app: Application) -> dict[int, Counter[Detail]]:
     ("seeds", "runs"),
     [(25, 3), pytest.param(1_000, 8, marks=[pytest.mark.slow, pytest.mark.timeout(3_600)])],
 )
-def test_each_order_is_joined_with_the_details_that_sql_finds_for_it_at_that_moment(
+def test_each_order_is_joined_with_the_details_that_sql_finds_when_it_comes(
     spark: SparkSession, tmp_path: Path, seeds: int, runs: int
 ) -> None:
     """Each run has three moments. The records of 25 histories are joined on the driver, those of 1,000 by workers."""

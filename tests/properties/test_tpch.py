@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANIFESTS = Template(Path(__file__).with_name("tpch.yaml").read_text())
-FOUND = {
+RESULT_QUERIES = {
     "priced": """
         SELECT left.l_orderkey, left.l_linenumber, left.l_partkey, left.l_quantity, left.l_shipdate,
                right.p_partkey, right.p_name, right.p_retailprice, right.p_size
@@ -55,7 +55,7 @@ def write(spark: SparkSession, tpch: Tpch, folder: Path) -> None:
         pytest.param(0.1, 2, [1, 1], marks=[pytest.mark.slow, pytest.mark.timeout(7_200)]),
     ],
 )
-def test_joins_of_tables_that_others_change_hold_what_sql_finds_at_every_checkpoint(
+def test_joins_of_tables_of_others_equal_joins_in_sql_after_every_run(
     spark: SparkSession, tmp_path: Path, scale: float, seed: int, steps: list[int]
 ) -> None:
     tpch = Tpch(scale, seed)
@@ -69,17 +69,17 @@ def test_joins_of_tables_that_others_change_hold_what_sql_finds_at_every_checkpo
             tpch.next()
             write(spark, tpch, tmp_path)
         app.run()
-        for join, select in FOUND.items():
+        for join, select in RESULT_QUERIES.items():
             assert tpch.differences(join, app.sql(select).toArrow()) == [], f"{join} after run {run + 1}"
     assert app.dead_letters() == []
 
 
-def test_every_kind_of_row_and_of_change_occurs_and_a_wrong_result_is_told() -> None:
+def test_every_kind_of_row_and_change_occurs_and_wrong_results_are_reported() -> None:
     tpch = Tpch(0.002, seed=8)
     tpch.next()
     tpch.next()
     assert min(tpch.counts().values()) >= 1, tpch.counts()
-    for join in FOUND:
+    for join in RESULT_QUERIES:
         right = tpch.expected(join)
         assert tpch.differences(join, right) == []
         assert [found[0] for found in tpch.differences(join, right.slice(1))] == ["missing"]

@@ -160,7 +160,7 @@ def examples(ordinary: int, many: int) -> Callable[[Callable[..., None]], Any]:
     )
 
 
-class Drawn:
+class Shortened:
     """A long value, which is shown shortened if its check fails."""
 
     def __init__(self, value: Any) -> None:
@@ -180,15 +180,15 @@ def for_all(most: int, check: Callable[[Any], None], values: st.SearchStrategy[A
         suppress_health_check=list(HealthCheck),
         database=None,
     )
-    @given(values.map(Drawn))
-    def checked(drawn: Drawn) -> None:
+    @given(values.map(Shortened))
+    def checked(drawn: Shortened) -> None:
         check(drawn.value)
 
     checked()
 
 
 @contextmanager
-def set_to(spark: SparkSession, session: Mapping[str, str]) -> Iterator[None]:
+def with_settings(spark: SparkSession, session: Mapping[str, str]) -> Iterator[None]:
     """Give a session other settings until the block ends."""
     before = {name: str(spark.conf.get(name)) for name in session}
     try:
@@ -227,12 +227,12 @@ def shown(value: Any) -> str:
 
 @pytest.mark.parametrize("session", SESSIONS, ids=["as here", "without ANSI", "New York"])
 @examples(2, 30)
-def test_keys_and_rows_are_one_text(spark: SparkSession, session: dict[str, str], most: int) -> None:
-    with set_to(spark, session):
-        for_all(most, partial(assert_one_text, spark), columns(ALL))
+def test_spark_and_python_spell_keys_and_rows_alike(spark: SparkSession, session: dict[str, str], most: int) -> None:
+    with with_settings(spark, session):
+        for_all(most, partial(assert_same_text, spark), columns(ALL))
 
 
-def assert_one_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
+def assert_same_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
     rows = rows_of(spark, drawn, SCHEMA)
     keys = SCHEMA[: len(KEYS)]
     texts = {one.name: key_text([F.col("row")[one.name]], [one.type]) for one in keys}
@@ -258,11 +258,11 @@ def assert_one_text(spark: SparkSession, drawn: list[list[Any]]) -> None:
 
 
 @examples(2, 30)
-def test_values_have_one_order(spark: SparkSession, most: int) -> None:
-    for_all(most, partial(assert_one_order, spark), columns(ALL))
+def test_spark_and_python_order_values_alike(spark: SparkSession, most: int) -> None:
+    for_all(most, partial(assert_same_order, spark), columns(ALL))
 
 
-def assert_one_order(spark: SparkSession, drawn: list[list[Any]]) -> None:
+def assert_same_order(spark: SparkSession, drawn: list[list[Any]]) -> None:
     rows = rows_of(spark, drawn, SCHEMA)
     lists = [
         F.array_sort(F.collect_list(F.struct(in_order(F.col("row")[one.name], one.type).alias("value"), "n")))["n"]
@@ -274,7 +274,7 @@ def assert_one_order(spark: SparkSession, drawn: list[list[Any]]) -> None:
         assert all(lesser <= greater for lesser, greater in pairwise(ranks)), one.type
 
 
-TOLD_JSON = [
+ODD_JSON = [
     *("1 2", '{"a":1}x', "{}{}", "[1]]", "true false", "1,2", "1],[2", '"a""b"', "1 // c", "/**/1"),
     *('{"a":1,"a":2}', '{"a":{"b":1,"b":2}}', '"\\ud800"', '"\\udd1e\\ud834"', '"\\ud834\\udd1e"', "1" * 1001),
     *("NaN", "[Infinity]", "1e400", "01", "1.", ".5", "+1", "-0", "'a'", "{a:1}", "[1,]", "\ufeff1", " \t\r\n1 "),
@@ -297,22 +297,22 @@ def json_texts(draw: st.DrawFn) -> list[str]:
         at = draw(st.integers(0, len(text)))
         put = draw(st.sampled_from([*' ,]}["1\\/\x0b\u00a0e-', "", "", text]))
         texts += [text, text[:at] + put + text[at + draw(st.integers(0, 1)) :]]
-    return [*TOLD_JSON, *texts]
+    return [*ODD_JSON, *texts]
 
 
 @examples(2, 60)
-def test_text_is_json_to_both(spark: SparkSession, most: int) -> None:
-    for_all(most, partial(assert_json_to_both, spark), json_texts())
+def test_spark_and_python_agree_on_which_texts_are_json(spark: SparkSession, most: int) -> None:
+    for_all(most, partial(assert_both_accept_the_same_json, spark), json_texts())
 
 
-def assert_json_to_both(spark: SparkSession, texts: list[str]) -> None:
+def assert_both_accept_the_same_json(spark: SparkSession, texts: list[str]) -> None:
     rows = frame_of(spark, pa.table({"n": pa.array(range(len(texts))), "text": pa.array(texts, pa.string())}))
     found = collected(rows, is_json(F.col("text")).alias("json"))["json"]
-    for text, is_one in zip(texts, found, strict=True):
-        assert is_one == is_read(text), text
+    for text, is_json_in_spark in zip(texts, found, strict=True):
+        assert is_json_in_spark == is_parsed(text), text
 
 
-def is_read(text: str) -> bool:
+def is_parsed(text: str) -> bool:
     try:
         json_text.parse(text)
     except SerializationError:
@@ -395,19 +395,19 @@ TEXT_VALUES = [
 
 
 @examples(2, 30)
-def test_rows_with_json_are_read_alike(tables: Tables, most: int) -> None:
+def test_all_readers_read_rows_with_json_alike(tables: Tables, most: int) -> None:
     values = [value for value in TEXT_VALUES if value != "no JSON"]
     for_all(most, partial(tables.assert_read_alike, "texts"), stored(STORED, TEXT_KEYS, values))
 
 
 @examples(2, 30)
-def test_rows_with_bytes_are_read_alike(tables: Tables, most: int) -> None:
+def test_all_readers_read_rows_with_bytes_alike(tables: Tables, most: int) -> None:
     raw = pa.schema([("key", pa.binary()), ("value", pa.binary()), STORED.field("timestamp")])
     for_all(most, partial(tables.assert_read_alike, "bytes"), stored(raw, LONG_BYTES, LONG_BYTES))
 
 
 @examples(2, 30)
-def test_rows_with_columns_are_read_alike(tables: Tables, most: int) -> None:
+def test_all_readers_read_rows_with_columns_alike(tables: Tables, most: int) -> None:
     live = tables.live("columns")
     assert live.plan.typed is not None
     of = live.plan.typed
@@ -453,7 +453,7 @@ def test_rows_with_columns_are_read_alike(tables: Tables, most: int) -> None:
 
 
 @examples(2, 30)
-def test_live_rows_are_the_same_on_the_driver(tables: Tables, most: int) -> None:
+def test_live_rows_are_the_same_on_the_driver_and_in_spark(tables: Tables, most: int) -> None:
     live = tables.live("texts")
 
     def check(rows: pa.Table) -> None:
@@ -473,14 +473,14 @@ def test_live_rows_are_the_same_on_the_driver(tables: Tables, most: int) -> None
 
 
 @examples(2, 30)
-def test_bytes_are_one_text_and_in_one_partition(tables: Tables, most: int) -> None:
+def test_spark_and_python_give_bytes_the_same_text_and_partition(tables: Tables, most: int) -> None:
     live, spark = tables.live("bytes"), tables.app.spark
 
     def check(values: list[bytes]) -> None:
         schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), STORED.field("timestamp")])
         rows = pa.Table.from_pylist([{"key": value, "value": value} for value in values], schema)
         for session in SESSIONS:
-            with set_to(spark, session):
+            with with_settings(spark, session):
                 spelled = frame_of(spark, rows).select(live.key, live.value, F.col("key").alias("raw"))
                 wanted = spelled.select("*", partition_of(live.as_bytes(F.col("key")), 7)).toArrow().to_pylist()
             for value, found in zip(values, wanted, strict=True):
@@ -495,7 +495,7 @@ def test_bytes_are_one_text_and_in_one_partition(tables: Tables, most: int) -> N
 
 
 @examples(2, 30)
-def test_headers_reach_workers_as_they_are(spark: SparkSession, most: int) -> None:
+def test_headers_reach_workers_unchanged(spark: SparkSession, most: int) -> None:
     header = st.fixed_dictionaries({"key": TEXTS, "value": st.none() | st.sampled_from(LONG_BYTES) | st.binary()})
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -508,7 +508,7 @@ def test_headers_reach_workers_as_they_are(spark: SparkSession, most: int) -> No
 
 
 @examples(2, 30)
-def test_an_instant_is_in_the_same_windows(spark: SparkSession, most: int) -> None:
+def test_spark_and_python_put_an_instant_in_the_same_windows(spark: SparkSession, most: int) -> None:
     spans = st.tuples(st.integers(1, 5_000), st.integers(1, 5_000))
     instants = st.lists(st.integers(-20_000, 20_000) | st.integers(1 << 40, 1 << 41), min_size=1)
 

@@ -28,30 +28,30 @@ MOMENTS = st.datetimes(datetime(1950, 1, 1), datetime(2150, 1, 1))  # noqa: DTZ0
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 
 
-def or_nothing(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def or_null(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Values, or null in one of eight cases. `one_of` has no weights: it drops strategies that are equal."""
     return st.integers(0, 7).flatmap(lambda luck: values if luck else st.none())
 
 
 VISITS = st.fixed_dictionaries({
-    "shop": or_nothing(
+    "shop": or_null(
         st.fixed_dictionaries({
-            "country": or_nothing(st.sampled_from(COUNTRIES)),
-            "number": or_nothing(st.sampled_from(NUMBERS)),
+            "country": or_null(st.sampled_from(COUNTRIES)),
+            "number": or_null(st.sampled_from(NUMBERS)),
         })
     ),
-    "day": or_nothing(st.sampled_from(DAYS)),
-    "price": or_nothing(st.decimals(-99999999, 99999999, places=2)),
-    "at": or_nothing(MOMENTS.map(lambda moment: moment.replace(tzinfo=timezone.utc))),
-    "share": or_nothing(st.floats(allow_nan=False, allow_infinity=False)),
-    "tags": or_nothing(st.dictionaries(TEXTS, or_nothing(TEXTS), max_size=2)),
-    "notes": or_nothing(st.lists(st.fixed_dictionaries({"text": TEXTS, "local": or_nothing(MOMENTS)}), max_size=2)),
-    "bits": or_nothing(st.binary(max_size=3)),
+    "day": or_null(st.sampled_from(DAYS)),
+    "price": or_null(st.decimals(-99999999, 99999999, places=2)),
+    "at": or_null(MOMENTS.map(lambda moment: moment.replace(tzinfo=timezone.utc))),
+    "share": or_null(st.floats(allow_nan=False, allow_infinity=False)),
+    "tags": or_null(st.dictionaries(TEXTS, or_null(TEXTS), max_size=2)),
+    "notes": or_null(st.lists(st.fixed_dictionaries({"text": TEXTS, "local": or_null(MOMENTS)}), max_size=2)),
+    "bits": or_null(st.binary(max_size=3)),
 })  # fmt: skip
 HOURS = st.fixed_dictionaries({
-    "opens": or_nothing(MOMENTS.map(lambda moment: moment.replace(tzinfo=timezone.utc))),
-    "rate": or_nothing(st.decimals(-(10**19), 10**19, places=18)),
-    "name": or_nothing(TEXTS),
+    "opens": or_null(MOMENTS.map(lambda moment: moment.replace(tzinfo=timezone.utc))),
+    "rate": or_null(st.decimals(-(10**19), 10**19, places=18)),
+    "name": or_null(TEXTS),
 })  # fmt: skip
 KEYS = {
     "left": st.sampled_from([f"V{number}" for number in range(12)]),
@@ -62,14 +62,14 @@ ROWS = {"left": VISITS, "right": HOURS}
 Commit = tuple[str, dict[Any, "dict[str, Any] | None"]]
 """A side, and its rows by their keys; None deletes."""
 COMMITS = {
-    side: st.tuples(st.just(side), st.dictionaries(KEYS[side], or_nothing(ROWS[side]), min_size=5, max_size=8))
+    side: st.tuples(st.just(side), st.dictionaries(KEYS[side], or_null(ROWS[side]), min_size=5, max_size=8))
     for side in SIDES
 }
 # Before each run both sides change, and then one of them again.
 CHANGES = st.tuples(*COMMITS.values(), st.one_of(*COMMITS.values()))
 
 
-class BothPairs:
+class TypedAndJson:
     """An application with the tables and joins of both kinds."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -106,7 +106,7 @@ class BothPairs:
         return {side: written(of, pair[side], side) for side, of in self.types.items()}
 
 
-def holds(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int, runs: int) -> None:
+def check_history(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int, runs: int) -> None:
     """Run a random history of so many runs, and compare both kinds of joins. Some rows must match."""
     numbers = count()
     histories = st.lists(CHANGES, min_size=runs, max_size=runs)
@@ -123,7 +123,7 @@ def holds(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int,
     @given(history=histories, luck=st.integers(0, 1_000))
     def same_joins(history: list[tuple[Commit, ...]], luck: int) -> None:
         assume(luck)  # rejects Hypothesis's first example, the simplest one, which is not worth its minutes
-        pairs = BothPairs(spark, folder / str(next(numbers)))
+        pairs = TypedAndJson(spark, folder / str(next(numbers)))
         matched = 0
         for commits in history:
             for commit in commits:
@@ -145,13 +145,15 @@ def holds(spark: SparkSession, folder: Path, joins: Sequence[str], *, seed: int,
 @pytest.mark.spark
 @pytest.mark.slow  # `test_typed.py` and recorded cases, which always run, show the same with fewer values
 @pytest.mark.timeout(1_800)
-def test_tables_with_columns_are_joined_as_they_are_in_json(spark: SparkSession, tmp_path: Path) -> None:
-    holds(spark, tmp_path, ["left"], seed=1, runs=2)
+def test_typed_tables_are_joined_like_tables_in_json(spark: SparkSession, tmp_path: Path) -> None:
+    check_history(spark, tmp_path, ["left"], seed=1, runs=2)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("seed", range(2, 8))
-def test_a_long_history_of_columns_is_joined_as_it_is_in_json(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    holds(spark, tmp_path, ["inner", "left"], seed=seed, runs=8)
+def test_typed_tables_are_joined_like_tables_in_json_over_long_histories(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    check_history(spark, tmp_path, ["inner", "left"], seed=seed, runs=8)

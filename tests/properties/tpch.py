@@ -104,20 +104,20 @@ class Tpch:
         first = self.steps == 0
         self.steps += 1
         orders = round(_ORDERS * self.scale)
-        given: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "step": self.seed * 1_000 + self.steps,
             "parts": round(_PARTS * self.scale * 1.05),
             "first": self._orders,
             "more": orders if first else max(3, orders // 200),
         }
-        self._orders += given["more"]
+        self._orders += parameters["more"]
         for table in KEYS:
             changed = _CHANGED[table]
             if first and table == "part":
                 changed = "SELECT k, false AS gone FROM range({parts} * 20 // 21) r(k)"
             self._sql.execute(
                 f"CREATE OR REPLACE TABLE change_{table} AS"
-                f" SELECT {_ROWS[table].format(**given)}, gone FROM ({changed.format(**given)})"
+                f" SELECT {_ROWS[table].format(**parameters)}, gone FROM ({changed.format(**parameters)})"
             )
         for table, keys in KEYS.items():  # applied after all changes are drawn, which depend on the old rows
             same = " AND ".join(f"{table}.{key} = c.{key}" for key in keys)
@@ -143,7 +143,7 @@ class Tpch:
 
     def counts(self) -> dict[str, int]:
         """The number of lines of each kind, and of rows that the last step deleted and wrote."""
-        asked = {
+        clauses = {
             "with a part": "FROM lineitem JOIN part ON l_partkey = p_partkey",
             "without a part": "FROM lineitem WHERE l_partkey IS NULL",
             "of an unknown part": "FROM lineitem ANTI JOIN part ON l_partkey = p_partkey WHERE l_partkey IS NOT NULL",
@@ -151,4 +151,4 @@ class Tpch:
             **{f"{table} gone": f"FROM change_{table} WHERE gone" for table in KEYS},
             **{f"{table} written": f"FROM change_{table} WHERE NOT gone" for table in KEYS},
         }
-        return {what: self._sql.execute(f"SELECT count(*) {rest}").fetchall()[0][0] for what, rest in asked.items()}
+        return {what: self._sql.execute(f"SELECT count(*) {rest}").fetchall()[0][0] for what, rest in clauses.items()}

@@ -39,8 +39,8 @@ def classpath() -> str:
     found = home / f"kafka-{VERSION}.classpath"
     if not found.exists() or not all(Path(jar).exists() for jar in found.read_text().split(os.pathsep)):
         home.mkdir(exist_ok=True)
-        asked = ["-dependency", "org.apache.kafka", "kafka_2.13", VERSION, "-confs", "default", "-m2compatible"]
-        _run(java_command(), "-jar", str(ivy), "-cache", str(home / "cache"), *asked, "-cachepath", str(found))
+        ivy_arguments = ["-dependency", "org.apache.kafka", "kafka_2.13", VERSION, "-confs", "default", "-m2compatible"]
+        _run(java_command(), "-jar", str(ivy), "-cache", str(home / "cache"), *ivy_arguments, "-cachepath", str(found))
     return found.read_text().strip()
 
 

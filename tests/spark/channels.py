@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
-def folded(records: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
+def last_values(records: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
     """The last value of every key. A key whose last record is a tombstone is left out."""
     last = {record["key"]: record["value"] for record in records}
     return {key: value for key, value in last.items() if value is not None}

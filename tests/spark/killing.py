@@ -18,7 +18,7 @@ Point = tuple[str, str]
 """A Delta table, and ``before`` or ``after`` it is written."""
 
 
-def around(tables: Iterable[str]) -> list[Point]:
+def around_writes(tables: Iterable[str]) -> list[Point]:
     """The points before and after the write to each table."""
     return [(table, moment) for table in tables for moment in ("before", "after")]
 
@@ -32,9 +32,9 @@ def flow(plan: Plan) -> nx.DiGraph[str]:
 
 def run_others(app: Application, victim: str) -> None:
     """Run all resources that do not depend on the victim, so that its inputs are complete when it is killed."""
-    waiting = {victim, *nx.descendants(flow(app.plan), victim)}
+    victim_and_dependents = {victim, *nx.descendants(flow(app.plan), victim)}
     refs = [str(ref) for stage in app.plan.stages for ref in stage.resources]
-    if others := [ref for ref in refs if ref not in waiting]:
+    if others := [ref for ref in refs if ref not in victim_and_dependents]:
         app.run(only=others)
 
 

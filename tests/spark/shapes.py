@@ -54,13 +54,13 @@ spec:
 _MANIFESTS = load_text(f"{SHAPES.read_text()}\n{_IN_WAVES}", str(SHAPES))
 PLAN = build_plans(_MANIFESTS)[0][0]
 
-LAST = 4
+LAST_WAVE = 4
 _BETWEEN_WAVES = 600_000  # milliseconds
-_LATER_WAVES = range(2, LAST + 1)
+_LATER_WAVES = range(2, LAST_WAVE + 1)
 _RESTLESS = "restless"
 # Layouts of tables that are only appended to, and columns that depend on the time of the run.
 _LOGS = (CHANNEL, STREAM_CHANNEL, AGGREGATION)
-_MOMENTS = ("timestamp", "until")
+_TIME_COLUMNS = ("timestamp", "until")
 
 _HOME = {"country": "c1", "page": "ann"}
 _AWAY = {"country": "nowhere", "page": "nobody"}
@@ -163,7 +163,7 @@ def _countries(wave: int) -> Rows:
     always = {f"nameless-{wave}": {"code": wave}}
     if wave == 1:
         islands = {f"island-{later}": {"name": f"Island {later}"} for later in _LATER_WAVES}
-        return {**always, **islands, **{f"c{number}": {"name": f"Country {number}"} for number in range(LAST + 1)}}
+        return {**always, **islands, **{f"c{number}": {"name": f"Country {number}"} for number in range(LAST_WAVE + 1)}}
     return {**always, f"c{wave}": {"name": f"Republic {wave}"}}
 
 
@@ -185,7 +185,7 @@ def _topics(wave: int, start: int) -> dict[str, Records]:
         (f"new-{wave + 1}", _HOME),
         (_RESTLESS, {"country": "c1", "page": _RESTLESS}),
     ]
-    if wave in {1, LAST}:
+    if wave in {1, LAST_WAVE}:
         views += [("zoe", _HOME), *((name, _HOME) for name in later[:-1])]
     purchases = [
         _record("ann", {"what": "hat", "price": wave}, start + 2_000),
@@ -218,14 +218,14 @@ def _with_unreadable(records: Records) -> Records:
 
 def outcome(app: Application) -> dict[str, Any]:
     """The content of channels, tables, states and dead letters, without times that differ between runs."""
-    _let_records_give_up(app)
+    _run_until_no_record_is_pending(app)
     left: dict[str, Any] = {"dead": counted(app.dead_letters(), "resource", "source", "key", "value", "reason")}
     for join in app.plan.joins:
         left[f"channel of {join.name}"] = _emitted(app, join)
     for ref in {*app.plan.runs, *(table.ref for table in app.plan.tables)}:
         for table, layout in tables_kept_by(app.plan, ref):
             if layout not in _LOGS:
-                left[table] = sorted(map(repr, app.delta.read(app.spark, table).drop(*_MOMENTS).collect()))
+                left[table] = sorted(map(repr, app.delta.read(app.spark, table).drop(*_TIME_COLUMNS).collect()))
     return left
 
 
@@ -234,7 +234,7 @@ def _emitted(app: Application, join: JoinPlan) -> dict[Any, list[Any]]:
     records = app.channel(join.channel).records()
     of_tables = isinstance(join, TableTableJoinPlan)
     if isinstance(join, TableTableJoinPlan):
-        _tells_one_story(app, join)
+        _assert_channel_and_feed_give_the_result(app, join)
     by_key: defaultdict[Any, list[Any]] = defaultdict(list)
     for record in records:
         if not (of_tables and record["key"] == _RESTLESS):
@@ -242,14 +242,14 @@ def _emitted(app: Application, join: JoinPlan) -> dict[Any, list[Any]]:
     return dict(by_key)
 
 
-def _tells_one_story(app: Application, join: TableTableJoinPlan) -> None:
+def _assert_channel_and_feed_give_the_result(app: Application, join: TableTableJoinPlan) -> None:
     """Assert that the channel and the change feed each add up to the result, and that each record changes something."""
     result = {r["key"]: (r["left"], r["right"]) for r in app.delta.read(app.spark, join.result).collect()}
     assert naive_join.folded(app.channel(join.channel).stored.orderBy("offset").collect()) == result
     assert naive_join.replayed(app.delta.changes(app.spark, join.result).collect()) == result
 
 
-def _let_records_give_up(app: Application) -> None:
+def _run_until_no_record_is_pending(app: Application) -> None:
     """Run ``patient-views`` until none of its records is pending: each is pending for a few seconds at most."""
     join = app.plan.join("patient-views")
     while join is not None and not app.delta.read(app.spark, "waiting__patient_views").isEmpty():

@@ -9,7 +9,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.storage.limits import Size
-from tests.limits import limited
+from tests.limits import set_limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ def test_a_failed_event_leaves_nothing_but_a_dead_letter(app: Application) -> No
 
 
 def test_many_records_go_through_spark_workers_in_order(spark: SparkSession, tmp_path: Path) -> None:
-    app = limited(open_app(spark, tmp_path), few_events=Size(3, 1 << 20))
+    app = set_limits(open_app(spark, tmp_path), few_events=Size(3, 1 << 20))
     app.topic("sentences").produce(
         [{"key": f"k{n % 3}", "value": f"w{n} x{n}", "headers": {"number": f"n°{n}"}} for n in range(50)]
     )
@@ -75,5 +75,5 @@ def test_many_records_go_through_spark_workers_in_order(spark: SparkSession, tmp
         by_key.setdefault(record["value"]["from"], []).append(record["key"])
     expected = {f"k{m}": [f"{c}{n}" for n in range(m, 50, 3) for c in "wx"] for m in range(3)}
     assert by_key == expected
-    told = {record["key"]: record["value"]["number"] for record in app.topic("words").records()}
-    assert told["w7"] == told["x7"] == "n°7"
+    number_of_word = {record["key"]: record["value"]["number"] for record in app.topic("words").records()}
+    assert number_of_word["w7"] == number_of_word["x7"] == "n°7"

@@ -67,36 +67,51 @@ KNOWN_BUT_LARGE = Limits(small_batch=NOTHING)
 """Limits with which the touched keys are known, but the batch is a large one."""
 
 
-class Made:
+class RandomTables:
     """Random rows of both tables, subscriptions, results and changes, made from a seed."""
 
     def __init__(
-        self, seed: int, *, doubled: bool = False, waiting: bool = False, sides: Sequence[str] = ("left", "right")
+        self,
+        seed: int,
+        *,
+        with_duplicates: bool = False,
+        with_unmerged: bool = False,
+        sides: Sequence[str] = ("left", "right"),
     ) -> None:
         self.random = random = Random(seed)  # noqa: S311
-        self.orders, self.products = self._rows(ORDERS, doubled=doubled), self._rows(PRODUCTS, doubled=doubled)
-        keys = [(side, key) for side in sides for key in [*self._some(KEYS), *self._some(["odd", None]), '"1"', '"0"']]
-        changes = [{"side": side, "key": key, "changed_at": self._at()} for side, key in [*keys, keys[-1]]]
+        self.orders, self.products = (
+            self._rows(ORDERS, with_duplicates=with_duplicates),
+            self._rows(PRODUCTS, with_duplicates=with_duplicates),
+        )
+        keys = [
+            (side, key)
+            for side in sides
+            for key in [*self._random_part(KEYS), *self._random_part(["odd", None]), '"1"', '"0"']
+        ]
+        changes = [{"side": side, "key": key, "changed_at": self._random_time()} for side, key in [*keys, keys[-1]]]
         self.changes = pa.Table.from_pylist(changes, CHANGES)
         self.states = pa.Table.from_pylist(self._states(), STATES)
         unmerged = [{**state, "live": random.random() < 0.7} for state in self._states()]
-        self.unmerged = [pa.Table.from_pylist(unmerged, STATES.append(pa.field("live", pa.bool_())))] if waiting else []
+        self.unmerged = (
+            [pa.Table.from_pylist(unmerged, STATES.append(pa.field("live", pa.bool_())))] if with_unmerged else []
+        )
         results = [
-            {"key": key, "left": random.choice(ORDERS), "right": random.choice(PRODUCTS)} for key in self._some(KEYS)
+            {"key": key, "left": random.choice(ORDERS), "right": random.choice(PRODUCTS)}
+            for key in self._random_part(KEYS)
         ]
         self.results = pa.Table.from_pylist(results, RESULTS)
 
-    def _rows(self, values: list[Any], *, doubled: bool) -> pa.Table:
-        keys = [*self._some(KEYS), None]
-        keys += [*self._some(keys), '"0"', '"0"'] if doubled else []
-        at = [self._at(), None]
+    def _rows(self, values: list[Any], *, with_duplicates: bool) -> pa.Table:
+        keys = [*self._random_part(KEYS), None]
+        keys += [*self._random_part(keys), '"0"', '"0"'] if with_duplicates else []
+        at = [self._random_time(), None]
         rows = [{"key": key, "value": self.random.choice(values), "timestamp": self.random.choice(at)} for key in keys]
         return pa.Table.from_pylist(rows, STORED)
 
-    def _some(self, values: list[Any]) -> list[Any]:
+    def _random_part(self, values: list[Any]) -> list[Any]:
         return self.random.sample(values, self.random.randint(0, len(values)))
 
-    def _at(self) -> datetime:
+    def _random_time(self) -> datetime:
         return BEGAN + timedelta(milliseconds=self.random.randint(0, 9))
 
     def _states(self) -> list[dict[str, Any]]:
@@ -108,27 +123,27 @@ class Made:
                 "left_hash": self.random.choice([*hashes, None]),
                 "emitted": self.random.choice(["e", f"{hashes[0]}:", None]),
             }
-            for key in self._some(KEYS)
+            for key in self._random_part(KEYS)
         ]
 
 
-class Hops:
+class ReturnedRows:
     """The rows that functions of a module returned, by function name. Each is called once for a batch."""
 
     def __init__(self, patched: pytest.MonkeyPatch, module: Any, names: tuple[str, ...]) -> None:
         self.found: dict[str, list[Rows]] = {}
         for name in names:
-            patched.setattr(module, name, self._noting(name, getattr(module, name)))
+            patched.setattr(module, name, self._recording(name, getattr(module, name)))
 
-    def _noting(self, name: str, hop: Callable[..., Rows]) -> Callable[..., Rows]:
-        def noted(*arguments: Any, **named: Any) -> Rows:
+    def _recording(self, name: str, hop: Callable[..., Rows]) -> Callable[..., Rows]:
+        def recorded(*arguments: Any, **named: Any) -> Rows:
             self.found.setdefault(name, []).append(hop(*arguments, **named))
             return self.found[name][-1]
 
-        return noted
+        return recorded
 
 
-def shown(rows: Rows) -> tuple[list[tuple[str, str]], list[str]]:
+def comparable(rows: Rows) -> tuple[list[tuple[str, str]], list[str]]:
     """The columns with their types, sorted, and the rows as text, sorted. ``seq``, which numbers rows, is left out."""
     df = rows.df.select(*sorted(name for name in rows.columns if name != "seq"))
     return df.dtypes, sorted(map(str, collected(df).to_pylist()))
@@ -141,14 +156,14 @@ def app(spark: SparkSession, tmp_path: Path) -> Application:
     return Application.open(manifest, warehouse=tmp_path / "wh", spark=spark)
 
 
-def filled(app: Application, made: Made, of: Mapping[str, pa.Table]) -> DataFrame:
+def fill_tables(app: Application, made: RandomTables, of: Mapping[str, pa.Table]) -> DataFrame:
     """Fill the tables, and return the changes."""
     for table, rows in {"orders": made.orders, "products": made.products, **of}.items():
         app.delta.replace(app.spark, frame_of(app.spark, rows), table)
     return frame_of(app.spark, made.changes)
 
 
-def decided(app: Application, name: str, limits: Limits, *of_batch: Any) -> Rows:
+def rows_for_log(app: Application, name: str, limits: Limits, *of_batch: Any) -> Rows:
     """The rows of the log for a batch under these limits."""
     join: Any = run_of(open_tables(app.delta.namespace, limits), app.plan, ResourceRef("join", name)).resource
     effects: Rows = join.decide(*of_batch).effects
@@ -158,47 +173,53 @@ def decided(app: Application, name: str, limits: Limits, *of_batch: Any) -> Rows
 
 CASES = pytest.mark.parametrize(
     "case",
-    [{}, {"waiting": True, "sides": ["right"]}, {"doubled": True}],
+    [{}, {"with_unmerged": True, "sides": ["right"]}, {"with_duplicates": True}],
     ids=["all merged", "some not merged", "a key twice"],
 )
 HOPS = ("left_context", "send", "receive", "respond", "emit")
 
 
 @pytest.mark.parametrize("hop", HOPS)
-def test_a_hop_of_the_foreign_key_join(app: Application, monkeypatch: pytest.MonkeyPatch, hop: str) -> None:
+def test_a_foreign_key_hop_gives_equal_rows_on_the_driver_and_in_spark(
+    app: Application, monkeypatch: pytest.MonkeyPatch, hop: str
+) -> None:
     plan = app.plan.join("by-foreign-key")
     assert isinstance(plan, ForeignKeyJoinPlan)
-    made = Made(HOPS.index(hop), doubled=True, waiting=True)
-    changes = filled(app, made, {plan.subscriptions: made.states})
-    hops = Hops(monkeypatch, foreign_key_join, (hop,))
+    made = RandomTables(HOPS.index(hop), with_duplicates=True, with_unmerged=True)
+    changes = fill_tables(app, made, {plan.subscriptions: made.states})
+    hops = ReturnedRows(monkeypatch, foreign_key_join, (hop,))
     for limits in (Limits(), ALL_IN_SPARK):
-        decided(app, plan.name, limits, changes, {}, made.unmerged)
-    here, in_spark = hops.found[hop]
-    assert isinstance(here, LocalRows)
+        rows_for_log(app, plan.name, limits, changes, {}, made.unmerged)
+    on_driver, in_spark = hops.found[hop]
+    assert isinstance(on_driver, LocalRows)
     assert not isinstance(in_spark, LocalRows)
-    assert shown(here) == shown(in_spark)
-    assert here.count()
+    assert comparable(on_driver) == comparable(in_spark)
+    assert on_driver.count()
 
 
 @CASES
 @pytest.mark.parametrize("limits", [ALL_IN_SPARK, KNOWN_BUT_LARGE], ids=["keys in Spark", "keys known"])
-def test_batches_of_the_foreign_key_join(app: Application, case: dict[str, Any], limits: Limits) -> None:
+def test_a_foreign_key_batch_gives_equal_rows_on_the_driver_and_in_spark(
+    app: Application, case: dict[str, Any], limits: Limits
+) -> None:
     plan = app.plan.join("by-foreign-key")
     assert isinstance(plan, ForeignKeyJoinPlan)
-    made = Made(len(case), **case)
-    changes = filled(app, made, {plan.subscriptions: made.states})
-    here, in_spark = (decided(app, plan.name, one, changes, {}, made.unmerged) for one in (Limits(), limits))
-    assert shown(here) == shown(in_spark)
-    assert here.count()
+    made = RandomTables(len(case), **case)
+    changes = fill_tables(app, made, {plan.subscriptions: made.states})
+    on_driver, in_spark = (rows_for_log(app, plan.name, one, changes, {}, made.unmerged) for one in (Limits(), limits))
+    assert comparable(on_driver) == comparable(in_spark)
+    assert on_driver.count()
 
 
 @CASES
 @pytest.mark.parametrize("limits", [ALL_IN_SPARK, KNOWN_BUT_LARGE], ids=["keys in Spark", "keys known"])
-def test_batches_of_the_join_by_key(app: Application, case: dict[str, Any], limits: Limits) -> None:
+def test_a_same_key_batch_gives_equal_rows_on_the_driver_and_in_spark(
+    app: Application, case: dict[str, Any], limits: Limits
+) -> None:
     plan = app.plan.join("by-key")
     assert isinstance(plan, SameKeyJoinPlan)
-    made = Made(len(case), **case)
-    changes = filled(app, made, {plan.result: made.results})
-    here, in_spark = (decided(app, plan.name, one, changes, {}) for one in (Limits(), limits))
-    assert shown(here) == shown(in_spark)
-    assert here.count()
+    made = RandomTables(len(case), **case)
+    changes = fill_tables(app, made, {plan.result: made.results})
+    on_driver, in_spark = (rows_for_log(app, plan.name, one, changes, {}) for one in (Limits(), limits))
+    assert comparable(on_driver) == comparable(in_spark)
+    assert on_driver.count()

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from kaspr_delta import Application
 from kaspr_delta.cli import application
-from tests.documented import ROOT, blocks, shows
+from tests.documented import ROOT, blocks, output_matches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,9 @@ MORE_BUNDLES = [
 
 @pytest.mark.parametrize("bundle", [*BUNDLES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_BUNDLES)])
 @pytest.mark.usefixtures("spark")
-def test_a_readme_shows_what_its_commands_print(bundle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_readme_shows_the_output_of_its_commands(
+    bundle: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(tmp_path))
     readme = ROOT / "bundles" / bundle / "README.md"
@@ -57,10 +59,10 @@ def test_a_readme_shows_what_its_commands_print(bundle: str, tmp_path: Path, mon
             if command.endswith(" &"):
                 servers.start(command.removesuffix(" &"))
             elif command.startswith("curl "):
-                servers.ask(command, shown)
+                servers.wait_for_answer(command, shown)
             else:
                 printed = output_of(command)
-                assert not shown or shows(shown, printed.splitlines()), f"{command}\n{printed}"
+                assert not shown or output_matches(shown, printed.splitlines()), f"{command}\n{printed}"
 
 
 def output_of(command: str) -> str:
@@ -94,16 +96,16 @@ class Servers:
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
-    def ask(self, command: str, shown: list[str]) -> None:
+    def wait_for_answer(self, command: str, shown: list[str]) -> None:
         """Repeat a request until the answer is the documented one: new commits may take the server a moment."""
         for written, port in self.ports.items():
             command = command.replace(f"localhost:{written}", f"localhost:{port}")
         deadline = time.monotonic() + 20
         while True:
-            asked = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
-            if shows(shown, asked.stdout.splitlines()):
+            curl_run = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+            if output_matches(shown, curl_run.stdout.splitlines()):
                 return
-            assert time.monotonic() < deadline, f"{command}\n{asked.stdout}"
+            assert time.monotonic() < deadline, f"{command}\n{curl_run.stdout}"
             time.sleep(0.2)
 
 
@@ -124,7 +126,7 @@ def test_every_bundle_is_tested() -> None:
     assert folders == {*BUNDLES, *MORE_BUNDLES, "order-system", "kafka-orders"}
 
 
-def test_s1_3_s1_4_s1_5_s1_6_events_meet_what_is_known_of_their_user(spark: SparkSession, tmp_path: Path) -> None:
+def test_s1_3_s1_4_s1_5_s1_6_events_are_enriched_from_tables_and_counted(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(ROOT / "bundles" / "user-preferences", warehouse=tmp_path, spark=spark) as app:
         app.topic("preferences-app-user-preferences-changelog").produce(
             [{"key": "u1", "value": {"channel": "sms"}}, {"key": "u2", "value": {"language": "de"}}]

@@ -65,14 +65,14 @@ STOCK = (
 )
 
 
-def stocked(app: Application) -> None:
+def write_stock(app: Application) -> None:
     """Insert two rows into a typed table, and update one of them."""
     rows = " UNION ALL ".join(STOCK.format(*row) for row in (("it\\'s", 1, 1), ("b", 2, 2)))
     app.sql(f"INSERT INTO stock {rows}")
     app.sql("UPDATE stock SET at = named_struct('shelf', 9, 'since', at.since), price = price + 1 WHERE item = 2")
 
 
-def written(app: Application) -> None:
+def write_versions(app: Application) -> None:
     """Write some versions of both tables: rows are added, changed and deleted, and one record fails."""
     app.topic("placed").produce(
         [{"key": "1", "value": {"id": f"it's {n}", "quantity": n}} for n in range(3)] + [{"key": "x", "value": {}}]
@@ -80,7 +80,7 @@ def written(app: Application) -> None:
     app.run()
     app.table("orders").put({"it's 1": {"quantity": 7}, "O9": {"quantity": 9}})
     app.table("orders").delete(["it's 2"])
-    stocked(app)
+    write_stock(app)
     app.sql("DELETE FROM stock WHERE item = 1")
 
 
@@ -91,7 +91,7 @@ def sources(app: Application, spark: SparkSession) -> tuple[LocalSource, Warehou
     return LocalSource(delta_rs(app.delta.namespace)), WarehouseSource(warehouse)
 
 
-def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) -> tuple[LastChange, Then]:
+def assert_equal_pasts(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) -> tuple[LastChange, Then]:
     """Assert that two pasts of a table are equal; its last change, and the table at the last of the versions."""
     assert other.columns.keys() == one.columns.keys()
     assert other.versions == one.versions
@@ -100,11 +100,13 @@ def alike(one: Past, other: Past, keys: Iterable[str], versions: Iterable[int]) 
     assert last is not None
     assert last.changes == seen.changes != ()
     for version in versions:
-        said, told = one.history.commit(version), other.history.commit(version)
-        assert said is not None
-        assert told is not None
-        assert abs(said.at - told.at) < timedelta(minutes=1)  # one is from the commit, one from its file
-        assert replace(told, at=said.at) == said
+        by_delta_rs, by_statements = one.history.commit(version), other.history.commit(version)
+        assert by_delta_rs is not None
+        assert by_statements is not None
+        assert abs(by_delta_rs.at - by_statements.at) < timedelta(
+            minutes=1
+        )  # one is from the commit, one from its file
+        assert replace(by_statements, at=by_delta_rs.at) == by_delta_rs
         for key in keys:
             then, there = one.then(version, key), other.then(version, key)
             assert replace(there, commit=None) == replace(then, commit=None), (version, key)
@@ -118,23 +120,25 @@ def manifests(tmp_path: Path) -> Path:
     return file
 
 
-def test_rows_of_all_types_are_read_as_delta_rs_reads_them(
+def test_statements_read_rows_of_all_types_as_delta_rs_does(
     spark: SparkSession, tmp_path: Path, manifests: Path
 ) -> None:
     with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
-        stocked(app)
+        write_stock(app)
         here, there = sources(app, spark)
         one, other = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
-        last, then = alike(one, other, [""], [1])
+        last, then = assert_equal_pasts(one, other, [""], [1])
         assert [(one.word, one.row["shop"]) for one in last.changes] == [("changed", "b")]
         assert [(one.word, one.row["shop"]) for one in then.since] == [("changed", "b")]
         assert there.tables.counts(["stock"]) == here.tables.counts(["stock"]) == {"stock": 2}
 
 
 @pytest.mark.slow
-def test_statements_read_what_delta_rs_reads(spark: SparkSession, tmp_path: Path, manifests: Path) -> None:
+def test_statements_read_figures_and_histories_as_delta_rs_does(
+    spark: SparkSession, tmp_path: Path, manifests: Path
+) -> None:
     with Application.open(manifests, warehouse=tmp_path / "wh", spark=spark) as app:
-        written(app)
+        write_versions(app)
         here, there = sources(app, spark)
         tables = ("orders", "stock", "topic__placed", "nothing")
         ours, theirs = (source.figures(app.plan, tables) for source in (here, there))
@@ -147,10 +151,10 @@ def test_statements_read_what_delta_rs_reads(spark: SparkSession, tmp_path: Path
         assert there.tables.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
         one, other = (Past(source.tables, "orders") for source in (here, there))
         assert other.has_text_keys
-        alike(one, other, ["", "it's 1", EVIL], one.versions)
+        assert_equal_pasts(one, other, ["", "it's 1", EVIL], one.versions)
         stock, stock_there = (Past(source.tables, "stock", ("shop", "item"), is_typed=True) for source in (here, there))
         assert not stock_there.has_text_keys
-        alike(stock, stock_there, [""], stock.versions)
+        assert_equal_pasts(stock, stock_there, [""], stock.versions)
         assert [(one.word, one.row["shop"]) for one in stock_there.then(1).since] == [
             ("changed", "b"),
             ("deleted", "it's"),
@@ -159,21 +163,23 @@ def test_statements_read_what_delta_rs_reads(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_pages_of_a_catalog_are_made_of_few_statements(spark: SparkSession, catalog: str, manifests: Path) -> None:
+def test_pages_of_a_catalog_need_few_and_bounded_statements(spark: SparkSession, catalog: str, manifests: Path) -> None:
     with Application.open(manifests, warehouse=catalog, spark=spark) as app:
-        written(app)
+        write_versions(app)
         client = SqlOnSpark(spark)
         warehouse = SqlWarehouse(client, "w1", app.delta.namespace)  # type: ignore[arg-type]
         pages = Pages(lambda _: WarehouseSource(warehouse))
 
         def page(path: str, most: int, **query: str) -> str:
-            client.asked.clear()
+            client.executed_statements.clear()
             answer = pages.page(app.plan, path, Visitor(query=query, refused=""))
             assert answer is not None
             assert answer.status == 200, answer.body
-            assert len(client.asked) <= most, client.asked
+            assert len(client.executed_statements) <= most, client.executed_statements
             bounded = ("LIMIT", "count(*) FROM", "_kaspr_resources")
-            assert all(any(word in one for word in bounded) for one in client.asked), client.asked
+            assert all(any(word in one for word in bounded) for one in client.executed_statements), (
+                client.executed_statements
+            )
             return answer.body.decode()
 
         overview = page("/ui", 5)

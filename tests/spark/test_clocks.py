@@ -13,7 +13,7 @@ import time_machine
 
 from kaspr_delta import Application, ResourceFailedError
 from tests.continuous import running
-from tests.limits import limited
+from tests.limits import set_limits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,46 +65,46 @@ def clock_off_by(seconds: float) -> Iterator[None]:
         yield
 
 
-def opened(spark: SparkSession, folder: Path, *manifests: str) -> Application:
+def open_app(spark: SparkSession, folder: Path, *manifests: str) -> Application:
     app = "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: clocks}\nspec: {}\n"
     file = folder / "manifests.yaml"
     file.write_text("---\n".join([app, *manifests]))
     return Application.open(file, warehouse=folder / "wh", spark=spark)
 
 
-def reading(spark: SparkSession, folder: Path, topics: str) -> Application:
-    return opened(spark, folder, AGENT.replace("TOPICS", topics))
+def open_reader(spark: SparkSession, folder: Path, topics: str) -> Application:
+    return open_app(spark, folder, AGENT.replace("TOPICS", topics))
 
 
-def sent(app: Application, topic: str) -> list[Any]:
+def values_of(app: Application, topic: str) -> list[Any]:
     return [record["value"] for record in app.topic(topic).records()]
 
 
 @pytest.mark.parametrize("jump", [-HOUR, pytest.param(HOUR, marks=pytest.mark.slow)])
 def test_an_agent_whose_topics_change_reads_each_record_once(spark: SparkSession, tmp_path: Path, jump: float) -> None:
-    app = reading(spark, tmp_path, "a")
+    app = open_reader(spark, tmp_path, "a")
     app.topic("a").produce([{"value": number} for number in range(3)])
     app.run()
     with clock_off_by(jump):
-        app = reading(spark, tmp_path, "a, b")
+        app = open_reader(spark, tmp_path, "a, b")
         app.topic("b").produce([{"value": 100}])
         app.run()
         app.topic("b").produce([{"value": 101}])
         app.run()
-    app = reading(spark, tmp_path, "a, b, c")
+    app = open_reader(spark, tmp_path, "a, b, c")
     app.topic("c").produce([{"value": 200}])
     app.run()
     app.run()
-    assert sent(app, "out") == [0, 1, 2, 100, 101, 200]
+    assert values_of(app, "out") == [0, 1, 2, 100, 101, 200]
 
 
-def test_a_join_that_was_rebuilt_under_an_older_clock_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    app = opened(spark, tmp_path, JOIN)
+def test_a_join_rebuilt_under_an_older_clock_processes_later_changes(spark: SparkSession, tmp_path: Path) -> None:
+    app = open_app(spark, tmp_path, JOIN)
     app.table("products").put({"P1": 1, "P2": 2})
     app.table("orders").put({"O1": {"product": "P1", "other": "P2"}})
     app.run()
     with clock_off_by(-HOUR):
-        changed = opened(spark, tmp_path, JOIN.replace("order['product']", "order['other']"))
+        changed = open_app(spark, tmp_path, JOIN.replace("order['product']", "order['other']"))
         with pytest.raises(ResourceFailedError, match="rebuild"):
             changed.run()
         assert changed.rebuild("join/priced").rows_out == 1
@@ -114,8 +114,8 @@ def test_a_join_that_was_rebuilt_under_an_older_clock_goes_on(spark: SparkSessio
     assert {key: row["right"] for key, row in changed.join("priced").rows()} == {"O1": 22}
 
 
-def test_the_last_batch_is_the_one_that_was_committed_last(spark: SparkSession, tmp_path: Path) -> None:
-    app = reading(spark, tmp_path, "a")
+def test_the_status_shows_the_batch_that_was_committed_last(spark: SparkSession, tmp_path: Path) -> None:
+    app = open_reader(spark, tmp_path, "a")
     app.topic("a").produce([{"value": number} for number in range(5)])
     app.run()
     with clock_off_by(-HOUR):
@@ -127,10 +127,8 @@ def test_the_last_batch_is_the_one_that_was_committed_last(spark: SparkSession, 
     assert status.last.rows_in == 1
 
 
-def test_records_wait_for_others_no_longer_than_they_may_when_the_clock_is_put_back(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    app = opened(spark, tmp_path, TAKE)
+def test_take_waits_no_longer_than_within_if_the_clock_is_put_back(spark: SparkSession, tmp_path: Path) -> None:
+    app = open_app(spark, tmp_path, TAKE)
     app.topic("clicks").produce([{"value": 1}, {"value": 2}])
     with time_machine.travel(time.time() + HOUR) as clock, running(app) as failures:
         deadline = time.monotonic() + 60
@@ -139,11 +137,11 @@ def test_records_wait_for_others_no_longer_than_they_may_when_the_clock_is_put_b
             assert time.monotonic() < deadline, "no batch came"
             time.sleep(0.2)
         clock.move_to(time.time() - HOUR)
-        while not sent(app, "groups"):
+        while not values_of(app, "groups"):
             assert not failures
             assert time.monotonic() < deadline, "the records still wait"
             time.sleep(0.2)
-    assert sent(app, "groups") == [[1, 2]]
+    assert values_of(app, "groups") == [[1, 2]]
 
 
 def memos(app: Application) -> list[Any]:
@@ -164,10 +162,10 @@ spec: {leftStream: {topic: views}, rightTable: products, on: key, type: left, pe
 """
 
 
-def test_a_record_that_waits_comes_out_once_when_the_clock_goes_back_and_forward(
+def test_a_pending_record_is_emitted_once_if_the_clock_goes_back_and_forward(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    app = opened(spark, tmp_path, PENDING)
+    app = open_app(spark, tmp_path, PENDING)
     app.topic("views").produce([{"key": "P1", "value": 1}, {"key": "P2", "value": 2}])
     app.run()
     with clock_off_by(-24 * HOUR):
@@ -183,10 +181,8 @@ def test_a_record_that_waits_comes_out_once_when_the_clock_goes_back_and_forward
     assert [(record["key"], record["value"]) for record in records] == [*met.items(), ("P2", alone)]
 
 
-def test_rows_are_kept_while_the_clock_is_behind_and_go_when_their_time_has_come(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    app = opened(spark, tmp_path, PENDING)
+def test_rows_stay_for_their_retention_even_if_the_clock_was_behind(spark: SparkSession, tmp_path: Path) -> None:
+    app = open_app(spark, tmp_path, PENDING)
     app.table("products").put({"P1": "Widget"})
     for hours, kept in ((-1_000, 1), (23, 1), (25, 0)):
         with clock_off_by(hours * HOUR):
@@ -194,10 +190,8 @@ def test_rows_are_kept_while_the_clock_is_behind_and_go_when_their_time_has_come
         assert len(app.table("products").to_dict()) == kept
 
 
-def test_batches_that_are_summed_up_by_a_clock_that_is_ahead_count_as_before(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    app = limited(reading(spark, tmp_path, "a"), old_progress=1)
+def test_progress_summed_up_by_a_clock_that_is_ahead_keeps_its_counts(spark: SparkSession, tmp_path: Path) -> None:
+    app = set_limits(open_reader(spark, tmp_path, "a"), old_progress=1)
     for number in range(3):
         app.topic("a").produce([{"value": number}])
         app.run()
@@ -207,4 +201,4 @@ def test_batches_that_are_summed_up_by_a_clock_that_is_ahead_count_as_before(
     assert app.run().resources["agent/forward"].rows_in == 1
     (status,) = [one for one in app.status().resources if str(one.resource) == "agent/forward"]
     assert status.rows_in == 4
-    assert sent(app, "out") == [0, 1, 2, 3]
+    assert values_of(app, "out") == [0, 1, 2, 3]

@@ -96,7 +96,7 @@ CHANGES = (
 )
 
 
-def test_columns_in_another_place_change_no_row(shop: Shop) -> None:
+def test_added_and_moved_columns_change_no_row(shop: Shop) -> None:
     for change in CHANGES:
         shop.alter(change)
     # As after a restart: the catalog of the session is gone, the folders stay.
@@ -127,7 +127,7 @@ def test_columns_in_another_place_change_no_row(shop: Shop) -> None:
     }
 
 
-def test_a_column_that_is_added_in_front_while_a_run_goes_on_is_taken_up(shop: Shop) -> None:
+def test_a_column_added_in_front_stops_no_run_and_is_read_by_later_runs(shop: Shop) -> None:
     app = shop.open()
     with running(app) as failures:
         shop.alter("ADD COLUMN colour STRING FIRST")
@@ -143,7 +143,7 @@ def test_a_column_that_is_added_in_front_while_a_run_goes_on_is_taken_up(shop: S
     assert app.join("priced").to_dict()["O2"]["right"]["colour"] == "red"
 
 
-def test_columns_that_a_manifest_has_in_another_order_are_the_same_columns(shop: Shop) -> None:
+def test_the_order_of_columns_in_a_manifest_does_not_matter(shop: Shop) -> None:
     file = shop.folder / "named.yaml"
     text = file.read_text().replace(
         "id STRING, product INT, place STRUCT<country STRING, zip INT>",
@@ -162,7 +162,7 @@ def test_columns_that_a_manifest_has_in_another_order_are_the_same_columns(shop:
     assert place == {"country": "FR", "zip": 2}
 
 
-def test_a_join_waits_for_a_column_that_was_widened_and_says_what_to_do(shop: Shop) -> None:
+def test_a_join_with_a_widened_column_waits_and_names_the_remedy(shop: Shop) -> None:
     shop.alter("SET TBLPROPERTIES (delta.enableTypeWidening = true)")
     shop.alter("ALTER COLUMN made.year TYPE BIGINT")
     shop.run("UPDATE {} SET made.year = 5000000000 WHERE id = 1")

@@ -86,7 +86,7 @@ def test_table_gets_and_dumps_tables_and_results(warehouse: str) -> None:
     assert missing.stdout == ""
 
 
-def test_names_that_are_not_there_are_told_with_what_is_near(warehouse: str) -> None:
+def test_errors_suggest_a_similar_name_or_the_right_command(warehouse: str) -> None:
     with pytest.raises(NotFoundError, match="did you mean 'raw-orders'"):
         kaspr("produce", "raw-order", "--warehouse", warehouse, text='{"key": 1, "value": 2}')
     with pytest.raises(NotFoundError, match="did you mean 'join/orders-products-join'"):
@@ -95,22 +95,22 @@ def test_names_that_are_not_there_are_told_with_what_is_near(warehouse: str) -> 
         kaspr("table", "orders-products-join", "load", os.devnull, "--warehouse", warehouse)
 
 
-def test_dead_letters_and_a_run_with_nothing_to_do(warehouse: str) -> None:
+def test_dead_letters_prints_nothing_and_run_prints_caught_up(warehouse: str) -> None:
     assert lines(kaspr("dead-letters", "--warehouse", warehouse)) == []
     assert "caught up" in kaspr("run", "--warehouse", warehouse).output
 
 
 def test_the_demo_shows_both_waves(tmp_path: Path) -> None:
-    _shows_both_waves(kaspr("demo", "--warehouse", str(tmp_path)).stdout)
+    _assert_both_waves(kaspr("demo", "--warehouse", str(tmp_path)).stdout)
 
 
 @pytest.mark.slow
-def test_the_demo_is_a_command(tmp_path: Path) -> None:
+def test_the_demo_runs_as_a_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kaspr_delta", "demo", "--warehouse", str(tmp_path)]
-    _shows_both_waves(subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout)  # noqa: S603
+    _assert_both_waves(subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout)  # noqa: S603
 
 
-def _shows_both_waves(printed: str) -> None:
+def _assert_both_waves(printed: str) -> None:
     assert "orders-products-join: 300 rows" in printed
     assert "its product changed" in printed
     assert "the order was deleted" in printed

@@ -15,7 +15,7 @@ from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import open_tables
 from tests.continuous import running
-from tests.spark.channels import folded
+from tests.spark.channels import last_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,9 @@ def test_contending_processes_lose_no_commit(spark: SparkSession, tmp_path: Path
     assert delta.newest(spark, "rows").version == PROCESSES * commits
 
 
-def test_a_resource_started_twice_is_refused_and_producing_is_not(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_running_resource_is_not_started_again_but_records_can_be_produced(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     manifests = Path(__file__).parents[2] / "bundles" / "order-system"
     app = Application.open(manifests, warehouse=tmp_path, spark=spark)
     with app.delta.namespace.resource_lock("agent/ingest-orders"):
@@ -49,7 +51,7 @@ def test_a_resource_started_twice_is_refused_and_producing_is_not(spark: SparkSe
             app.run()
 
 
-def test_foreign_writers_and_compaction_of_the_sources_do_a_run_no_harm(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_follows_foreign_writers_and_compaction_of_its_sources(spark: SparkSession, tmp_path: Path) -> None:
     manifests = Path(__file__).parent / "applications" / "inner-and-left.yaml"
     app = Application.open(manifests, warehouse=tmp_path, spark=spark)
     app.table("products").put({f"P{n}": {"n": 0} for n in range(4)})
@@ -64,11 +66,11 @@ def test_foreign_writers_and_compaction_of_the_sources_do_a_run_no_harm(spark: S
         expected = {key: {"left": row, "right": products[row["fk"]]} for key, row in app.table("orders").rows()}
         assert len(expected) == 37
         deadline = time.monotonic() + 120
-        while folded(app.channel("left-channel").records()) != expected:
+        while last_values(app.channel("left-channel").records()) != expected:
             assert not failures
             assert time.monotonic() < deadline
             time.sleep(0.2)
     assert not failures
     app.run(only=["join/left"])
     assert app.join("left").to_dict() == expected
-    assert folded(app.channel("left-channel").records()) == expected
+    assert last_values(app.channel("left-channel").records()) == expected

@@ -34,7 +34,7 @@ MOST_JOBS_UNTIL_READABLE = 12
 pytestmark = pytest.mark.skipif(ON_CONNECT in os.environ, reason="a server tells nobody its jobs")
 
 
-def documented() -> dict[str, int]:
+def documented_jobs() -> dict[str, int]:
     """The most jobs of each step, from the document."""
     rows = re.findall(r"(?m)^\| \*\*(\w+)\*\* .*\| (\d+) \|$", DOCUMENT.read_text())
     return {step: int(jobs) for step, jobs in rows}
@@ -67,11 +67,11 @@ class Steps:
         return {"decide": first, "commit": second - first, "fold": third - second, "progress": len(last) - third}
 
 
-Follow = Callable[[str, str, dict[str, Any]], tuple[SparkWork, dict[str, int]]]
+WriteAndWait = Callable[[str, str, dict[str, Any]], tuple[SparkWork, dict[str, int]]]
 
 
 @contextmanager
-def following(spark: SparkSession, orders: Orders) -> Iterator[Follow]:
+def continuous_join(spark: SparkSession, orders: Orders) -> Iterator[WriteAndWait]:
     """Run a join continuously. Yields a function that writes a row, without a Spark job, and waits for its batch.
 
     The function returns the work of Spark, and the work that the batch reports.
@@ -79,7 +79,7 @@ def following(spark: SparkSession, orders: Orders) -> Iterator[Follow]:
     orders.load()
     with orders.running() as running, SparkWork(spark) as work:
 
-        def follow(table: str, key: str, value: dict[str, Any]) -> tuple[SparkWork, dict[str, int]]:
+        def write_and_wait(table: str, key: str, value: dict[str, Any]) -> tuple[SparkWork, dict[str, int]]:
             rows = {"key": [json.dumps(key)], "value": [json.dumps(value)], "timestamp": [datetime.now(timezone.utc)]}
             running.reports.clear()
             work.restart()
@@ -87,7 +87,7 @@ def following(spark: SparkSession, orders: Orders) -> Iterator[Follow]:
             wait(running)
             return work, work_of(json.loads(running.reports[0].counts))
 
-        yield follow
+        yield write_and_wait
 
 
 def wait(running: Running) -> None:
@@ -98,17 +98,17 @@ def wait(running: Running) -> None:
     assert sum(report.rows_in for report in running.reports) == 1
 
 
-def test_a_batch_of_one_row_takes_as_many_spark_jobs_as_the_document_says(
+def test_a_batch_of_one_row_takes_at_most_the_documented_spark_jobs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    most = documented()
-    with following(spark, Orders.filled(tmp_path / "wh", Size(300, 30))) as follow:
-        follow("orders", "O-new", {"product_id": "P000001"})  # the first batch reads the logs of the tables
+    most = documented_jobs()
+    with continuous_join(spark, Orders.filled(tmp_path / "wh", Size(300, 30))) as write_and_wait:
+        write_and_wait("orders", "O-new", {"product_id": "P000001"})  # the first batch reads the logs of the tables
         steps = Steps(monkeypatch)
         for number in range(3):
             steps.work = SparkWork(spark).__enter__()
-            _, told = follow("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
-            assert told["files_read"] > 0, told
+            _, batch_work = write_and_wait("orders", f"O-{number}", {"product_id": "P000001", "quantity": number})
+            assert batch_work["files_read"] > 0, batch_work
             found = steps.jobs
             assert {step: jobs for step, jobs in found.items() if jobs > most[step]} == {}, found
     assert most["decide"] + most["commit"] <= MOST_JOBS_UNTIL_READABLE
@@ -118,15 +118,15 @@ def test_a_batch_of_one_row_takes_as_many_spark_jobs_as_the_document_says(
 def test_a_look_up_reads_no_file_that_cannot_hold_the_key(spark: SparkSession, tmp_path: Path) -> None:
     """As few files are read of 1,000,000 rows as of 100,000. Files have ranges of keys, as after ZORDER BY (key)."""
     few, many = 10, 100
-    read, told = {}, {}
+    read, batch_work = {}, {}
     for files in (few, many):
         orders = Orders.filled(tmp_path / str(files), Size(files * 10_000, 1_000))
         ordered = orders.app.delta.read(spark, "orders").repartitionByRange(files, "key").localCheckpoint()
         orders.app.delta.replace(spark, ordered, "orders")
-        with following(spark, orders) as follow:
-            work, told[files] = follow("orders", "O000000123-new", {"product_id": "P000001"})
+        with continuous_join(spark, orders) as write_and_wait:
+            work, batch_work[files] = write_and_wait("orders", "O000000123-new", {"product_id": "P000001"})
             read[files] = work.files_read
-    assert told[few]["files_read"] == told[many]["files_read"] <= 5, told
-    assert told[many]["files_pruned"] == told[few]["files_pruned"] + many - few, told
+    assert batch_work[few]["files_read"] == batch_work[many]["files_read"] <= 5, batch_work
+    assert batch_work[many]["files_pruned"] == batch_work[few]["files_pruned"] + many - few, batch_work
     of_orders = {files: sum(n for place, n in of.items() if place.endswith(".orders")) for files, of in read.items()}
     assert of_orders[few] == of_orders[many] <= 3, read

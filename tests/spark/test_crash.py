@@ -12,8 +12,8 @@ import pytest
 
 from kaspr_delta import Application
 from tests.spark import shapes
-from tests.spark.channels import counted, folded
-from tests.spark.killing import Point, around, killed, run_others
+from tests.spark.channels import counted, last_values
+from tests.spark.killing import Point, around_writes, killed, run_others
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,15 +111,15 @@ def undisturbed(open_app: Callable[[Path], Application], tmp_path_factory: pytes
     return after
 
 
-AGAIN_AND_AGAIN = [
+REPEATED_KILLS = [
     ("agent/ingest-orders", ("orders", "before")),
     (JOIN, ("subscriptions__orders_products_join", "before")),
     (ENRICH, ("topic__enriched_orders", "after")),
 ]
 
 
-@pytest.mark.parametrize("points", [AGAIN_AND_AGAIN[1:2], pytest.param(AGAIN_AND_AGAIN, marks=pytest.mark.slow)])
-def test_killed_again_and_again_the_outcome_is_the_same(
+@pytest.mark.parametrize("points", [REPEATED_KILLS[1:2], pytest.param(REPEATED_KILLS, marks=pytest.mark.slow)])
+def test_repeated_kills_do_not_change_the_outcome(
     open_app: Callable[[Path], Application],
     undisturbed: Undisturbed,
     tmp_path: Path,
@@ -143,7 +143,7 @@ def test_killed_before_and_after_every_write_the_outcome_is_the_same(
     open_app: Callable[[Path], Application], undisturbed: Undisturbed, tmp_path: Path, victim: str
 ) -> None:
     """Nothing is lost or doubled in tables, their change feeds, the channel, the topic and the dead letters."""
-    for wave, point in enumerate(around(WRITES[victim]), start=1):
+    for wave, point in enumerate(around_writes(WRITES[victim]), start=1):
         app = open_app(tmp_path)
         write_wave(app, wave)
         run_others(app, victim)
@@ -170,13 +170,13 @@ def test_killed_around_the_commit_with_newer_rows_at_the_replay(
         for place in ("orders", "products", "result", "subscriptions"):
             assert done[place] == wanted[place], (place, moment)
         records = app.channel("orders-products-joined").records()
-        assert folded(records) == done["result"]
+        assert last_values(records) == done["result"]
         values = [record for record in records if record["value"] is not None]
         failed = app.dead_letters(ENRICH)
         assert len(app.topic("enriched-orders").records()) + len(failed) == len(values)
 
 
-class Shape:
+class ShapeOnTwoWarehouses:
     """A victim's part of ``shapes.yaml``, on two warehouses. Kills and full disks disturb only the first one."""
 
     def __init__(self, spark: SparkSession, folder: Path, victim: str, warehouse: Path | None = None) -> None:
@@ -201,7 +201,7 @@ class Shape:
     def kill(self, point: Point) -> None:
         killed(self.manifests, self.warehouse, self.victim, point)
 
-    def assert_the_same(self) -> None:
+    def assert_equal_outcomes(self) -> None:
         done, wanted = shapes.outcome(self.app), shapes.outcome(self.other)
         assert done.keys() == wanted.keys()
         for place, rows in wanted.items():
@@ -209,14 +209,14 @@ class Shape:
 
 
 @pytest.mark.slow  # one kill is enough in the tests that always run
-def test_a_record_whose_batch_is_replayed_meets_the_rows_of_its_own_time(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_replayed_record_is_joined_with_the_rows_of_its_own_time(spark: SparkSession, tmp_path: Path) -> None:
     """The join dies before its commit. At the replay, other rows refer to the records of the batch."""
-    shape = Shape(spark, tmp_path, "join/view-details")
+    shape = ShapeOnTwoWarehouses(spark, tmp_path, "join/view-details")
     shape.wave(1)
     shape.wave(2, quiet=False)
     shape.kill((shapes.writes(shape.victim)[0], "before"))
     shape.wave(3)
-    shape.assert_the_same()
+    shape.assert_equal_outcomes()
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_of_any_shape_killed_around_every_write_with_newer_rows_at_the_replay_th
     spark: SparkSession, tmp_path: Path, victim: str
 ) -> None:
     """Killed in its first load, and repeatedly in the second wave, each time with other incomplete work."""
-    shape = Shape(spark, tmp_path, victim)
+    shape = ShapeOnTwoWarehouses(spark, tmp_path, victim)
     commit, *folds = shapes.writes(victim)
     shape.wave(1, quiet=False)
     shape.kill((commit, "after"))
@@ -234,8 +234,8 @@ def test_of_any_shape_killed_around_every_write_with_newer_rows_at_the_replay_th
     shape.wave(2, quiet=False)
     shape.kill((commit, "before"))
     shape.wave(3, quiet=False)
-    for point in [(commit, "after"), *around(folds)]:
+    for point in [(commit, "after"), *around_writes(folds)]:
         shape.kill(point)
     shape.app.run()
     shape.wave(4)
-    shape.assert_the_same()
+    shape.assert_equal_outcomes()

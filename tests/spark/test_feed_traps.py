@@ -13,8 +13,8 @@ from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from tests.folders import folder_of
-from tests.limits import limited
-from tests.spark.channels import folded
+from tests.limits import set_limits
+from tests.spark.channels import last_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,10 +41,10 @@ def expected(app: Application, join: str) -> dict[Any, Any]:
 def assert_joined(app: Application) -> None:
     for join, channel in (("inner", "inner-channel"), ("left", "left-joined")):
         assert app.join(join).to_dict() == expected(app, join)
-        assert folded(app.channel(channel).records()) == expected(app, join)
+        assert last_values(app.channel(channel).records()) == expected(app, join)
 
 
-def refused(app: Application, reason: str) -> None:
+def assert_refused(app: Application, reason: str) -> None:
     """Assert that both joins refuse for this reason and name the rebuild, and that the left join is unchanged."""
     before = app.join("left").to_dict()
     with pytest.raises(ResourceFailedError) as error:
@@ -56,7 +56,7 @@ def refused(app: Application, reason: str) -> None:
     assert app.join("left").to_dict() == before
 
 
-def rebuilt(app: Application) -> None:
+def rebuild_and_check(app: Application) -> None:
     for join in BOTH:
         app.rebuild(join)
     assert_joined(app)
@@ -65,10 +65,8 @@ def rebuilt(app: Application) -> None:
     assert_joined(app)
 
 
-@pytest.mark.usefixtures("tables_of_their_own")
-def test_a_table_that_somebody_removed_is_named_and_once_it_is_there_again_the_join_wants_a_rebuild(
-    app: Application, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("tables_with_own_ids")
+def test_a_removed_table_is_named_and_its_replacement_needs_a_rebuild(app: Application, tmp_path: Path) -> None:
     app.table("orders").put({"new": {"product_id": "P1"}})
     (products,) = tmp_path.glob("*/products")
     shutil.rmtree(products)
@@ -77,12 +75,12 @@ def test_a_table_that_somebody_removed_is_named_and_once_it_is_there_again_the_j
     told = f"the table products is gone: {products} was removed while it was in use. Run again, which creates it empty"
     assert str(error.value).startswith(f"{', '.join(BOTH)} failed: {told}")
     app = Application.open(MANIFESTS, warehouse=tmp_path, spark=app.spark)
-    refused(app, "a table it reads was replaced by another one of the same name")
+    assert_refused(app, "a table it reads was replaced by another one of the same name")
     app.table("products").put({"P1": {"name": "Widget"}})
-    rebuilt(app)
+    rebuild_and_check(app)
 
 
-def test_an_overwrite_that_arrives_split_inserts_before_deletes(
+def test_deletions_of_an_overwrite_in_several_batches_erase_no_new_row(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit of a backlog comes in several batches, its deletions last. They name touched keys, and erase nothing."""
@@ -94,7 +92,7 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
         process(self, batch, batch_id)
 
     process = BatchRunner.process
-    limited(app, feed_batch="1b")
+    set_limits(app, feed_batch="1b")
     monkeypatch.setattr(BatchRunner, "process", watched)
     swapped = [('"a"', '{"product_id":"P2"}'), ('"b"', '{"product_id":"P1"}')]
     rows = app.spark.createDataFrame(swapped, "key STRING, value STRING").withColumn("timestamp", F.current_timestamp())
@@ -106,7 +104,7 @@ def test_an_overwrite_that_arrives_split_inserts_before_deletes(
 
 
 @pytest.mark.slow
-def test_a_first_load_from_many_files_is_one_change(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_first_load_of_several_commits_is_one_batch(spark: SparkSession, tmp_path: Path) -> None:
     app = Application.open(MANIFESTS, warehouse=tmp_path, spark=spark)
     app.table("products").put({"P1": {"name": "Widget"}})
     for number in range(3):
@@ -116,17 +114,17 @@ def test_a_first_load_from_many_files_is_one_change(spark: SparkSession, tmp_pat
     assert_joined(app)
 
 
-@pytest.mark.usefixtures("tables_of_their_own")
+@pytest.mark.usefixtures("tables_with_own_ids")
 @pytest.mark.slow
-def test_a_table_that_was_deleted_and_made_again_is_refused(app: Application) -> None:
+def test_joins_refuse_a_table_that_was_dropped_and_created_again(app: Application) -> None:
     location = folder_of(app.delta.namespace, "orders")
     assert location is not None
     app.sql("DROP TABLE orders")
     shutil.rmtree(location)
     again = Application.open(MANIFESTS, warehouse=location.parents[1], spark=app.spark)
     again.table("orders").put({"b": {"product_id": "P1"}, "c": {"product_id": "P2"}})
-    refused(again, "was replaced by another one of the same name")
-    rebuilt(again)
+    assert_refused(again, "was replaced by another one of the same name")
+    rebuild_and_check(again)
 
 
 @pytest.mark.slow
@@ -138,18 +136,18 @@ def test_changes_while_the_feed_was_off_are_read_from_data_files_or_refused(app:
     app.run(only=BOTH)
     assert_joined(app)
     app.table("orders").put({"d": {"product_id": "P1"}})
-    refused(app, "delta.enableChangeDataFeed = true")
+    assert_refused(app, "delta.enableChangeDataFeed = true")
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     app.table("orders").put({"e": {"product_id": "P1"}})
-    refused(app, "delta.enableChangeDataFeed = true")
-    rebuilt(app)
+    assert_refused(app, "delta.enableChangeDataFeed = true")
+    rebuild_and_check(app)
 
 
 @pytest.mark.slow
 def test_changes_that_vacuum_removed_are_refused(app: Application) -> None:
     change_and_vacuum(app)
-    refused(app, "changes that it had not read yet are gone")
-    rebuilt(app)
+    assert_refused(app, "changes that it had not read yet are gone")
+    rebuild_and_check(app)
 
 
 def change_and_vacuum(app: Application) -> None:
@@ -164,7 +162,7 @@ def change_and_vacuum(app: Application) -> None:
         app.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
 
 
-def test_a_gap_is_filled_where_the_application_says_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_joins_fill_a_gap_if_the_application_sets_ongap_to_rebuild(spark: SparkSession, tmp_path: Path) -> None:
     manifests = tmp_path / "joins.yaml"
     settings = "  name: joins\nspec: {config: {onGap: rebuild}}\n---"
     manifests.write_text(MANIFESTS.read_text().replace("  name: joins\n---", settings, 1))
@@ -192,8 +190,8 @@ def test_a_renamed_column_is_refused(app: Application) -> None:
     app.sql("ALTER TABLE orders SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
     app.sql("ALTER TABLE orders RENAME COLUMN note TO remark")
     app.table("orders").put({"c": {"product_id": "P1"}})
-    refused(app, "columns of a table it reads were renamed, dropped or retyped")
-    rebuilt(app)
+    assert_refused(app, "columns of a table it reads were renamed, dropped or retyped")
+    rebuild_and_check(app)
 
 
 @pytest.mark.slow
@@ -212,7 +210,7 @@ def test_added_columns_restored_versions_and_compaction_are_followed(app: Applic
     assert_joined(app)
 
 
-def test_a_right_row_that_nobody_can_read_is_no_row_and_a_dead_letter(app: Application) -> None:
+def test_an_unreadable_right_row_is_no_match_and_makes_a_dead_letter(app: Application) -> None:
     app.sql("""UPDATE products SET value = '{"name": ' WHERE key = '"P1"'""")
     app.run(only=BOTH)
     assert app.join("inner").get("a") is None

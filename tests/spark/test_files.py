@@ -118,16 +118,16 @@ def auto_loader(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 @pytest.mark.slow
-def test_files_that_auto_loader_finds_are_read_alike(
+def test_files_give_the_same_records_through_auto_loader(
     spark: SparkSession, tmp_path: Path, manifests: Path, auto_loader: set[str]
 ) -> None:
     for folder in ("lines", "rows"):  # Auto Loader creates no folder
         (tmp_path / folder).mkdir()
-    test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter(spark, tmp_path, manifests)
+    test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(spark, tmp_path, manifests)
     assert auto_loader == {"text", "csv"}
 
 
-def test_rows_of_files_are_records_once_and_what_cannot_be_read_is_a_dead_letter(
+def test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(
     spark: SparkSession, tmp_path: Path, manifests: Path
 ) -> None:
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
@@ -194,7 +194,9 @@ def test_many_rows_keep_the_order_of_their_files(spark: SparkSession, tmp_path: 
 
 
 @pytest.mark.slow
-def test_what_came_in_leaves_the_log_with_the_topic(spark: SparkSession, tmp_path: Path, manifests: Path) -> None:
+def test_retention_removes_records_from_the_log_of_an_ingest_too(
+    spark: SparkSession, tmp_path: Path, manifests: Path
+) -> None:
     file = manifests / "app.yaml"
     file.write_text(file.read_text().replace("name: lines, rows", "name: lines, rows\n      retention: 3600"))
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
@@ -209,7 +211,7 @@ def test_what_came_in_leaves_the_log_with_the_topic(spark: SparkSession, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-def test_killed_around_every_write_rows_come_in_and_go_out_once(
+def test_kills_around_each_write_neither_lose_nor_double_rows_of_files(
     spark: SparkSession, tmp_path: Path, manifests: Path
 ) -> None:
     warehouse = tmp_path / "wh"
@@ -231,7 +233,7 @@ def test_killed_around_every_write_rows_come_in_and_go_out_once(
 
 
 @pytest.mark.slow
-def test_a_csv_file_with_other_columns_stops_its_topic_until_it_is_taken_away(
+def test_a_csv_file_with_other_columns_stops_its_topic_until_it_is_removed(
     spark: SparkSession, tmp_path: Path, manifests: Path
 ) -> None:
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)

@@ -18,7 +18,7 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.limits import Size as Rows
 from kaspr_delta.storage.opening import open_tables
-from tests.limits import limited
+from tests.limits import set_limits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ def filled(spark: SparkSession, folder: Path) -> Orders:
 
 def outcome(orders: Orders) -> dict[str, DataFrame]:
     """The channel, the result, the subscriptions and the dead letters, without columns that differ between runs."""
-    apart = ("checkpoint", "batch", "memo", "start", "seq", "at")
+    unstable_columns = ("checkpoint", "batch", "memo", "start", "seq", "at")
     read = {name: orders.app.delta.read(orders.app.spark, name) for name in (orders.plan.log, orders.plan.result)}
     read["subscriptions"] = orders.app.delta.read(orders.app.spark, orders.plan.subscriptions)
     read["letters"] = orders.app.delta.read(orders.app.spark, "_kaspr_dead_letters")
@@ -54,12 +54,12 @@ def outcome(orders: Orders) -> dict[str, DataFrame]:
     # Without a row, the timestamp is the time of the commit that touched the key.
     of_rows = {"timestamp": F.expr("CASE WHEN timestamp < '2024-01-01' THEN timestamp END")}
     timed = {name: df.withColumns(of_rows) if "timestamp" in df.columns else df for name, df in shown.items()}
-    return {name: df.drop(*apart) for name, df in timed.items()}
+    return {name: df.drop(*unstable_columns) for name, df in timed.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sent_whole", [True, False])
-def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
+def test_the_shortcut_of_a_large_first_load_gives_the_common_outcome(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sent_whole: bool
 ) -> None:
     taken: list[UsualKeys | None] = []
@@ -71,11 +71,11 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
     monkeypatch.setattr(foreign_key_join, "usual_keys", usual)
     broadcast = 64 << 20 if sent_whole else 100
     quick = filled(spark, tmp_path / "quick")
-    limited(quick.app, few=Rows(MANY.orders - 1, 4 << 20), first_load_broadcast=broadcast)
+    set_limits(quick.app, few=Rows(MANY.orders - 1, 4 << 20), first_load_broadcast=broadcast)
     quick_run = quick.app.run(only=[JOIN]).resources[JOIN]
     assert {found.rows: found.fits(quick.app.delta.limits) for found in taken if found} == {60: False, 6: sent_whole}
     common = filled(spark, tmp_path / "common")
-    limited(common.app, few=Rows(MANY.orders, 4 << 20))
+    set_limits(common.app, few=Rows(MANY.orders, 4 << 20))
     common_run = common.app.run(only=[JOIN]).resources[JOIN]
     assert len(taken) == 2
     assert (quick_run.rows_in, quick_run.rows_out, quick_run.dead_letters) == (
@@ -95,7 +95,7 @@ def test_a_first_load_of_many_rows_gives_what_the_common_way_gives(
     ids=["compared", "hashed", "by Spark"],
 )
 @pytest.mark.parametrize("key", ['"O000000001"', "P100", None, "1.50"])
-def test_keys_that_are_doubled_or_might_be_none_take_the_common_way(
+def test_duplicate_null_or_non_canonical_keys_rule_out_the_shortcut(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, limits: Limits
 ) -> None:
     if limits == Limits():

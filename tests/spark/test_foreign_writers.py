@@ -25,7 +25,7 @@ def results(app: Application) -> dict[Any, Any]:
     return {key: value["right"]["name"] for key, value in app.join("inner").to_dict().items()}
 
 
-def test_rows_written_by_sql_are_joined_and_odd_ones_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_written_by_sql_are_joined_and_bad_keys_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     app = open_app(spark, tmp_path)
     insert(app, "products", "'\"P1\"'", '\'{"name":"Widget"}\'')
     insert(app, "products", "'P2'", '\'{"name":"key without quotes"}\'')

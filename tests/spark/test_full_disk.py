@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Kilobytes that are left: none, enough for the first writes of a batch, or for nearly all.
-LEFT = (0, 8, 24, 48, 96, 160, 256)
+KILOBYTES_LEFT = (0, 8, 24, 48, 96, 160, 256)
 ORDERS = Path(__file__).parents[2] / "bundles" / "order-system"
 JOIN = "join/orders-products-join"
 
@@ -77,23 +77,25 @@ def run_on(app: Application, disk: SmallDisk, kilobytes: int, only: str) -> bool
     return True
 
 
-def filled_again_and_again(app: Application, disk: SmallDisk, victim: str, lefts: tuple[int, ...] = LEFT) -> None:
+def run_with_growing_space(
+    app: Application, disk: SmallDisk, victim: str, kilobytes_left: tuple[int, ...] = KILOBYTES_LEFT
+) -> None:
     """Run a resource several times, with more space left each time. The first run must fail."""
     run_others(app, victim)
-    failures = [left for left in lefts if run_on(app, disk, left, victim)]
+    failures = [left for left in kilobytes_left if run_on(app, disk, left, victim)]
     assert failures[0] == 0
 
 
-def test_after_space_was_freed_resources_go_on_as_if_nothing_had_happened(
+def test_a_full_disk_does_not_change_the_outcome_after_space_is_freed(
     spark: SparkSession, tmp_path: Path, disk: SmallDisk
 ) -> None:
     """Each failure leaves other incomplete work to the next run."""
-    of_both = [disk.folder / "wh", tmp_path / "undisturbed"]
-    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in of_both)
+    warehouses = [disk.folder / "wh", tmp_path / "undisturbed"]
+    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in warehouses)
     for one in (app, other):
         test_crash.write_wave(one, 1)
-    filled_again_and_again(app, disk, "agent/ingest-orders", lefts=(0, 48))
-    filled_again_and_again(app, disk, JOIN, lefts=(0, 48, 160))
+    run_with_growing_space(app, disk, "agent/ingest-orders", kilobytes_left=(0, 48))
+    run_with_growing_space(app, disk, JOIN, kilobytes_left=(0, 48, 160))
     for one in (app, other):
         one.run()
     assert test_crash.outcome(app) == test_crash.outcome(other)
@@ -102,15 +104,15 @@ def test_after_space_was_freed_resources_go_on_as_if_nothing_had_happened(
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("victim", test_crash.WRITES)
-def test_on_a_full_disk_orders_and_their_agents_lose_and_double_nothing(
+def test_a_full_disk_neither_loses_nor_doubles_rows_of_the_order_system(
     spark: SparkSession, tmp_path: Path, disk: SmallDisk, victim: str
 ) -> None:
-    of_both = [disk.folder / "wh", tmp_path / "undisturbed"]
-    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in of_both)
+    warehouses = [disk.folder / "wh", tmp_path / "undisturbed"]
+    app, other = (Application.open(ORDERS, warehouse=warehouse, spark=spark) for warehouse in warehouses)
     for wave in (1, 2, 3):
         for one in (app, other):
             test_crash.write_wave(one, wave)
-        filled_again_and_again(app, disk, victim)
+        run_with_growing_space(app, disk, victim)
         for one in (app, other):
             one.run()
         assert test_crash.outcome(app) == test_crash.outcome(other), wave
@@ -119,18 +121,18 @@ def test_on_a_full_disk_orders_and_their_agents_lose_and_double_nothing(
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("victim", shapes.victims())
-def test_on_a_full_disk_no_shape_loses_or_doubles_anything(
+def test_a_full_disk_neither_loses_nor_doubles_rows_of_any_shape(
     spark: SparkSession, tmp_path: Path, disk: SmallDisk, victim: str
 ) -> None:
     """The disk is full in the first load and in a wave of changes. More waves follow."""
-    shape = test_crash.Shape(spark, tmp_path, victim, warehouse=disk.folder / "wh")
+    shape = test_crash.ShapeOnTwoWarehouses(spark, tmp_path, victim, warehouse=disk.folder / "wh")
     for wave in (1, 2):
         shape.wave(wave, quiet=False)
-        filled_again_and_again(shape.app, disk, victim)
+        run_with_growing_space(shape.app, disk, victim)
         shape.app.run()
     shape.wave(3)
     shape.wave(4)
-    shape.assert_the_same()
+    shape.assert_equal_outcomes()
 
 
 @pytest.fixture
@@ -140,14 +142,14 @@ def files(spark: SparkSession, tmp_path: Path, disk: SmallDisk) -> Callable[[], 
     return lambda: Application.open(tmp_path / "files.yaml", warehouse=disk.folder / "wh", spark=spark)
 
 
-def numbers(app: Application, topic: str) -> list[Any]:
+def values_of(app: Application, topic: str) -> list[Any]:
     return [record["value"] for record in app.topic(topic).records()]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("victim", ["topic/lines", "agent/pass-on", "topic/written"])
-def test_files_come_in_and_go_out_once_whenever_the_disk_was_full(
+def test_a_full_disk_neither_loses_nor_doubles_rows_of_files(
     files: Callable[[], Application], disk: SmallDisk, victim: str
 ) -> None:
     app = files()
@@ -158,19 +160,21 @@ def test_files_come_in_and_go_out_once_whenever_the_disk_was_full(
         (disk.folder / f"wave-{wave}").write_text(lines)
         (disk.folder / f"wave-{wave}").rename(disk.folder / "lines" / f"{wave}.json")
         sent += new
-        filled_again_and_again(app, disk, victim)
+        run_with_growing_space(app, disk, victim)
         app.run()
-        assert [value["id"] for value in numbers(app, "lines")] == sent
+        assert [value["id"] for value in values_of(app, "lines")] == sent
         files_out = (disk.folder / "written").glob("batch=*/part-*")
         lines_out = [json.loads(line) for file in files_out for line in file.read_text().splitlines()]
         assert sorted(line["value"]["id"] for line in lines_out) == sorted(sent)
 
 
 @pytest.mark.slow
-def test_a_task_sends_once_for_every_run_that_was_committed(files: Callable[[], Application], disk: SmallDisk) -> None:
+def test_a_task_on_a_full_disk_sends_once_for_each_committed_run(
+    files: Callable[[], Application], disk: SmallDisk
+) -> None:
     app = files()
-    failures = [left for left in LEFT if run_on(app, disk, left, "task/ring")]
+    failures = [left for left in KILOBYTES_LEFT if run_on(app, disk, left, "task/ring")]
     assert failures
     app.run(only=["task/ring"])
-    rung = numbers(app, "rung")
-    assert len(LEFT) - len(failures) < len(rung) == len(set(rung)) <= len(LEFT) + 1
+    rung = values_of(app, "rung")
+    assert len(KILOBYTES_LEFT) - len(failures) < len(rung) == len(set(rung)) <= len(KILOBYTES_LEFT) + 1

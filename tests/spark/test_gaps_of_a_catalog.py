@@ -16,7 +16,7 @@ import pytest
 from kaspr_delta import Application, ResourceFailedError
 from kaspr_delta.runtime.run_events import GapFilled, RunEvent
 from kaspr_delta.storage.limits import Size
-from tests.limits import limited
+from tests.limits import set_limits
 from tests.unity_catalog import ON_UNITY_CATALOG
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ spec:
         map: {python: "def numbers(values): return [value['number'] for value in values]"}
 """
 AGENTS = {"agent/remember", "agent/copy", "table/clicks-per-page"}
-OFF = "spark.databricks.delta.retentionDurationCheck.enabled"
+RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 @pytest.fixture
@@ -99,11 +99,11 @@ def clicks(spark: SparkSession, catalog: str, tmp_path: Path) -> Callable[[], Ap
 @contextmanager
 def files_removed_at_once(spark: SparkSession, table: str) -> Iterator[None]:
     spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.deletedFileRetentionDuration = 'interval 0 seconds')")
-    spark.conf.set(OFF, "false")
+    spark.conf.set(RETENTION_CHECK, "false")
     try:
         yield
     finally:
-        spark.conf.unset(OFF)
+        spark.conf.unset(RETENTION_CHECK)
 
 
 def compact(app: Application, topic: str) -> None:
@@ -133,7 +133,7 @@ def assert_processed(app: Application, numbers: range) -> None:
     assert copied == [(page, number) for number in numbers for page in ("all", f"page-{number}")]
 
 
-def gaps_of(app: Application) -> set[str]:
+def run_and_list_gaps(app: Application) -> set[str]:
     """Run; the resources that filled a gap."""
     events: list[RunEvent] = []
     app.run(listener=events.append)
@@ -146,34 +146,34 @@ def test_records_whose_change_feed_is_gone_are_read_from_the_rows_of_their_topic
 ) -> None:
     app = clicks()
     produce(app, range(2))
-    assert gaps_of(app) == set()
+    assert run_and_list_gaps(app) == set()
     produce(app, range(2, 4))
     compact(app, "clicks")
     produce(app, range(4, 5))
-    assert gaps_of(clicks()) == AGENTS
+    assert run_and_list_gaps(clicks()) == AGENTS
     assert_processed(app, range(5))
     produce(app, range(5, 6))
-    assert gaps_of(app) == set()
+    assert run_and_list_gaps(app) == set()
     assert_processed(app, range(6))
     assert numbers_on_topic(app) == [number for number in range(6) for _ in range(2)]
 
 
 @pytest.mark.slow
-def test_a_new_reader_reads_a_topic_from_its_beginning_however_many_records_it_has(
+def test_a_new_reader_reads_a_long_compacted_topic_from_its_beginning(
     clicks: Callable[[], Application],
 ) -> None:
     """There are more records than are held at once: pieces are read from the rows of the topic, too."""
-    app = limited(clicks(), few_events=Size(3, 1 << 20), ordered_records=3, ordered_piece=40)
+    app = set_limits(clicks(), few_events=Size(3, 1 << 20), ordered_records=3, ordered_piece=40)
     produce(app, range(4))
     compact(app, "clicks")
     produce(app, range(4, 6))
     compact(app, "clicks")
-    assert gaps_of(app) == AGENTS
+    assert run_and_list_gaps(app) == AGENTS
     assert_processed(app, range(6))
 
 
 @pytest.mark.slow
-def test_no_record_that_is_read_from_rows_is_left_to_wait_for_others(
+def test_take_leaves_no_record_waiting_that_was_read_from_rows(
     spark: SparkSession, catalog: str, tmp_path: Path
 ) -> None:
     """A waiting record would be read again from the change feed, which is gone."""
@@ -184,7 +184,7 @@ def test_no_record_that_is_read_from_rows_is_left_to_wait_for_others(
     compact(app, "clicks")
     app.topic("clicks").produce([{"key": "all", "value": {"page": "all", "number": 1}}])
     compact(app, "clicks")
-    assert gaps_of(app) == {"agent/pairs"}
+    assert run_and_list_gaps(app) == {"agent/pairs"}
     assert [record["value"] for record in app.topic("paired").records()] == [[0, 0], [1]]
 
 
@@ -204,9 +204,7 @@ def test_a_topic_whose_rows_were_not_tracked_from_the_beginning_is_refused(
     assert app.table("seen").to_dict() == {}
 
 
-def test_a_topic_is_read_from_its_beginning_for_as_long_as_its_files_are_there(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_topic_is_read_from_its_beginning_while_its_files_exist(spark: SparkSession, tmp_path: Path) -> None:
     """In a folder, too. Delta alone reads no change feed that is older than the retention of removed files."""
     manifests = tmp_path / "clicks.yaml"
     manifests.write_text(MANIFESTS)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kaspr_delta.cli import application
-from tests.documented import ROOT, Block, blocks, shows
+from tests.documented import ROOT, Block, blocks, output_matches
 
 # Commands that make the reader's environment, which tests already have.
 INSTALLATION = {"make setup", "source .venv/bin/activate"}
@@ -40,12 +40,12 @@ def run(command: str, shown: list[str], block: Block) -> None:
     assert result.exit_code == int(fails), f"{block}: {command}\n{result.output}"
     if shown:
         printed = result.stdout.splitlines()
-        assert shows(shown, printed), f"{block}: {command}\n{result.stdout}"
+        assert output_matches(shown, printed), f"{block}: {command}\n{result.stdout}"
 
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("page", ["tutorial", pytest.param("how-to", marks=pytest.mark.slow)])
-def test_a_page_can_be_followed_to_its_end(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_steps_of_a_guide_work_as_written(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KASPR_DELTA_WAREHOUSE", raising=False)
     steps = list(blocks(ROOT / "docs" / f"{page}.md"))

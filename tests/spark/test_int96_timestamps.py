@@ -60,7 +60,7 @@ def by_spark(spark: SparkSession, delta: Tables, table: str) -> list[tuple[Any, 
     return sorted(map(tuple, delta.read(spark, table).selectExpr(*SHOWN).collect()))
 
 
-def here(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def by_delta_rs(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     def text(moment: Any) -> str:
         whole, _, part = moment.isoformat(sep=" ").removesuffix("+00:00").partition(".")
         return f"{whole}.{part.rstrip('0')}".rstrip(".")
@@ -69,11 +69,11 @@ def here(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS"])
-def test_they_are_read_and_copied_without_spark(spark: SparkSession, delta: Tables, kind: str) -> None:
+def test_times_of_any_year_are_read_and_copied_without_spark(spark: SparkSession, delta: Tables, kind: str) -> None:
     with written_as(spark, kind):
         fill(spark, delta, ROWS)
     assert by_spark(spark, delta, "times") == sorted(ROWS)
-    assert here(delta_rs(delta.namespace).rows("times")) == sorted(ROWS)
+    assert by_delta_rs(delta_rs(delta.namespace).rows("times")) == sorted(ROWS)
     delta.create(spark, "copied", Layout(COLUMNS))
     upsert = Upsert(compare=("t", "inner"), keep="keep", sole_writer=True)
     rows = delta.read(spark, "times").withColumn("keep", F.expr("true"))
@@ -83,7 +83,7 @@ def test_they_are_read_and_copied_without_spark(spark: SparkSession, delta: Tabl
     assert by_spark(spark, delta, "copied") == sorted(ROWS)
 
 
-def test_they_are_looked_up_without_spark(spark: SparkSession, delta: Tables) -> None:
+def test_int96_times_are_looked_up_without_spark(spark: SparkSession, delta: Tables) -> None:
     with written_as(spark, "INT96"):
         fill(spark, delta, ROWS)
     delta.create(spark, "plain", Layout("key STRING, t TIMESTAMP"))
@@ -96,9 +96,9 @@ def test_they_are_looked_up_without_spark(spark: SparkSession, delta: Tables) ->
     assert sorted(map(tuple, shown)) == sorted(map(tuple, expected.selectExpr(*SHOWN[:2]).collect()))
 
 
-@pytest.mark.parametrize(("kind", "told"), [("INT96", False), ("TIMESTAMP_MICROS", True)])
-def test_a_feed_is_believed_where_it_is_read_as_it_is(
-    spark: SparkSession, delta: Tables, kind: str, *, told: bool
+@pytest.mark.parametrize(("kind", "is_readable"), [("INT96", False), ("TIMESTAMP_MICROS", True)])
+def test_delta_rs_follows_a_feed_only_if_its_times_are_read_correctly(
+    spark: SparkSession, delta: Tables, kind: str, *, is_readable: bool
 ) -> None:
     with written_as(spark, "INT96"):
         fill(spark, delta, ROWS[2:])
@@ -107,13 +107,13 @@ def test_a_feed_is_believed_where_it_is_read_as_it_is(
     reader = delta_rs(delta.namespace)
     newest = reader.versions("times")[-1]
     assert reader.followable("times", newest - 1, newest - 1)
-    assert reader.followable("times", newest, newest) == told
-    if told:
+    assert reader.followable("times", newest, newest) == is_readable
+    if is_readable:
         found = [row for batch in reader.changes("times", newest, newest) for row in batch.to_pylist()]
-        assert here(found) == sorted(ROWS)
+        assert by_delta_rs(found) == sorted(ROWS)
 
 
-def test_spark_writes_them_so_that_all_can_read_them(spark: SparkSession, delta: Tables) -> None:
+def test_delta_rs_can_follow_times_that_spark_writes_by_default(spark: SparkSession, delta: Tables) -> None:
     fill(spark, delta, ROWS)
     reader = delta_rs(delta.namespace)
     newest = reader.versions("times")[-1]

@@ -157,7 +157,7 @@ def test_a_run_that_is_stopped_finishes_its_batch_and_begins_no_other(
     assert shop.values("shipped") == [1]
 
 
-def test_ctrl_c_while_spark_starts_is_one_sentence_and_leaves_no_jvm(tmp_path: Path) -> None:
+def test_ctrl_c_while_spark_starts_prints_one_sentence_and_leaves_no_jvm(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(MANIFESTS.format(under_way=tmp_path / "under-way", seconds=0))
     scratch = tmp_path / "scratch"
     with terminal(scratch, "run", tmp_path / "shop.yaml", "--warehouse", tmp_path / "wh") as starting:
@@ -190,7 +190,7 @@ def test_a_second_ctrl_c_ends_a_run_at_once(spark: SparkSession, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1, 8, 25])
 @pytest.mark.parametrize("command", ["demo", "produce", "rebuild", "load"])
-def test_ctrl_c_at_any_moment_of_a_command_prints_no_stack(
+def test_ctrl_c_at_any_moment_of_a_command_prints_no_traceback(
     order_system: Callable[[], Application], tmp_path: Path, command: str, seconds: float
 ) -> None:
     order_system()

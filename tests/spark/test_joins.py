@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from tests.spark.channels import folded
+from tests.spark.channels import last_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ Emissions = list[dict[Any, Any]]
 
 
 @pytest.fixture(scope="module")
-def story(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Emissions]:
+def wave_results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Emissions]:
     """By join, the emissions of each wave: key to (left, right), or to None for a tombstone."""
     app = open_joins(spark, tmp_path_factory.mktemp("joins"))
     seen = dict.fromkeys(JOINS, 0)
@@ -92,85 +92,91 @@ def pair(value: Any) -> Any:
     return None if value is None else (value["left"], value["right"])
 
 
-def emitted(story: Mapping[str, Emissions], join: str, key: Any) -> list[Any]:
-    return [wave.get(key, ABSENT) for wave in story[join]]
+def emitted(wave_results: Mapping[str, Emissions], join: str, key: Any) -> list[Any]:
+    return [wave.get(key, ABSENT) for wave in wave_results[join]]
 
 
-def test_s0_3_inner_emits_nothing_until_the_right_row_comes(story: Mapping[str, Emissions]) -> None:
+def test_s0_3_inner_emits_nothing_until_the_right_row_comes(wave_results: Mapping[str, Emissions]) -> None:
     late = (order("P999"), product("Late"))
-    assert emitted(story, "inner", "lonely") == [ABSENT, late, ABSENT, None, ABSENT]
+    assert emitted(wave_results, "inner", "lonely") == [ABSENT, late, ABSENT, None, ABSENT]
 
 
-def test_s0_4_left_shows_the_row_without_a_match_and_again_with_it(story: Mapping[str, Emissions]) -> None:
+def test_s0_4_left_shows_the_row_without_a_match_and_again_with_it(wave_results: Mapping[str, Emissions]) -> None:
     left = order("P999")
-    assert emitted(story, "left", "lonely")[:2] == [(left, None), (left, product("Late"))]
+    assert emitted(wave_results, "left", "lonely")[:2] == [(left, None), (left, product("Late"))]
 
 
-def test_s0_5_the_consumer_of_a_left_join_sees_none(story: Mapping[str, Any]) -> None:
-    names = [record["value"]["product_name"] for record in story["named"]]
+def test_s0_5_the_reader_of_a_left_join_gets_none_without_a_match(wave_results: Mapping[str, Any]) -> None:
+    names = [record["value"]["product_name"] for record in wave_results["named"]]
     assert "Unknown" in names
     assert "Widget" in names
 
 
-def test_s0_6_a_right_update_wakes_its_subscribers_only(story: Mapping[str, Emissions]) -> None:
+def test_s0_6_a_right_update_triggers_only_its_subscribers(wave_results: Mapping[str, Emissions]) -> None:
     dearer = product("Widget", 2)
-    assert emitted(story, "inner", "match")[2] == (order("P1"), dearer)
-    assert set(story["inner"][2]) == {"match", "early", "int"}
+    assert emitted(wave_results, "inner", "match")[2] == (order("P1"), dearer)
+    assert set(wave_results["inner"][2]) == {"match", "early", "int"}
 
 
-def test_s0_9_after_a_key_change_only_the_new_key_counts(story: Mapping[str, Emissions]) -> None:
+def test_s0_9_after_a_key_change_only_the_new_key_counts(wave_results: Mapping[str, Emissions]) -> None:
     first, second = (order("P1"), product("Widget")), (order("P2"), product("Gadget"))
-    assert emitted(story, "inner", "moves") == [first, second, ABSENT, None, ABSENT]
+    assert emitted(wave_results, "inner", "moves") == [first, second, ABSENT, None, ABSENT]
 
 
-def test_deleting_a_left_row_emits_a_tombstone_and_a_new_row_starts_again(story: Mapping[str, Emissions]) -> None:
+def test_deleting_a_left_row_emits_a_tombstone_and_a_new_row_starts_again(
+    wave_results: Mapping[str, Emissions],
+) -> None:
     for join in ("inner", "left"):
-        assert emitted(story, join, "dies")[1:] == [None, ABSENT, ABSENT, (order("P1"), product("Widget", 2))]
+        assert emitted(wave_results, join, "dies")[1:] == [None, ABSENT, ABSENT, (order("P1"), product("Widget", 2))]
 
 
-def test_deleting_a_right_row_ends_inner_and_empties_left(story: Mapping[str, Emissions]) -> None:
-    assert emitted(story, "inner", "moves")[3] is None
-    assert emitted(story, "left", "moves")[3] == (order("P2"), None)
+def test_a_deleted_right_row_is_a_tombstone_in_inner_and_null_in_left_joins(
+    wave_results: Mapping[str, Emissions],
+) -> None:
+    assert emitted(wave_results, "inner", "moves")[3] is None
+    assert emitted(wave_results, "left", "moves")[3] == (order("P2"), None)
 
 
-def test_without_a_key_any_more_inner_retracts_and_left_shows_the_row(story: Mapping[str, Emissions]) -> None:
-    assert emitted(story, "inner", "forgets")[1:] == [None, ABSENT, ABSENT, ABSENT]
-    assert emitted(story, "left", "forgets")[1:] == [(order(None), None), ABSENT, ABSENT, ABSENT]
+def test_a_row_that_loses_its_key_leaves_inner_and_is_unmatched_in_left_joins(
+    wave_results: Mapping[str, Emissions],
+) -> None:
+    assert emitted(wave_results, "inner", "forgets")[1:] == [None, ABSENT, ABSENT, ABSENT]
+    assert emitted(wave_results, "left", "forgets")[1:] == [(order(None), None), ABSENT, ABSENT, ABSENT]
 
 
-def test_none_is_no_key_but_zero_false_and_empty_text_are(story: Mapping[str, Emissions]) -> None:
-    assert emitted(story, "left", "neither")[0] == (order(None), None)
-    assert emitted(story, "inner", "zero")[0] == (order(0), product("zero"))
-    assert emitted(story, "inner", "false")[0] == (order(False), product("false"))
-    assert emitted(story, "inner", "empty")[0] == (order(""), product("empty"))
+def test_none_is_no_key_but_zero_false_and_empty_text_are(wave_results: Mapping[str, Emissions]) -> None:
+    assert emitted(wave_results, "left", "neither")[0] == (order(None), None)
+    assert emitted(wave_results, "inner", "zero")[0] == (order(0), product("zero"))
+    assert emitted(wave_results, "inner", "false")[0] == (order(False), product("false"))
+    assert emitted(wave_results, "inner", "empty")[0] == (order(""), product("empty"))
 
 
-def test_one_and_text_one_differ_on_lookup_and_on_wake_up(story: Mapping[str, Emissions]) -> None:
-    assert emitted(story, "inner", "int")[0] == (order(1), product("int one"))
-    assert emitted(story, "inner", "text")[0] == (order("1"), product("text one"))
-    assert emitted(story, "inner", "int")[2] == (order(1), product("int uno"))
-    assert emitted(story, "inner", "text")[2] == ABSENT
+def test_the_keys_1_and_text_1_differ_in_look_ups_and_in_triggers(wave_results: Mapping[str, Emissions]) -> None:
+    assert emitted(wave_results, "inner", "int")[0] == (order(1), product("int one"))
+    assert emitted(wave_results, "inner", "text")[0] == (order("1"), product("text one"))
+    assert emitted(wave_results, "inner", "int")[2] == (order(1), product("int uno"))
+    assert emitted(wave_results, "inner", "text")[2] == ABSENT
 
 
-def test_a_key_never_wakes_one_that_it_is_a_prefix_of(story: Mapping[str, Emissions]) -> None:
-    assert emitted(story, "inner", "early") == [ABSENT, ABSENT, (order("P10"), product("Ten")), ABSENT, ABSENT]
+def test_a_right_key_triggers_no_row_of_a_longer_key_with_that_prefix(wave_results: Mapping[str, Emissions]) -> None:
+    assert emitted(wave_results, "inner", "early") == [ABSENT, ABSENT, (order("P10"), product("Ten")), ABSENT, ABSENT]
 
 
-def test_list_keys_and_separators_inside_keys_join(story: Mapping[str, Emissions]) -> None:
-    assert emitted(story, "inner", ("list", 1))[0] == (order(["a", 1]), product("list"))
-    assert emitted(story, "inner", "odd")[0] == (order("a:b\x00ü"), product("odd"))
+def test_list_keys_and_keys_with_separators_are_joined(wave_results: Mapping[str, Emissions]) -> None:
+    assert emitted(wave_results, "inner", ("list", 1))[0] == (order(["a", 1]), product("list"))
+    assert emitted(wave_results, "inner", "odd")[0] == (order("a:b\x00ü"), product("odd"))
 
 
-def test_a_row_written_again_unchanged_emits_nothing(story: Mapping[str, Emissions]) -> None:
-    assert set(story["inner"][4]) == {"dies"}
+def test_a_row_written_again_unchanged_emits_nothing(wave_results: Mapping[str, Emissions]) -> None:
+    assert set(wave_results["inner"][4]) == {"dies"}
 
 
-def test_an_extractor_that_raises_makes_a_dead_letter_and_a_row_without_key(story: Mapping[str, Any]) -> None:
-    letters = [letter for letter in story["dead"] if letter["resource"] == "join/left"]
+def test_an_extractor_that_raises_makes_a_dead_letter_and_a_row_without_key(wave_results: Mapping[str, Any]) -> None:
+    letters = [letter for letter in wave_results["dead"] if letter["resource"] == "join/left"]
     assert [(letter["key"], letter["reason"]) for letter in letters] == [('"raises"', "extractor failed")]
     assert "KeyError: 'product_id'" in letters[0]["detail"]
-    assert emitted(story, "left", "raises")[0] == ({"quantity": 1}, None)
-    assert emitted(story, "inner", "raises") == [ABSENT] * len(WAVES)
+    assert emitted(wave_results, "left", "raises")[0] == ({"quantity": 1}, None)
+    assert emitted(wave_results, "inner", "raises") == [ABSENT] * len(WAVES)
 
 
 MIRROR = """
@@ -183,10 +189,10 @@ spec:
 """
 
 
-def test_two_agents_of_one_channel_both_get_every_record(story: Any, tmp_path: Path) -> None:
+def test_two_agents_of_one_channel_both_get_every_record(wave_results: Any, tmp_path: Path) -> None:
     """The second agent is applied later, and reads the channel from its beginning."""
     (tmp_path / "mirror.yaml").write_text(MIRROR)
-    first: Application = story["app"]
+    first: Application = wave_results["app"]
     warehouse = first.delta.namespace.checkpoints.parents[2]
     app = Application.open(tmp_path / "mirror.yaml", warehouse=warehouse, spark=first.spark)
     app.run(only=["agent/mirror"])
@@ -197,14 +203,14 @@ def test_two_agents_of_one_channel_both_get_every_record(story: Any, tmp_path: P
     assert len(app.topic("named").records()) + len(app.dead_letters("agent/name-products")) == len(shown)
 
 
-def test_the_result_table_is_the_fold_of_the_channel(story: Mapping[str, Any]) -> None:
-    app: Application = story["app"]
+def test_the_result_table_is_the_fold_of_the_channel(wave_results: Mapping[str, Any]) -> None:
+    app: Application = wave_results["app"]
     for join, channel in JOINS.items():
-        assert folded(app.channel(channel).records()) == app.join(join).to_dict()
+        assert last_values(app.channel(channel).records()) == app.join(join).to_dict()
 
 
-def test_subscriptions_are_the_extracted_keys(story: Mapping[str, Any]) -> None:
-    app: Application = story["app"]
+def test_subscriptions_are_the_extracted_keys(wave_results: Mapping[str, Any]) -> None:
+    app: Application = wave_results["app"]
     rows = app.sql("SELECT key, fk FROM subscriptions__inner WHERE fk IS NOT NULL").collect()
     texts = app.table("orders").table.text
     expected = {

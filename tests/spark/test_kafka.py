@@ -24,7 +24,7 @@ from kaspr_delta import Application
 from kaspr_delta.cli import application
 from kaspr_delta.engine.binding.kafka import TIMESTAMP_HEADER
 from kaspr_delta.errors import ResourceFailedError
-from tests.documented import blocks, shows
+from tests.documented import blocks, output_matches
 from tests.spark.broker import PASSWORD, Broker
 from tests.spark.killing import killed
 
@@ -59,7 +59,7 @@ def bundle_at(broker: Broker, folder: Path, prefix: str) -> Path:
     return folder
 
 
-def test_the_readme_of_the_bundle_shows_what_its_commands_print(
+def test_the_readme_of_the_bundle_shows_the_output_of_its_commands(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert spark is not None
@@ -73,7 +73,7 @@ def test_the_readme_of_the_bundle_shows_what_its_commands_print(
         result = CliRunner().invoke(application, arguments, catch_exceptions=False)
         assert result.exit_code == 0, result.output
         printed = result.stdout.splitlines()
-        assert not shown or shows(shown, printed), f"{command}\n{result.stdout}"
+        assert not shown or output_matches(shown, printed), f"{command}\n{result.stdout}"
     written = broker.consume("readme-enriched-orders")
     assert sorted(json.loads(message.value() or b"")["total"] for message in written) == [19.0, 28.5, 120.0]
 
@@ -178,7 +178,7 @@ def by_partition(records: list[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ..
     return dict(found)
 
 
-def test_records_come_in_as_they_are_over_tls_with_a_login_and_go_out_with_their_times(
+def test_records_pass_unchanged_with_their_times_over_tls_with_a_login(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_LOGIN_PASSWORD", PASSWORD)
@@ -219,7 +219,7 @@ def test_records_come_in_as_they_are_over_tls_with_a_login_and_go_out_with_their
     assert not [file for file in kept if PASSWORD.encode() in file.read_bytes()]
 
 
-def test_a_wrong_password_is_told_and_never_shown(
+def test_the_error_of_a_wrong_password_never_shows_the_password(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_LOGIN_PASSWORD", "wr0ng-w0rd")
@@ -235,7 +235,7 @@ def test_a_wrong_password_is_told_and_never_shown(
     assert not [f for f in (tmp_path / "wh").rglob("*") if f.is_file() and b"wr0ng-w0rd" in f.read_bytes()]
 
 
-def test_without_the_password_nothing_is_tried(
+def test_a_missing_password_is_an_error_that_names_its_variable(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KAFKA_LOGIN_PASSWORD", raising=False)
@@ -248,7 +248,7 @@ def test_without_the_password_nothing_is_tried(
     ("table", "moment", "copies"),
     [("export__out", "before", 1), ("export__out", "after", 1), ("_kaspr_progress", "before", 2)],
 )
-def test_what_was_written_to_kafka_when_it_was_killed_is_written_again(  # noqa: PLR0917  fixtures, and the case
+def test_a_kill_doubles_records_on_kafka_only_after_the_batch_was_written(  # noqa: PLR0917  fixtures, and the case
     spark: SparkSession,
     broker: Broker,
     tmp_path: Path,
@@ -271,7 +271,7 @@ def test_what_was_written_to_kafka_when_it_was_killed_is_written_again(  # noqa:
     assert written == {str(number).encode(): copies for number in range(5)}
 
 
-class Wave:
+class WaveSender:
     """Random orders and products: sent to a broker, and kept to compute the expected result."""
 
     def __init__(self, broker: Broker, prefix: str) -> None:
@@ -329,16 +329,14 @@ def wait_until(done: Callable[[], bool], run: subprocess.Popen[bytes], log: Path
         time.sleep(1)
 
 
-def test_with_kills_of_the_run_and_of_the_broker_nothing_is_lost_and_nothing_doubled_on_delta(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_kills_of_run_and_broker_neither_lose_nor_double_records_on_delta(spark: SparkSession, tmp_path: Path) -> None:
     """kill -9 of two continuous runs amid their batches, then of the broker during a third run, which goes on."""
     (tmp_path / "kafka").mkdir()
     broker = Broker(tmp_path / "kafka")
     broker.start()
     warehouse, log = tmp_path / "wh", tmp_path / "run.log"
     manifests = bundle_at(broker, tmp_path / "app", "storm")
-    wave = Wave(broker, "storm")
+    wave = WaveSender(broker, "storm")
     run = start(manifests, warehouse, log)
     try:
         wave.send(5_000, 5_000)  # more than the limits ``few`` and ``few_events``

@@ -45,7 +45,7 @@ def handles(spark: SparkSession, tmp_path: Path) -> list[TableHandle | JoinHandl
     return [app.table("things"), app.join("pairs")]
 
 
-def test_a_table_and_a_result_are_read_and_exported_in_the_same_order_at_every_time(
+def test_tables_and_results_are_read_and_exported_in_a_fixed_order(
     handles: list[TableHandle | JoinHandle | StreamJoinHandle], tmp_path: Path
 ) -> None:
     for handle in handles:
@@ -73,7 +73,7 @@ def test_values_of_several_types_are_json_text_in_files(
     ]
 
 
-def test_pages_show_their_rows_by_key_text(
+def test_pages_sort_their_rows_by_key_text(
     handles: list[TableHandle | JoinHandle | StreamJoinHandle], spark: SparkSession, tmp_path: Path
 ) -> None:
     assert len(handles) == 2

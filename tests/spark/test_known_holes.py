@@ -278,8 +278,10 @@ STORIES: list[Callable[[Story, Application], Steps]] = [
 @pytest.fixture(scope="module")
 def endings(joins: Joins) -> dict[str, Exception | None]:
     """Run all stories at the same time, so that they share batches. Returns the error of each, or None."""
-    told = {tell.__name__: Story(tell.__name__) for tell in STORIES}
-    going = {tell.__name__: tell(told[tell.__name__], joins.app) for tell in STORIES}
+    told = {story_function.__name__: Story(story_function.__name__) for story_function in STORIES}
+    going = {
+        story_function.__name__: story_function(told[story_function.__name__], joins.app) for story_function in STORIES
+    }
     ended: dict[str, Exception | None] = {}
     while going:
         touched: list[tuple[str, str]] = []
@@ -304,8 +306,8 @@ def endings(joins: Joins) -> dict[str, Exception | None]:
     return ended
 
 
-@pytest.mark.parametrize("name", [tell.__name__ for tell in STORIES])
-def test_however_it_went_the_join_holds(endings: dict[str, Exception | None], name: str) -> None:
+@pytest.mark.parametrize("name", [story_function.__name__ for story_function in STORIES])
+def test_joins_stay_correct_in_each_story(endings: dict[str, Exception | None], name: str) -> None:
     error = endings[name]
     if error is not None:
         raise error
@@ -315,7 +317,7 @@ class LostPowerError(Exception):
     """Stands for a process that ends between two writes."""
 
 
-def ending(*_: Any, **__: Any) -> None:
+def lose_power(*_: Any, **__: Any) -> None:
     raise LostPowerError
 
 
@@ -325,7 +327,7 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
     "fold", [pytest.param(fold, marks=SLOW) for fold in ("fold", "fold_result", "fold_subscriptions")]
 )
-def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
+def test_a_restart_folds_an_unfolded_batch_as_it_was_committed(
     joins: Joins, fold: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story = Story(f"ended in {fold}")
@@ -333,7 +335,7 @@ def test_ended_between_the_append_and_a_fold_with_newer_rows_at_the_replay(
     joins.batch(story.sides(["O1", "O2"]))
     put(joins, story, orders={"O1": order("P2")})
     with monkeypatch.context() as patched:
-        patched.setattr(Folding if fold == "fold" else ForeignKeyJoin, fold, ending)
+        patched.setattr(Folding if fold == "fold" else ForeignKeyJoin, fold, lose_power)
         with pytest.raises(LostPowerError):
             joins.batch(story.sides(["O1"]))
     story.look(joins)
@@ -367,7 +369,7 @@ def test_an_agent_reads_the_channel_while_the_fold_lags(joins: Joins, monkeypatc
     story = Story("lagging")
     put(joins, story, orders={"O1": {"order_id": "lagging", "product_id": "P1"}})
     with monkeypatch.context() as patched:
-        patched.setattr(Folding, "fold", ending)
+        patched.setattr(Folding, "fold", lose_power)
         with pytest.raises(LostPowerError):
             joins.batch(story.sides(["O1"]), joins=("left",))
     story.look(joins)
@@ -386,7 +388,7 @@ def named(app: Application) -> list[str]:
     return [value["product_name"] for value in values if value["order_id"] == "lagging"]
 
 
-def test_a_batch_that_is_appended_twice_is_there_once(joins: Joins, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_appended_twice_is_emitted_once(joins: Joins, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reply to the commit was lost: the process takes the append for failed, and repeats it."""
     append: Callable[..., Any] = Log.append
 
@@ -433,7 +435,7 @@ ODD_KEYS: list[Any] = [
 ]
 
 
-def test_every_kind_of_key_finds_its_own_row_and_wakes_its_own_subscribers_only(joins: Joins) -> None:
+def test_a_key_of_any_kind_finds_its_own_row_and_triggers_only_its_subscribers(joins: Joins) -> None:
     """Composite, list and object keys, separators and NUL inside keys, prefixes, look-alikes of other types."""
     app, texts = joins.app, joins.app.table("orders").table.text
     app.table("orders").put([(["odd", key], order(key)) for key in ODD_KEYS])
@@ -444,10 +446,10 @@ def test_every_kind_of_key_finds_its_own_row_and_wakes_its_own_subscribers_only(
         rows = {texts.key(key): row for key, row in app.join(join).rows()}
         assert {key: rows[key]["right"]["of"] for key in own} == own
 
-    awake = ("P1", 1, "", ["eu", 1])
+    triggered = ("P1", 1, "", ["eu", 1])
     told = {join: len(app.channel(channel).records()) for join, channel in CHANNELS.items()}
-    app.table("products").put([(key, {"of": "changed"}) for key in awake])
-    joins.batch([("right", key) for key in awake])
+    app.table("products").put([(key, {"of": "changed"}) for key in triggered])
+    joins.batch([("right", key) for key in triggered])
     for join, channel in CHANNELS.items():
         new = app.channel(channel).records()[told[join] :]
-        assert {texts.key(record["key"]) for record in new} == {texts.key(["odd", key]) for key in awake}
+        assert {texts.key(record["key"]) for record in new} == {texts.key(["odd", key]) for key in triggered}

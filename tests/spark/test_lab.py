@@ -101,23 +101,23 @@ def test_events_count_in_the_windows_of_their_time_unless_they_are_late(first: A
     }
 
 
-def test_rows_of_a_window_leave_when_their_stream_has_passed_it_long_enough(first: Application) -> None:
+def test_rows_of_a_window_expire_by_the_stream_time_of_their_partition(first: Application) -> None:
     assert by_minute(first, "minutes") == {("x", 1): 1, ("y", 1): 1, ("x", 4): 1, ("behind", 0): 1}
 
 
-def test_windows_that_show_when_they_close_show_their_last_value_and_only_then(first: Application) -> None:
+def test_a_table_with_emit_close_gets_only_the_last_value_of_each_window(first: Application) -> None:
     assert by_minute(first, "closed-minutes") == {("x", 0): 3, ("x", 1): 1, ("y", 1): 1}
     feed = first.delta.changes(first.spark, "closed_minutes").select("_change_type").distinct().collect()
     assert [row["_change_type"] for row in feed] == ["insert"]
 
 
-def test_windows_are_columns_in_sql_and_of_a_table_as_a_frame(first: Application) -> None:
+def test_windows_are_columns_in_sql_and_in_the_dataframe_of_a_table(first: Application) -> None:
     assert first.table("minutes").df.columns == ["key", "window_start", "window_end", "value", "timestamp"]
     rows = first.sql("SELECT key, value, window_start, window_end FROM v_minutes ORDER BY window_start").collect()
     assert [row["window_end"] - row["window_start"] for row in rows] == [timedelta(minutes=1)] * 4
 
 
-def test_a_table_with_windows_is_written_by_agents_alone(first: Application) -> None:
+def test_only_agents_write_a_table_with_windows(first: Application) -> None:
     for write in (
         lambda: first.table("minutes").put({"x": 1}),
         lambda: first.topic("lab-app-minutes-changelog").produce([{"key": "x", "value": 1}]),
@@ -126,7 +126,7 @@ def test_a_table_with_windows_is_written_by_agents_alone(first: Application) -> 
             write()
 
 
-def test_what_is_sent_to_a_changelog_is_written_to_the_table_and_can_be_followed(first: Application) -> None:
+def test_records_sent_to_a_changelog_change_its_table_and_reach_its_readers(first: Application) -> None:
     assert first.table("prefs").to_dict() == {"u1": {"a": 2}}
     assert sorted(values(first, "pref-changes"), key=str) == [["u1", {"a": 2}], ["u2", 2], ["u2", None]]
     records = first.topic("lab-app-prefs-changelog").records()
@@ -135,16 +135,16 @@ def test_what_is_sent_to_a_changelog_is_written_to_the_table_and_can_be_followed
     assert "None is no key" in letter["detail"]
 
 
-def test_rows_that_are_old_leave_a_table_and_what_sql_wrote_counts_from_when_it_is_seen(first: Application) -> None:
+def test_retention_removes_old_rows_and_keeps_new_rows_without_a_time(first: Application) -> None:
     assert first.table("cache").to_dict() == {"new": 2, "by sql": 3}
 
 
-def test_a_changelogs_retention_is_how_far_the_feed_reaches_back(first: Application) -> None:
+def test_the_retention_of_a_changelog_sets_the_file_retention_of_its_table(first: Application) -> None:
     properties = {row["key"]: row["value"] for row in first.sql("SHOW TBLPROPERTIES prefs").collect()}
     assert properties["delta.deletedFileRetentionDuration"] == "interval 86400000 milliseconds"
 
 
-def test_functions_are_counted_over_all_runs(first: Application) -> None:
+def test_metrics_add_up_over_all_runs(first: Application) -> None:
     counted = {(metric.name, *metric.labels.values()): metric.value for metric in first.status().metrics}
     assert counted["table_operations", "by-region", "keys_updated"] == 5
     assert counted["table_operations", "by-region", "keys_retrieved"] == 5
@@ -172,7 +172,7 @@ def test_a_task_that_fails_is_a_dead_letter_and_writes_nothing(later: Applicatio
     assert later.table("prefs").get("x") is None
 
 
-def test_a_continuous_run_follows_new_topics_and_runs_tasks_and_takes_by_the_clock(later: Application) -> None:
+def test_a_continuous_run_follows_new_topics_runs_tasks_and_times_out_take(later: Application) -> None:
     app = later
     only = ["agent/router", "agent/count-regions", "agent/buffer", "task/report", "task/beat"]
     with running(app, every="500ms", only=only) as failures:

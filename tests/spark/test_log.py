@@ -54,9 +54,7 @@ def test_effects_of_one_batch_are_read_without_spark(spark: SparkSession, tmp_pa
     assert not delta.statistics.native_failures
 
 
-def test_a_part_of_a_log_is_copied_once_and_where_it_cannot_be_spark_appends_it(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_rows_of_a_log_are_copied_once_by_delta_rs_or_else_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     delta = open_tables(Warehouse(str(tmp_path)).namespace("logs"))
     delta.create_schema(spark)
     delta.create(spark, "channel", CHANNEL)
@@ -68,7 +66,7 @@ def test_a_part_of_a_log_is_copied_once_and_where_it_cannot_be_spark_appends_it(
     for table, copied_from in (
         ("copied", rows.scan.where("live")),
         ("by_spark", rows.scan.where("no_such_column")),
-        ("by_nobody_else", None),
+        ("without_a_scan", None),
     ):
         delta.create(spark, table, Layout("key STRING, emitted STRING"))
         upsert = Upsert(compare=("emitted",), keep="live", sole_writer=True)

@@ -108,7 +108,7 @@ def time_of(app: Application) -> int:
     return int(row["at"])
 
 
-def test_changes_that_cancel_out_are_no_change(app: Application) -> None:
+def test_changes_that_cancel_out_write_nothing(app: Application) -> None:
     made = ("per_carrier", "worth", "sold")
     before = {table: version_of(app, table) for table in made}
     app.table("parcels").delete(["O3"])
@@ -124,14 +124,14 @@ def test_changes_that_cancel_out_are_no_change(app: Application) -> None:
     assert app.table("sold").to_dict() == {"P": 13}
 
 
-def test_the_time_of_a_total_is_the_greatest_of_all_that_made_it(app: Application) -> None:
+def test_a_total_has_the_greatest_time_of_its_values(app: Application) -> None:
     write(app, {"O3": 2}, at=50)
     app.run()
     assert app.table("sold").to_dict() == {"P": 14}
     assert time_of(app) == 100
 
 
-def test_a_total_that_is_gone_begins_anew(app: Application) -> None:
+def test_a_deleted_total_begins_anew_with_a_new_time(app: Application) -> None:
     write(app, {"O1": None, "O2": None, "O3": None}, at=110)
     app.run()
     assert app.table("sold").to_dict() == {}
@@ -140,7 +140,7 @@ def test_a_total_that_is_gone_begins_anew(app: Application) -> None:
     assert (app.table("sold").to_dict(), time_of(app)) == ({"P": 3}, 30)
 
 
-def test_a_rebuild_writes_no_row_that_holds_what_it_held(app: Application) -> None:
+def test_a_rebuild_writes_no_unchanged_row(app: Application) -> None:
     for table in ("sold", "per-carrier", "worth"):
         name = table.replace("-", "_")
         before, rows = version_of(app, name), app.table(table).to_dict()

@@ -24,7 +24,7 @@ def record(seq: int) -> pa.Table:
     return pa.table({"seq": pa.array([seq], pa.int64())})
 
 
-def made(spark: SparkSession, folder: Path) -> Tables:
+def new_table(spark: SparkSession, folder: Path) -> Tables:
     delta = open_tables(Warehouse(str(folder)).namespace("held"))
     delta.create_schema(spark)
     delta.create(spark, "t", TOPIC)
@@ -33,15 +33,15 @@ def made(spark: SparkSession, folder: Path) -> Tables:
 
 def seqs(spark: SparkSession, delta: Tables) -> list[int]:
     stored = [row["seq"] for row in delta.read(spark, "t").select("seq").collect()]
-    told = [row["seq"] for row in delta.changes(spark, "t").where("_change_type = 'insert'").select("seq").collect()]
-    assert sorted(stored) == sorted(told)
-    return sorted(told)
+    in_feed = [row["seq"] for row in delta.changes(spark, "t").where("_change_type = 'insert'").select("seq").collect()]
+    assert sorted(stored) == sorted(in_feed)
+    return sorted(in_feed)
 
 
-def test_spark_appends_every_so_often_and_sums_up_the_log(
+def test_spark_makes_the_appends_that_write_a_checkpoint_of_the_log(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delta = made(spark, tmp_path)
+    delta = new_table(spark, tmp_path)
     spark.sql(f"ALTER TABLE {delta.namespace.identifier('t')} SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
     monkeypatch.setattr(native_tables, "CHECKPOINT_INTERVAL", 4)
     for seq in range(10):
@@ -53,8 +53,8 @@ def test_spark_appends_every_so_often_and_sums_up_the_log(
     assert by_spark == {0, 1, 4, 8}
 
 
-def test_a_transaction_is_the_same_whoever_appends_it(spark: SparkSession, tmp_path: Path) -> None:
-    delta = made(spark, tmp_path)
+def test_delta_rs_and_spark_recognize_each_others_transactions(spark: SparkSession, tmp_path: Path) -> None:
+    delta = new_table(spark, tmp_path)
     one, other = Transaction("one", 0), Transaction("other", 0)
     delta.append(spark, record(1), "t", one)
     delta.append(spark, frame_of(spark, record(2)), "t", one)
@@ -64,7 +64,7 @@ def test_a_transaction_is_the_same_whoever_appends_it(spark: SparkSession, tmp_p
     assert seqs(spark, delta) == [1, 3, 5]
 
 
-def test_files_have_the_same_statistics_and_dictionaries_whoever_writes_them(
+def test_files_of_delta_rs_and_spark_have_equal_statistics_and_dictionaries(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     delta = open_tables(Warehouse(str(tmp_path)).namespace("held"))

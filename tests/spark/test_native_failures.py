@@ -21,7 +21,7 @@ def fails(*_: Any) -> Any:
     raise ArithmeticError(msg)
 
 
-def test_a_merge_that_fails_is_done_by_spark_and_shown(
+def test_a_failed_merge_of_delta_rs_is_done_by_spark_and_shown_in_the_status(
     order_system: Callable[[], Application],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -89,7 +89,7 @@ def test_rows_that_a_deletion_vector_removed_are_gone(spark: SparkSession, delta
 
 
 @pytest.mark.slow
-def test_columns_that_were_renamed_are_called_as_they_are_now(spark: SparkSession, delta: Tables) -> None:
+def test_a_look_up_gives_renamed_columns_their_present_names(spark: SparkSession, delta: Tables) -> None:
     name = delta.namespace.identifier(TABLE)
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.columnMapping.mode = 'name')")
     spark.sql(f"ALTER TABLE {name} RENAME COLUMN value TO was_value")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # ``left`` is a word of SQL; ``Some-thing`` has a capital and has to be quoted.
 COLUMNS = "key STRING, left STRING, `Some-thing` BINARY, n BIGINT, live BOOLEAN, timestamp TIMESTAMP"
 LAYOUT = Layout(COLUMNS, change_feed=True)
-TABLES = ("with_spark", "here")
+TABLES = ("by_spark", "by_delta_rs")
 BEGAN = datetime(2026, 1, 1, tzinfo=timezone.utc)
 FAR = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone.utc)
 LONG_AGO = datetime(1000, 1, 1, tzinfo=timezone.utc)
@@ -53,10 +53,10 @@ def delta(spark: SparkSession, tmp_path: Path) -> Tables:
 
 def merge(delta: Tables, rows: DataFrame, table: str) -> Merged:
     upsert = Upsert(compare=("left", "Some-thing", "n"), also=("timestamp", "live"), keep="keep")
-    return delta.merge(rows.sparkSession, collected(rows) if table == "here" else rows, table, upsert)
+    return delta.merge(rows.sparkSession, collected(rows) if table == "by_delta_rs" else rows, table, upsert)
 
 
-def written(spark: SparkSession, rows: Sequence[tuple[Values, bool]]) -> DataFrame:
+def rows_to_merge(spark: SparkSession, rows: Sequence[tuple[Values, bool]]) -> DataFrame:
     return spark.createDataFrame([(*values, keep) for values, keep in rows], f"{COLUMNS}, keep BOOLEAN").coalesce(1)
 
 
@@ -65,55 +65,61 @@ def in_order(rows: DataFrame) -> list[Row]:
     return sorted(rows.drop(*hidden).collect(), key=repr)
 
 
-def made_here(delta: Tables, version: int) -> bool:
-    return "num_target_rows_copied" in metrics_of(folder_of(delta.namespace, "here"), version)
+def written_by_delta_rs(delta: Tables, version: int) -> bool:
+    return "num_target_rows_copied" in metrics_of(folder_of(delta.namespace, "by_delta_rs"), version)
 
 
-def assert_the_same(spark: SparkSession, delta: Tables, *rows: tuple[Values, bool], here: bool = True) -> None:
-    before = delta.newest(spark, "here").version
-    with_spark, merged = (merge(delta, written(spark, rows), table) for table in TABLES)
+def assert_equal_merges(
+    spark: SparkSession, delta: Tables, *rows: tuple[Values, bool], by_delta_rs: bool = True
+) -> None:
+    before = delta.newest(spark, "by_delta_rs").version
+    by_spark, merged = (merge(delta, rows_to_merge(spark, rows), table) for table in TABLES)
     newest = {table: delta.newest(spark, table).version for table in TABLES}
-    assert merged.rows == with_spark.rows
-    assert newest["here"] == before + 1
-    assert made_here(delta, before + 1) is here
-    assert in_order(delta.read(spark, "here")) == in_order(delta.read(spark, "with_spark"))
+    assert merged.rows == by_spark.rows
+    assert newest["by_delta_rs"] == before + 1
+    assert written_by_delta_rs(delta, before + 1) is by_delta_rs
+    assert in_order(delta.read(spark, "by_delta_rs")) == in_order(delta.read(spark, "by_spark"))
     feeds = {table: in_order(delta.changes(spark, table, version)) for table, version in newest.items()}
-    assert feeds["here"] == feeds["with_spark"]
+    assert feeds["by_delta_rs"] == feeds["by_spark"]
 
 
-def test_rows_are_changed_inserted_and_deleted(spark: SparkSession, delta: Tables) -> None:
+def test_a_merge_changes_inserts_and_deletes_rows_as_spark_does(spark: SparkSession, delta: Tables) -> None:
     changed = [((key, "new", None, 7, True, LONG_AGO), True) for key in ODD[::3]]
     gone = [((key, None, None, None, None, None), False) for key in [*ODD[1::3], "never was"]]
     new: list[tuple[Values, bool]] = [(("new", None, b"\xff\x00", -1, False, FAR), True)]
-    assert_the_same(spark, delta, *changed, *gone, *new)
-    assert_the_same(spark, delta, (("far", "f", b"", 0, False, FAR), True), (("new", None, b"", -1, True, FAR), True))
+    assert_equal_merges(spark, delta, *changed, *gone, *new)
+    assert_equal_merges(
+        spark, delta, (("far", "f", b"", 0, False, FAR), True), (("new", None, b"", -1, True, FAR), True)
+    )
 
 
-def test_equal_rows_are_left_alone(spark: SparkSession, delta: Tables) -> None:
+def test_a_merge_leaves_equal_rows_unchanged(spark: SparkSession, delta: Tables) -> None:
     same = ("a", "a", b"a", ODD.index("a"), True, FAR)  # differs only in columns that are not compared
-    before = in_order(delta.read(spark, "here"))
-    done = merge(delta, written(spark, [(same, True), (("empty", None, None, None, True, FAR), True)]), "here")
+    before = in_order(delta.read(spark, "by_delta_rs"))
+    done = merge(
+        delta, rows_to_merge(spark, [(same, True), (("empty", None, None, None, True, FAR), True)]), "by_delta_rs"
+    )
     assert done == Merged(0)
-    assert in_order(delta.read(spark, "here")) == before
+    assert in_order(delta.read(spark, "by_delta_rs")) == before
 
 
-def test_a_null_is_not_what_is_not_null(spark: SparkSession, delta: Tables) -> None:
-    assert_the_same(
+def test_null_differs_from_every_value(spark: SparkSession, delta: Tables) -> None:
+    assert_equal_merges(
         spark, delta, (("empty", "", None, None, True, FAR), True), (("a", None, None, None, None, None), True)
     )
 
 
-def test_a_row_without_a_key_is_no_other_one(spark: SparkSession, delta: Tables) -> None:
-    assert_the_same(spark, delta, ((None, "b", None, 2, True, BEGAN), True))
+def test_a_null_key_matches_no_row(spark: SparkSession, delta: Tables) -> None:
+    assert_equal_merges(spark, delta, ((None, "b", None, 2, True, BEGAN), True))
 
 
-def test_only_files_with_a_row_that_changes_are_written_anew(spark: SparkSession, delta: Tables) -> None:
-    done = merge(delta, written(spark, [((ODD[0], "new", None, 7, True, BEGAN), True)]), "here")
+def test_only_files_with_a_changed_row_are_rewritten(spark: SparkSession, delta: Tables) -> None:
+    done = merge(delta, rows_to_merge(spark, [((ODD[0], "new", None, 7, True, BEGAN), True)]), "by_delta_rs")
     assert done == Merged(1, copied=4, rewritten=1)
 
 
-def test_nothing_is_merged_where_there_is_nothing(spark: SparkSession, delta: Tables) -> None:
-    assert merge(delta, written(spark, []), "here") == Merged(0)
+def test_a_merge_of_no_rows_changes_no_row(spark: SparkSession, delta: Tables) -> None:
+    assert merge(delta, rows_to_merge(spark, []), "by_delta_rs") == Merged(0)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +130,13 @@ def test_nothing_is_merged_where_there_is_nothing(spark: SparkSession, delta: Ta
         "ADD COLUMNS (more DOUBLE)",
     ],
 )
-def test_what_is_not_written_here_spark_merges(spark: SparkSession, delta: Tables, change: str) -> None:
+def test_spark_merges_tables_that_delta_rs_cannot_write(spark: SparkSession, delta: Tables, change: str) -> None:
     for table in TABLES:
         spark.sql(f"ALTER TABLE {delta.namespace.identifier(table)} {change}")
-    assert_the_same(spark, delta, (("a", "new", None, 7, True, BEGAN), True), here=False)
+    assert_equal_merges(spark, delta, (("a", "new", None, 7, True, BEGAN), True), by_delta_rs=False)
 
 
-def test_times_that_would_be_misread_are_left_to_spark(spark: SparkSession, delta: Tables) -> None:
+def test_spark_merges_tables_whose_times_delta_rs_would_misread(spark: SparkSession, delta: Tables) -> None:
     spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
     try:
         for table in TABLES:
@@ -138,21 +144,25 @@ def test_times_that_would_be_misread_are_left_to_spark(spark: SparkSession, delt
             delta.append(spark, old, table)
     finally:
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    assert_the_same(
-        spark, delta, (("a", "new", None, 7, True, BEGAN), True), (("old", "o", None, 1, True, FAR), True), here=False
+    assert_equal_merges(
+        spark,
+        delta,
+        (("a", "new", None, 7, True, BEGAN), True),
+        (("old", "o", None, 1, True, FAR), True),
+        by_delta_rs=False,
     )
 
 
-def test_several_rows_of_a_key_are_what_spark_says_of_them(spark: SparkSession, delta: Tables) -> None:
-    twice = written(spark, [(("a", text, None, 7, True, BEGAN), True) for text in "xy"])
+def test_several_source_rows_of_a_key_raise_the_error_of_spark(spark: SparkSession, delta: Tables) -> None:
+    twice = rows_to_merge(spark, [(("a", text, None, 7, True, BEGAN), True) for text in "xy"])
     for table in TABLES:
         with pytest.raises(Exception, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
             merge(delta, twice, table)
 
 
-def test_what_a_table_does_not_allow_is_not_written(spark: SparkSession, delta: Tables) -> None:
+def test_a_merge_that_violates_a_constraint_is_refused(spark: SparkSession, delta: Tables) -> None:
     for table in TABLES:
         spark.sql(f"ALTER TABLE {delta.namespace.identifier(table)} ADD CONSTRAINT small CHECK (n IS NULL OR n < 100)")
         with pytest.raises(Exception, match="CHECK constraint"):
-            merge(delta, written(spark, [(("a", "new", None, 100, True, BEGAN), True)]), table)
+            merge(delta, rows_to_merge(spark, [(("a", "new", None, 100, True, BEGAN), True)]), table)
         assert delta.read(spark, table).where(F.col("n") > 99).isEmpty()

@@ -72,7 +72,7 @@ def test_joined_tables_show_a_price_change_in_every_order_of_the_product(run: An
 
 
 @pytest.mark.slow
-def test_one_change_reaches_its_subscribers_and_nobody_else(run: Any) -> None:
+def test_one_change_reaches_only_its_subscribers(run: Any) -> None:
     names = run("follow_one_change")
     assert len(names["subscribers"]) == len(names["enriched"]) == len(names["emitted"]) > 1
     assert set(names["changed"]["key"]) == set(names["subscribers"]["key"])
@@ -80,7 +80,7 @@ def test_one_change_reaches_its_subscribers_and_nobody_else(run: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_mistake_is_found_in_the_past_and_put_right(run: Any) -> None:
+def test_the_time_travel_notebook_finds_a_mistake_and_repairs_it(run: Any) -> None:
     names = run("time_travel_and_repair")
     assert len(names["letters"]) == len(names["was"]) > 1
     assert set(names["now"]["price"].isna()) == {True}

@@ -122,7 +122,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
 ) -> None:
     """A stream may read the files of a large commit in several batches. A run may end between two of them."""
 
-    def once(self: BatchRunner, batch: DataFrame, batch_id: int) -> None:
+    def fail_after_one_batch(self: BatchRunner, batch: DataFrame, batch_id: int) -> None:
         if done:
             msg = "the machine is switched off"
             raise RuntimeError(msg)
@@ -143,7 +143,7 @@ def test_the_rest_of_a_commit_is_read_by_the_next_run(
     )
     app.delta.append(app.spark, records.repartition(4), "topic__incoming")
     with monkeypatch.context() as patched:
-        patched.setattr(BatchRunner, "process", once)
+        patched.setattr(BatchRunner, "process", fail_after_one_batch)
         with pytest.raises(ResourceFailedError, match="switched off"):
             app.run(only=["agent/ingest"])
     some = len(app.table("orders").to_dict())

@@ -14,7 +14,7 @@ import pytest
 
 from kaspr_delta import Application
 from kaspr_delta.runtime.resources import run_of
-from tests.spark.shapes import LAST, outcome, write_wave
+from tests.spark.shapes import LAST_WAVE, outcome, write_wave
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ WRITTEN = 3
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_warehouse_of_an_older_version_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_warehouse_of_an_older_version_gives_the_outcome_of_a_new_one(spark: SparkSession, tmp_path: Path) -> None:
     with tarfile.open(STATE) as kept:
         kept.extractall(tmp_path / "older", filter="data")
     manifests = tmp_path / "older" / "every-shape.yaml"
@@ -38,7 +38,7 @@ def test_a_warehouse_of_an_older_version_goes_on(spark: SparkSession, tmp_path: 
     begun = checkpoints(older)
     for app in (older, newer):
         app.run()
-        write_wave(app, LAST)
+        write_wave(app, LAST_WAVE)
         app.run()
     assert outcome(older) == outcome(newer)
     assert checkpoints(older) == begun

@@ -60,7 +60,7 @@ HANDFUL = [
 ]
 
 
-def copied(folder: Path, names: Iterable[str], wanted: Callable[[Any], bool] = lambda _: True) -> str:
+def copy_cases(folder: Path, names: Iterable[str], wanted: Callable[[Any], bool] = lambda _: True) -> str:
     """Write the wanted cases of recorded files to a folder. Returns its path."""
     for name in names:
         suite = json.loads((VISIBLE / name).read_text())
@@ -97,7 +97,7 @@ def sampled(spark: object, tmp_path_factory: pytest.TempPathFactory) -> list[tup
 
 
 @pytest.mark.parametrize("shape", [*PASSED, "typed-fk-table-table"])
-def test_a_sample_of_every_other_shape_passes(sampled: list[tuple[Case, Difference | None]], shape: str) -> None:
+def test_a_sample_of_each_shape_passes(sampled: list[tuple[Case, Difference | None]], shape: str) -> None:
     of_shape = [(case, difference) for case, difference in sampled if case.shape == shape]
     assert len(of_shape) >= 3
     assert {case.name: str(difference) for case, difference in of_shape if difference is not None} == {}
@@ -106,25 +106,23 @@ def test_a_sample_of_every_other_shape_passes(sampled: list[tuple[Case, Differen
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("shape", PASSED)
-def test_every_recorded_case_of_every_other_shape_passes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: str
-) -> None:
+def test_every_recorded_case_of_a_shape_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: str) -> None:
     files = [file.name for origin in ("hand", "random") for file in VISIBLE.glob(f"{origin}-{shape}-*.json")]
-    code = main([copied(tmp_path, files)])
+    code = main([copy_cases(tmp_path, files)])
     printed = capsys.readouterr().out
     assert (code, printed.splitlines()[-1]) == (0, f"{PASSED[shape]} passed, 0 failed"), printed
 
 
 @pytest.mark.slow  # the state machine, the storm and the known holes go further
-def test_every_short_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    short = copied(tmp_path, HAND, lambda case: len(case["events"]) <= 3)  # events cost time, cases hardly any
+def test_every_short_foreign_key_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = copy_cases(tmp_path, HAND, lambda case: len(case["events"]) <= 3)  # events cost time, cases hardly any
     assert main([short]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_every_recorded_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([copied(tmp_path, [*HAND, *RANDOM])])
+def test_every_recorded_foreign_key_case_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([copy_cases(tmp_path, [*HAND, *RANDOM])])
     printed = capsys.readouterr().out
     assert (code, printed.splitlines()[-1]) == (0, "190 passed, 0 failed"), printed
 
@@ -136,17 +134,17 @@ def test_every_recorded_join_of_two_tables_passes_on_typed_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], shape: str, passed: int
 ) -> None:
     files = [file.name for origin in ("hand", "random") for file in VISIBLE.glob(f"{origin}-{shape}-*.json")]
-    code = main(["--typed", copied(tmp_path, files)])
+    code = main(["--typed", copy_cases(tmp_path, files)])
     printed = capsys.readouterr().out
     assert (code, printed.splitlines()[-1]) == (0, f"{passed} passed, 0 failed"), printed
 
 
 @pytest.mark.slow  # the test of broken hops below shows the same for other hops
-def test_a_right_change_that_triggers_nobody_is_reported(
+def test_the_runner_reports_right_changes_that_trigger_no_left_row(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hops, "triggered_by_right", lambda *rows: triggered_by_right(*rows).filter(FALSE))
-    assert main([copied(tmp_path, HAND[:1], lambda case: case["name"] in HANDFUL)]) == 1
+    assert main([copy_cases(tmp_path, HAND[:1], lambda case: case["name"] in HANDFUL)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "hand-fk-table-table-inner.json: 2 passed, 3 failed"
     assert lines[-1] == "2 passed, 3 failed"
@@ -186,6 +184,6 @@ def answers_in_reverse_order(rows: Rows) -> Rows:
     ],
     ids=lambda broken: broken.replacement.__name__,
 )
-def test_a_broken_hop_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Broken) -> None:
+def test_the_runner_reports_a_broken_hop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Broken) -> None:
     monkeypatch.setattr(foreign_key_join, broken.hop, broken.replacement)
     assert failed(broken.mode, tmp_path) == broken.failures

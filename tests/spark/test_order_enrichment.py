@@ -20,7 +20,7 @@ OrderSystem = Callable[[], Application]
 ORDER: dict[str, Any] = {"order_id": "O1", "product_id": "P100", "quantity": 3}
 
 
-def test_s0_1_s0_2_s0_10_from_raw_topics_to_the_enriched_topic(order_system: OrderSystem) -> None:
+def test_s0_1_s0_2_s0_10_raw_orders_reach_the_enriched_topic_with_their_product(order_system: OrderSystem) -> None:
     app = order_system()
     app.topic("raw-products").produce([{"key": "P100", "value": {"name": "Widget", "price": 9.5}}])
     app.topic("raw-orders").produce([{"key": "O1", "value": ORDER, "timestamp": 1_000}])
@@ -44,7 +44,7 @@ def test_s0_1_s0_2_s0_10_from_raw_topics_to_the_enriched_topic(order_system: Ord
     assert report.dead_letters == 0
 
 
-def test_what_a_run_did_survives_a_restart_and_is_not_done_again(order_system: OrderSystem) -> None:
+def test_a_restart_keeps_the_work_of_a_run_and_does_not_repeat_it(order_system: OrderSystem) -> None:
     app = order_system()
     app.topic("raw-products").produce([{"key": "P100", "value": {"name": "Widget", "price": 1}}])
     app.topic("raw-orders").produce([{"key": "O1", "value": ORDER}])
@@ -63,12 +63,12 @@ def test_what_a_run_did_survives_a_restart_and_is_not_done_again(order_system: O
     assert again.topic("enriched-orders").records() == before
 
 
-def test_s0_12_a_join_is_read_by_the_name_of_its_channel(order_system: OrderSystem) -> None:
+def test_s0_12_a_join_has_the_channel_name_of_its_manifest(order_system: OrderSystem) -> None:
     plan = order_system().plan
     assert [(join.name, join.channel) for join in plan.joins] == [("orders-products-join", "orders-products-joined")]
 
 
-def test_joined_tables_are_typed_for_people_and_variants_for_sql(order_system: OrderSystem) -> None:
+def test_joined_tables_are_typed_in_dataframes_and_variants_in_sql(order_system: OrderSystem) -> None:
     app = order_system()
     app.table("products").put({"P100": {"name": "Widget", "price": 9.5}})
     app.table("orders").put({"O1": ORDER, "O2": {**ORDER, "order_id": "O2", "quantity": 4}})
@@ -108,7 +108,7 @@ def test_a_join_waits_for_its_tables_and_runs_once_they_are_applied(spark: Spark
 
 
 @pytest.mark.slow
-def test_a_batch_costs_its_commits_and_touches_what_it_concerns(order_system: OrderSystem) -> None:
+def test_a_batch_makes_the_documented_commits_and_touches_only_related_rows(order_system: OrderSystem) -> None:
     """The commits of a batch that docs/cost.md states for joins and agents."""
     app = order_system()
     app.table("products").put({"P100": {"name": "Widget", "price": 9.5}, "P2": {"name": "Other", "price": 1}})

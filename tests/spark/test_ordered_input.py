@@ -53,7 +53,7 @@ COLUMNS = "source STRING, key BINARY, value BINARY, offset BIGINT"
 
 
 @dataclass
-class Topics:
+class CountingFeed:
     """A feed that can read the records of a batch again, and counts how often it does."""
 
     records: DataFrame
@@ -81,7 +81,7 @@ class Topics:
         pytest.param(10, 10_000, 1, False, 1, marks=pytest.mark.slow),
     ],
 )
-def test_records_come_by_offset_each_once(
+def test_records_of_a_batch_come_once_each_in_offset_order(
     spark: SparkSession,
     *,
     few: int,
@@ -108,7 +108,7 @@ def test_records_come_by_offset_each_once(
     of_other_batches = [] if whole else [("a", None, None, end_of(n % commits) + 100 - n) for n in range(1, 13)]
     # Source c is ahead: earlier batches have read its first commits.
     of_other_batches += [("c", None, None, n + end_of(version)) for n in (1, 7) for version in range(later["c"])]
-    feed = Topics(mixed.union(spark.createDataFrame(of_other_batches, COLUMNS)))
+    feed = CountingFeed(mixed.union(spark.createDataFrame(of_other_batches, COLUMNS)))
     received = Received()
     found = [
         piece.select(["source", "key", "value", "offset"]).to_pylist()
@@ -123,13 +123,11 @@ def test_records_come_by_offset_each_once(
 
 def test_a_batch_may_be_empty(spark: SparkSession) -> None:
     empty = spark.createDataFrame([], COLUMNS)
-    (nothing,) = in_offset_order(empty, Topics(empty), Limits())
+    (nothing,) = in_offset_order(empty, CountingFeed(empty), Limits())
     assert nothing.num_rows == 0
 
 
-def test_rows_that_are_too_many_to_be_held_are_in_a_file_while_they_are_in_use(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_rows_that_do_not_fit_in_memory_are_in_a_file_while_they_are_used(spark: SparkSession, tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
     def made() -> Iterator[pa.RecordBatch]:
@@ -148,7 +146,7 @@ def test_rows_that_are_too_many_to_be_held_are_in_a_file_while_they_are_in_use(
     assert list((tmp_path / "files").iterdir()) == []
 
 
-def test_an_agent_goes_through_a_large_batch_in_order(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_agent_processes_a_large_batch_in_order(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "sums.yaml").write_text(MANIFESTS)
     limits = Limits(ordered_records=5, ordered_piece=30, small_batch=Size(20_000, 100))
     app = Application.open(tmp_path / "sums.yaml", warehouse=tmp_path / "warehouse", spark=spark, limits=limits)
@@ -159,7 +157,7 @@ def test_an_agent_goes_through_a_large_batch_in_order(spark: SparkSession, tmp_p
     assert app.table("sums").to_dict() == {"all": sum(range(60))}
 
 
-def test_an_agent_that_only_writes_goes_through_many_stretches(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_agent_that_looks_up_few_keys_ahead_loses_no_write(spark: SparkSession, tmp_path: Path) -> None:
     only_writes = MANIFESTS.replace("  output: {topics: [{name: totals}]}\n", "")
     # A function that uses its event is called event by event, not by column.
     (tmp_path / "sums.yaml").write_text(only_writes.replace('sums["all"]', 'sums[context["event"].key]'))

@@ -59,7 +59,7 @@ class World:
             use: as_json(same[part]) for use, part in self.uses.items() if part in same
         }
         for join in ("parts-of-uses", "same"):
-            assert folded(app, join) == app.join(join).to_dict()
+            assert state_of_channel(app, join) == app.join(join).to_dict()
 
 
 def as_json(pair: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def as_json(pair: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def folded(app: Application, join: str) -> dict[Any, Any]:
+def state_of_channel(app: Application, join: str) -> dict[Any, Any]:
     """The state that the records of a channel add up to. Asserts that no record repeats its key's last value."""
     held: dict[Any, Any] = {}
     for record in app.channel(f"{join}-channel").records():

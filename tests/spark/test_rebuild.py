@@ -10,8 +10,8 @@ import pytest
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
-from tests.limits import limited
-from tests.spark.channels import folded
+from tests.limits import set_limits
+from tests.spark.channels import last_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +59,7 @@ def names(app: Application, join: str = "inner") -> dict[Any, Any]:
     return {key: row["right"] and row["right"]["name"] for key, row in app.join(join).rows()}
 
 
-def test_a_changed_extractor_is_refused_and_rebuilt_as_a_minimal_change(warehouse: Warehouse) -> None:
+def test_a_changed_extractor_needs_a_rebuild_that_emits_only_differing_rows(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
     app.run()
@@ -85,11 +85,11 @@ def test_a_changed_extractor_is_refused_and_rebuilt_as_a_minimal_change(warehous
     changed.table("products").put({"P2": {"name": "Gizmo"}})
     changed.run(only=[INNER])
     assert names(changed) == {"same": "Widget", "moves": "Gizmo", "appears": "Gizmo"}
-    assert folded(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
+    assert last_values(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
 
 
 @pytest.mark.slow
-def test_comments_and_blanks_are_no_change(warehouse: Warehouse) -> None:
+def test_comments_and_blanks_in_an_extractor_need_no_rebuild(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
     app.run(only=[INNER])
@@ -100,7 +100,7 @@ def test_comments_and_blanks_are_no_change(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.slow
-def test_a_rebuild_of_what_is_up_to_date_says_nothing(warehouse: Warehouse) -> None:
+def test_a_rebuild_of_an_up_to_date_join_emits_nothing(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
     app.run(only=[INNER])
@@ -111,7 +111,7 @@ def test_a_rebuild_of_what_is_up_to_date_says_nothing(warehouse: Warehouse) -> N
     assert app.channel("inner-channel").records() == before
 
 
-def test_a_rebuild_of_what_has_no_rows_yet_says_nothing(warehouse: Warehouse) -> None:
+def test_a_rebuild_of_an_empty_join_emits_nothing(warehouse: Warehouse) -> None:
     app = warehouse.open()
     app.run()
     for join in ("inner", "left"):
@@ -121,7 +121,7 @@ def test_a_rebuild_of_what_has_no_rows_yet_says_nothing(warehouse: Warehouse) ->
 
 
 @pytest.mark.slow
-def test_a_rebuild_ended_after_its_commit_is_finished_by_the_next_run(
+def test_the_next_run_finishes_a_rebuild_that_ended_after_its_commit(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = warehouse.open()
@@ -142,18 +142,18 @@ def lost_power(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.slow
-def test_another_channel_is_told_all_that_holds(warehouse: Warehouse) -> None:
+def test_a_new_channel_gets_all_rows_of_the_result(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
     app.run()
     app.table("orders").delete("same")
     renamed = warehouse.open(channel="outputChannel: another")
     renamed.run(only=["join/left"])
-    assert folded(renamed.channel("another").records()) == renamed.join("left").to_dict()
+    assert last_values(renamed.channel("another").records()) == renamed.join("left").to_dict()
     assert set(renamed.join("left").to_dict()) == {"moves", "appears", "vanishes"}
 
 
-def test_only_joins_that_run_can_be_rebuilt(warehouse: Warehouse) -> None:
+def test_stateless_unknown_and_waiting_resources_cannot_be_rebuilt(warehouse: Warehouse) -> None:
     app = warehouse.open()
     with pytest.raises(UsageError, match="agent/name-products keeps no state"):
         app.rebuild("agent/name-products")
@@ -165,7 +165,7 @@ def test_only_joins_that_run_can_be_rebuilt(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_deleted_finds_its_data_again_unless_purged(warehouse: Warehouse) -> None:
+def test_a_deleted_join_finds_its_data_again_unless_purged(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)
     app.run()
@@ -184,7 +184,7 @@ def test_what_is_deleted_finds_its_data_again_unless_purged(warehouse: Warehouse
     app.table("orders").delete("moves")
     app.run()
     assert set(names(app)) == {"same", "vanishes"}
-    assert folded(app.channel("inner-channel").records()) == app.join("inner").to_dict()
+    assert last_values(app.channel("inner-channel").records()) == app.join("inner").to_dict()
     with pytest.raises(NotFoundError, match="inner"):
         app.delete("join", "iner")
 
@@ -202,10 +202,10 @@ def test_state_of_another_format_is_refused(warehouse: Warehouse, monkeypatch: p
 
 
 @pytest.mark.slow
-def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(
+def test_system_tables_drop_old_rows_but_keep_sums_and_the_folded_batch(
     warehouse: Warehouse,
 ) -> None:
-    app = limited(warehouse.open(), old_progress=2)
+    app = set_limits(warehouse.open(), old_progress=2)
     fill(app)
     app.run(only=[INNER])
     app.table("orders").put({"new": {"product_id": "P2"}, "bad": {}})
@@ -220,4 +220,4 @@ def test_system_tables_forget_what_is_old_but_not_how_far_a_log_is_folded(
     assert app.dead_letters() == []
     app.table("orders").delete("same")
     app.run(only=[INNER])
-    assert folded(app.channel("inner-channel").records()) == app.join("inner").to_dict()
+    assert last_values(app.channel("inner-channel").records()) == app.join("inner").to_dict()

@@ -65,26 +65,26 @@ def app(spark: SparkSession, tmp_path: Path) -> Application:
     return app
 
 
-def failing(app: Application, resource: str) -> list[Any]:
+def keys_with_letters(app: Application, resource: str) -> list[Any]:
     return sorted(letter["key"] for letter in app.dead_letters(resource))
 
 
-def test_a_rebuild_leaves_one_letter_of_each_row_that_fails_and_none_of_others(app: Application) -> None:
+def test_a_rebuild_leaves_one_letter_per_failing_row_and_letters_of_records(app: Application) -> None:
     for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
-        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+        assert keys_with_letters(app, resource) == ['"bad"', *of_records, '"worse"']
         app.rebuild(resource)
-        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+        assert keys_with_letters(app, resource) == ['"bad"', *of_records, '"worse"']
     # A row that is repaired is joined at once; its letter stays until the next rebuild.
     app.table("orders").put({"bad": {"product": "P"}})
     app.run()
     for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
-        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+        assert keys_with_letters(app, resource) == ['"bad"', *of_records, '"worse"']
         app.rebuild(resource)
-        assert failing(app, resource) == [*of_records, '"worse"']
+        assert keys_with_letters(app, resource) == [*of_records, '"worse"']
     app.table("orders").delete(["good", "bad", "worse"])
     for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
         app.rebuild(resource)
-        assert failing(app, resource) == of_records
+        assert keys_with_letters(app, resource) == of_records
     assert {str(one.resource): one.dead_letters for one in app.status().resources} == {
         "join/priced": 0,
         "table/sold": 0,
@@ -94,7 +94,7 @@ def test_a_rebuild_leaves_one_letter_of_each_row_that_fails_and_none_of_others(a
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [(Folding, "fold"), (Progress, "record")])
-def test_a_rebuild_that_dies_before_or_after_it_wrote_its_letters_is_finished_by_the_next_run(
+def test_the_next_run_finishes_a_rebuild_that_died_around_writing_its_letters(
     app: Application, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
 ) -> None:
     def lost_power(*_: Any, **__: Any) -> None:
@@ -108,13 +108,13 @@ def test_a_rebuild_that_dies_before_or_after_it_wrote_its_letters_is_finished_by
             with pytest.raises(InterruptedError):
                 app.rebuild(resource)
         app.run(only=[resource])
-        assert failing(app, resource) == [*of_records, '"worse"']
+        assert keys_with_letters(app, resource) == [*of_records, '"worse"']
         app.run(only=[resource])
-        assert failing(app, resource) == [*of_records, '"worse"']
+        assert keys_with_letters(app, resource) == [*of_records, '"worse"']
 
 
 @pytest.mark.slow
-def test_a_rebuild_of_no_rows_that_dies_before_its_fold_removes_their_letters_in_the_next_run(
+def test_the_next_run_removes_letters_of_deleted_rows_if_a_rebuild_died(
     app: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost_power(*_: Any, **__: Any) -> None:
@@ -123,10 +123,10 @@ def test_a_rebuild_of_no_rows_that_dies_before_its_fold_removes_their_letters_in
     app.table("orders").delete(["good", "bad", "worse"])
     app.run()
     for resource, of_records in zip(REBUILT, ([], [], ['"s"']), strict=True):
-        assert failing(app, resource) == ['"bad"', *of_records, '"worse"']
+        assert keys_with_letters(app, resource) == ['"bad"', *of_records, '"worse"']
         with monkeypatch.context() as patched:
             patched.setattr(Folding, "fold", lost_power)
             with pytest.raises(InterruptedError):
                 app.rebuild(resource)
         app.run(only=[resource])
-        assert failing(app, resource) == of_records
+        assert keys_with_letters(app, resource) == of_records

@@ -22,7 +22,7 @@ APPLICATION = Path(__file__).parent / "applications" / "retry.yaml"
 FOR_ONE = Path(__file__).parent / "applications" / "retry_for_one.yaml"
 
 
-def test_of_records_that_are_for_one_reader_each_reader_sees_its_own_without_the_mark(spark: SparkSession) -> None:
+def test_each_reader_of_a_topic_gets_only_its_own_retried_records_unmarked(spark: SparkSession) -> None:
     """A reader without a name, such as `consume`, sees no record that is for one reader."""
     marks = {
         1: None,
@@ -46,7 +46,7 @@ def test_of_records_that_are_for_one_reader_each_reader_sees_its_own_without_the
     assert seen(None) == {1: None, 2: ["trace"]}
 
 
-def test_on_a_channel_too(spark: SparkSession) -> None:
+def test_each_reader_of_a_channel_gets_only_its_own_retried_records(spark: SparkSession) -> None:
     kinds = ["value", "tombstone", "state", *(kind_for(kind, "agent/a") for kind in ("value", "tombstone"))]
     feed = spark.createDataFrame(
         [("1", kind, "{}", None, None, seq, "insert", 1, None) for seq, kind in enumerate(kinds)],
@@ -65,8 +65,8 @@ def test_on_a_channel_too(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("tables_of_their_own")
-def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("tables_with_own_ids")
+def test_a_record_retried_after_the_cause_is_repaired_is_processed_once(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(APPLICATION, warehouse=tmp_path / "wh", spark=spark) as app:
         letters = LocalDeadLetters.of(delta_rs(app.delta.namespace), app.plan)
         app.table("rates").put({"EUR": 1})
@@ -112,9 +112,7 @@ def test_what_is_retried_once_the_cause_is_mended_comes_through_once(spark: Spar
 
 
 @pytest.mark.slow
-def test_a_record_that_is_retried_for_the_reader_that_failed_reaches_no_other(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_retry_only_for_the_failed_reader_reaches_no_other_reader(spark: SparkSession, tmp_path: Path) -> None:
     """An agent with a pattern, joins over the topic, tables made from a topic or channel, and an export skip it."""
     manifests = tmp_path / "retry.yaml"
     manifests.write_text(FOR_ONE.read_text().replace("FOLDER", str(tmp_path)))

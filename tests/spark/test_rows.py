@@ -26,7 +26,7 @@ SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string()), ("part", pa.struct
 @pytest.mark.parametrize(
     "sizes", [[], [0], [3], [0, 3], [0, 0, 3], [3, 0, 2], [3, 0, 0, 2], [0, 0, 0, 5, 0, 0, 5], [10_000], [0, 0, 10_001]]
 )
-def test_however_they_are_cut(spark: SparkSession, sizes: list[int]) -> None:
+def test_rows_reach_spark_however_their_batches_are_cut(spark: SparkSession, sizes: list[int]) -> None:
     total = sum(sizes)
     every = pa.Table.from_pylist(
         [{"n": n, "text": str(n), "part": {"at": AT} if n % 2 else None} for n in range(total)], SCHEMA
@@ -40,7 +40,7 @@ def test_however_they_are_cut(spark: SparkSession, sizes: list[int]) -> None:
     assert collected(LocalRows(spark, table).df).sort_by("n").to_pylist() == every.to_pylist()
 
 
-def test_rows_that_a_function_gives_in_pieces(spark: SparkSession) -> None:
+def test_rows_returned_in_pieces_have_the_same_count_in_spark(spark: SparkSession) -> None:
     batch = pa.RecordBatch.from_pylist([{"n": 1}, {"n": 2}], pa.schema([("n", pa.int64())]))
     rows = LocalRows(spark, pa.Table.from_batches([batch]))
     twice = rows.map(
@@ -49,7 +49,7 @@ def test_rows_that_a_function_gives_in_pieces(spark: SparkSession) -> None:
     assert twice.count() == twice.df.count() == 2
 
 
-def test_the_arrow_columns_of_a_dataframe_are_those_that_spark_gives(spark: SparkSession) -> None:
+def test_the_arrow_schema_of_a_dataframe_equals_that_of_its_collected_rows(spark: SparkSession) -> None:
     frame = spark.sql(
         "SELECT 1.25 AS price, DATE '2026-01-02' AS day, TIMESTAMP '2026-01-02 03:04:05' AS at,"
         " TIMESTAMP_NTZ '2026-01-02 03:04:05' AS local, array(struct('a' AS name, 1L AS n)) AS parts,"
@@ -62,7 +62,7 @@ def test_the_arrow_columns_of_a_dataframe_are_those_that_spark_gives(spark: Spar
 
 
 @pytest.mark.slow
-def test_however_many_tasks_number_rows_the_numbers_fit_one_commit(spark: SparkSession) -> None:
+def test_row_numbers_of_many_tasks_fit_one_commit(spark: SparkSession) -> None:
     """A greater number would be the offset of a record of a later commit."""
     rows = SparkRows(spark.range(5_000).repartition(1_100, "id")).numbered("id")
     numbers = [row["seq"] for row in rows.df.select("seq").collect()]

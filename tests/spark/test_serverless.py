@@ -20,28 +20,28 @@ pytestmark = pytest.mark.skipif(ON_CONNECT not in os.environ, reason="only the s
 LARGE = WORKER_MEMORY + (100 << 20)
 
 
-def test_settings_are_refused_where_batches_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_batches_cannot_change_settings(spark: SparkSession, tmp_path: Path) -> None:
     def change_a_setting(batch: DataFrame) -> None:
         batch.sparkSession.conf.set("spark.sql.adaptive.enabled", "false")
 
     assert "CONFIG_NOT_AVAILABLE" in failure_of_batch(spark, tmp_path, change_a_setting)
 
 
-def test_caches_are_refused_where_batches_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_batches_cannot_cache(spark: SparkSession, tmp_path: Path) -> None:
     def cache(batch: DataFrame) -> None:
         batch.cache()
 
     assert "NOT_SUPPORTED_WITH_SERVERLESS" in failure_of_batch(spark, tmp_path, cache)
 
 
-def test_where_batches_run_there_is_one_gigabyte(spark: SparkSession, tmp_path: Path) -> None:
+def test_batches_have_one_gigabyte_of_memory(spark: SparkSession, tmp_path: Path) -> None:
     def hold_much(_: DataFrame) -> None:
         bytearray(LARGE)
 
     assert "MemoryError" in failure_of_batch(spark, tmp_path, hold_much)
 
 
-def test_functions_have_one_gigabyte(spark: SparkSession) -> None:
+def test_functions_have_one_gigabyte_of_memory(spark: SparkSession) -> None:
     def hold_much(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bytearray(LARGE)
         yield from batches

@@ -32,16 +32,16 @@ class After:
     @classmethod
     def run(cls, app: Application) -> After:
         app.run()
-        channels = {join.name: _said(app, join.channel) for join in app.plan.joins}
+        channels = {join.name: _read_records(app, join.channel) for join in app.plan.joins}
         joined = {join.name: app.join(join.name) for join in app.plan.joins if isinstance(join, TableTableJoinPlan)}
         made = {table.name: app.table(table.name) for table in app.plan.aggregations}
         return cls(app, channels, {name: dict(one.rows()) for name, one in {**joined, **made}.items()})
 
-    def said(self, join: str) -> list[tuple[Any, Any, Any]]:
+    def records_of(self, join: str) -> list[tuple[Any, Any, Any]]:
         return self.channels[join]
 
 
-def _said(app: Application, channel: str) -> list[tuple[Any, Any, Any]]:
+def _read_records(app: Application, channel: str) -> list[tuple[Any, Any, Any]]:
     return [
         (r["key"], (r["value"] or {}).get("left"), (r["value"] or {}).get("right"))
         for r in app.channel(channel).records()
@@ -106,7 +106,7 @@ def second(first: After) -> After:
 
 
 class TestSameKey:
-    def test_outer_joins_show_what_either_side_has(self, first: After) -> None:
+    def test_outer_joins_show_unmatched_rows_of_both_sides(self, first: After) -> None:
         assert first.tables["residents"] == {
             "ann": {"left": {"n": 1}, "right": {"country": "ch", "owner": "ann"}},
             "bob": {"left": {"n": 2}, "right": {"country": "fr", "owner": "ann"}},
@@ -121,69 +121,69 @@ class TestSameKey:
             "dora": {"left": None, "right": {"country": "fr", "owner": None}},
             "eve": {"left": {"n": 5}, "right": None},
         }
-        assert ("cid", None, None) in second.said("residents")
+        assert ("cid", None, None) in second.records_of("residents")
 
-    def test_its_result_stands_for_a_table_deletions_included(self, second: After) -> None:
+    def test_a_join_follows_the_result_of_another_join_and_its_deletions(self, second: After) -> None:
         result = second.tables["residents-abroad"]
         assert set(result) == {"ann", "bob", "dora", "eve"}
         assert result["bob"]["right"] == {"name": "Switzerland"}
         assert result["ann"]["right"] is None
 
-    def test_and_is_aggregated(self, second: After) -> None:
+    def test_the_result_of_a_join_is_aggregated(self, second: After) -> None:
         assert second.tables["people-per-country"] == {"Switzerland": 1, "France": 1}
 
 
 class TestStreamTable:
     def test_a_record_meets_the_row_that_came_before_it(self, first: After) -> None:
-        assert first.said("views-of-known")[:3] == [
+        assert first.records_of("views-of-known")[:3] == [
             ("ann", HOME, "young"),
             ("bob", AWAY, "new"),
             ("ann", HOME, "young"),
         ]
 
     def test_a_left_join_shows_records_without_a_row_and_without_a_key(self, first: After) -> None:
-        assert first.said("views-of-all")[:1] == [("ann", HOME, None)]
-        assert (None, HOME, None) in first.said("views-of-all")
+        assert first.records_of("views-of-all")[:1] == [("ann", HOME, None)]
+        assert (None, HOME, None) in first.records_of("views-of-all")
 
     def test_in_one_batch_both_sides_are_merged_by_their_times(self, second: After) -> None:
-        assert second.said("views-of-known")[3:] == [
+        assert second.records_of("views-of-known")[3:] == [
             ("ann", HOME, "young"),
             ("ann", HOME, "old"),
             ("ann", HOME, "older"),
         ]
 
-    def test_a_record_may_wait_for_its_row(self, second: After) -> None:
-        assert ("ann", HOME, "young") in second.said("patient-views")[:1]
+    def test_a_pending_record_is_joined_when_its_row_arrives(self, second: After) -> None:
+        assert ("ann", HOME, "young") in second.records_of("patient-views")[:1]
         time.sleep(3)
         second.app.run(only=["join/patient-views"])
-        records = _said(second.app, "patient-views-channel")
+        records = _read_records(second.app, "patient-views-channel")
         assert ("dan", HOME, "late") in records
         assert records.count((None, HOME, None)) == 1
 
-    def test_a_global_table_is_met_by_any_key_and_leaves_the_records_own(self, first: After) -> None:
-        records = first.said("views-by-country")
+    def test_a_join_with_a_global_table_uses_any_key_and_keeps_the_records_key(self, first: After) -> None:
+        records = first.records_of("views-by-country")
         assert records[0] == ("ann", HOME, {"name": "Switzerland"})
         assert ("bob", AWAY, None) in records
         assert (None, HOME, None) in records
 
-    def test_a_record_that_a_function_gives_another_key_has_it_afterwards(self, first: After) -> None:
-        assert first.said("views-by-page")[0] == ("ann", HOME, {"n": 1})
-        assert [key for key, _, _ in first.said("views-by-page")] == ["ann"] * 4
+    def test_a_record_that_is_re_keyed_by_a_function_keeps_its_new_key(self, first: After) -> None:
+        assert first.records_of("views-by-page")[0] == ("ann", HOME, {"n": 1})
+        assert [key for key, _, _ in first.records_of("views-by-page")] == ["ann"] * 4
 
-    def test_rows_that_refer_to_a_record(self, first: After) -> None:
-        records = first.said("view-details")
+    def test_a_record_meets_all_rows_that_refer_to_its_key(self, first: After) -> None:
+        records = first.records_of("view-details")
         ann = [{"country": "ch", "owner": "ann"}, {"country": "fr", "owner": "ann"}]
         assert [right for key, _, right in records if key == "bob"] == [None]
         assert [right for key, _, right in records if key == "ann"][-2:] == ann
 
-    def test_rows_that_refer_to_another_by_now(self, second: After) -> None:
-        records = second.said("view-details")
+    def test_a_record_meets_no_row_that_now_refers_to_another_key(self, second: After) -> None:
+        records = second.records_of("view-details")
         assert [right for key, _, right in records if key == "ann"][-1] is None
 
 
 class TestStreamStream:
     def test_records_near_each_other_are_joined_and_others_come_out_alone(self, second: After) -> None:
-        records = second.said("bought-after-view")
+        records = second.records_of("bought-after-view")
         assert ("ann", HOME, {"what": "hat", "price": 5}) in records
         assert ("bob", AWAY, None) in records
         assert (None, HOME, None) in records
@@ -193,10 +193,10 @@ class TestAggregations:
     def test_to_table_keeps_the_last_value(self, first: After) -> None:
         assert first.tables["profiles"] == {"ann": "young", "bob": "new"}
 
-    def test_a_tombstone_deletes(self, second: After) -> None:
+    def test_a_tombstone_deletes_the_row_of_its_key(self, second: After) -> None:
         assert second.tables["profiles"] == {"ann": "older", "dan": "late"}
 
-    def test_values_are_counted_by_what_a_function_makes_of_them(self, second: After) -> None:
+    def test_values_are_counted_by_the_result_of_a_function(self, second: After) -> None:
         assert second.tables["views-per-country"] == {"ch": 8, "xx": 1}
 
     def test_windows_count_records_without_a_value_too(self, first: After) -> None:
@@ -215,12 +215,12 @@ class TestAggregations:
         assert first.tables["dearest"]["ann"] == {"what": "hat", "price": 5}
 
 
-def test_a_stream_has_no_value_per_key(first: After) -> None:
+def test_a_stream_valued_join_has_records_but_no_value_per_key(first: After) -> None:
     with pytest.raises(UsageError, match="records"):
         first.app.join("views-of-all").to_dict()
     assert first.app.join("views-of-all").df.count() > 0
 
 
-def test_a_table_that_is_made_from_something_is_not_written(first: After) -> None:
+def test_a_made_table_cannot_be_written(first: After) -> None:
     with pytest.raises(UsageError, match="made from"):
         first.app.table("spent").put({"ann": 1})

@@ -18,11 +18,11 @@ WRITERS = 3
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 
-def test_after_a_storm_results_and_channels_are_what_spark_joins(spark: SparkSession, catalog: str) -> None:
+def test_after_a_storm_results_and_channels_equal_sparks_own_join(spark: SparkSession, catalog: str) -> None:
     assert storm(spark, catalog, changes=1_500, batches=3) == 0
 
 
-def test_writers_at_once_and_runs_beside_them_lose_nothing(spark: SparkSession, catalog: str) -> None:
+def test_concurrent_writers_and_runs_lose_no_change(spark: SparkSession, catalog: str) -> None:
     app = Application.open(MANIFESTS, warehouse=catalog, spark=spark)
     app.table("products").put({f"P{number}": {"n": number} for number in range(4)})
 

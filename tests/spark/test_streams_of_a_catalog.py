@@ -32,7 +32,7 @@ JOIN = "orders-products-join"
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def streamed_tables(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tables over which streams were started. Asserts that the first version of each stream exists."""
     tables: list[str] = []
     stream = SparkTables.stream
@@ -64,37 +64,39 @@ def prices(app: Application) -> dict[str, int]:
     return {key: pair["right"]["price"] for key, pair in app.join(JOIN).to_dict().items()}
 
 
-def test_only_what_was_committed_to_is_read(shop: Callable[[], Application], begun: list[str]) -> None:
+def test_a_run_starts_streams_only_over_tables_with_new_commits(
+    shop: Callable[[], Application], streamed_tables: list[str]
+) -> None:
     app = shop()
     produce(app, "raw-products", P1={"price": 1}, P2={"price": 2})
     produce(app, "raw-orders", O1=order("P1"), O2=order("P2"))
     app.run()
     for restarted, product, price in ((False, "P1", 10), (True, "P2", 20)):
         app = shop() if restarted else app
-        begun.clear()
+        streamed_tables.clear()
         app.run()
-        assert begun == []
+        assert streamed_tables == []
         produce(app, "raw-products", **{product: {"price": price}})
         app.run()
-        assert begun == ["topic__raw_products", "products", "channel__orders_products_joined"]
+        assert streamed_tables == ["topic__raw_products", "products", "channel__orders_products_joined"]
     assert prices(app) == {"O1": 10, "O2": 20}
-    begun.clear()
+    streamed_tables.clear()
     produce(shop(), "raw-orders", O1=order("P2"))
     shop().run()
-    assert begun == ["topic__raw_orders", "orders", "channel__orders_products_joined"]
+    assert streamed_tables == ["topic__raw_orders", "orders", "channel__orders_products_joined"]
     assert prices(shop()) == {"O1": 20, "O2": 20}
 
 
 @pytest.mark.slow
-def test_no_stream_reads_what_one_before_it_has_read(
-    shop: Callable[[], Application], spark: SparkSession, begun: list[str]
+def test_a_stream_begins_after_the_last_version_that_was_read(
+    shop: Callable[[], Application], spark: SparkSession, streamed_tables: list[str]
 ) -> None:
     """The files of a commit may be gone when the next commit comes a long time later."""
     app = shop()
     produce(app, "raw-products", P1={"price": 1})
     produce(app, "raw-orders", O1=order("P1"))
     app.run()
-    newest = {table: app.delta.newest(spark, table).version for table in set(begun)}
+    newest = {table: app.delta.newest(spark, table).version for table in set(streamed_tables)}
     firsts: dict[str, int] = {}
     stream = SparkTables.stream
 
@@ -149,7 +151,7 @@ def test_a_record_that_comes_while_a_stream_starts_is_processed_once(
 
 @pytest.mark.slow
 @pytest.mark.skipif(EXTERNAL in os.environ, reason="the folder of an external table stays, and it is the same table")
-def test_a_table_that_was_replaced_is_not_gone_on_with(shop: Callable[[], Application], spark: SparkSession) -> None:
+def test_a_replaced_table_stops_the_join_until_a_rebuild(shop: Callable[[], Application], spark: SparkSession) -> None:
     app = shop()
     produce(app, "raw-products", P1={"price": 1})
     produce(app, "raw-orders", O1=order("P1"))
@@ -186,16 +188,18 @@ def run_that_dies(app: Application, at: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-@pytest.mark.usefixtures("begun")
+@pytest.mark.usefixtures("streamed_tables")
 @pytest.mark.parametrize("seed", range(2))
-def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Path, catalog: str, seed: int) -> None:
+def test_every_shape_has_the_same_outcome_in_a_catalog_as_in_a_folder(
+    spark: SparkSession, tmp_path: Path, catalog: str, seed: int
+) -> None:
     """Also if runs come between the writes of a wave, and if they die at a random write."""
     dice = random.Random(seed)  # noqa: S311  no secret
     expected = Application.open(shapes.SHAPES, warehouse=tmp_path / "folder", spark=spark)
     app = Application.open(shapes.SHAPES, warehouse=catalog, spark=spark)
     died = 0
 
-    def alone() -> None:
+    def maybe_run() -> None:
         nonlocal app, died
         if dice.random() < 0.4:
             died += run_that_dies(app, dice.randrange(12))
@@ -203,22 +207,24 @@ def test_every_shape_comes_out_as_in_a_folder(spark: SparkSession, tmp_path: Pat
         if dice.random() < 0.6:
             app.run()
 
-    for wave in range(1, shapes.LAST + 1):
+    for wave in range(1, shapes.LAST_WAVE + 1):
         shapes.write_wave(expected, wave)
         expected.run()
-        with after_each(TopicHandle, alone), after_each(ChangelogHandle, alone):
+        with after_each(TopicHandle, maybe_run), after_each(ChangelogHandle, maybe_run):
             shapes.write_wave(app, wave)
         app.run()
     assert died
     # Not compared, because runs between the writes of a wave change them: the channels of joins of tables, which
     # ``outcome`` has folded and compared with the results, and the times of groups.
-    often = {f"channel of {join.name}" for join in app.plan.joins if isinstance(join, TableTableJoinPlan)}
-    often |= {made.group_times for made in app.plan.aggregations if isinstance(made.origin, str)}
+    not_compared = {f"channel of {join.name}" for join in app.plan.joins if isinstance(join, TableTableJoinPlan)}
+    not_compared |= {made.group_times for made in app.plan.aggregations if isinstance(made.origin, str)}
     found, wanted = shapes.outcome(app), shapes.outcome(expected)
-    for told in (found, wanted):  # a failing row that is read again after a run died is a dead letter again
-        told["dead"] = set(told["dead"])
+    for contents in (found, wanted):  # a failing row that is read again after a run died is a dead letter again
+        contents["dead"] = set(contents["dead"])
     assert set(found) == set(wanted)
-    assert {name: (found[name], wanted[name]) for name in set(found) - often if found[name] != wanted[name]} == {}
+    assert {
+        name: (found[name], wanted[name]) for name in set(found) - not_compared if found[name] != wanted[name]
+    } == {}
 
 
 def after_each(handle: type[TopicHandle | ChangelogHandle], action: Callable[[], None]) -> Any:

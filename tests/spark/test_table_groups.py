@@ -55,14 +55,14 @@ def produce(app: Application, count: int) -> None:
         app.topic(topic).produce([{"value": number} for number in range(count)])
 
 
-def test_each_sees_what_the_others_counted(app: Application) -> None:
+def test_agents_that_share_a_table_lose_no_count(app: Application) -> None:
     for number in range(1, 3):
         produce(app, 20)
         app.run()
         assert app.table("totals").to_dict() == {"all": 40 * number}
 
 
-def test_each_sees_it_in_a_run_without_end(app: Application) -> None:
+def test_agents_that_share_a_table_lose_no_count_in_a_continuous_run(app: Application) -> None:
     with running(app) as failures:
         for number in range(1, 4):
             produce(app, 10)

@@ -53,7 +53,7 @@ def sent(app: Application) -> list[int]:
     return sorted(record["value"]["was"] for record in app.topic("stamped").records())
 
 
-def test_a_large_batch_for_one_topic_is_there_once_and_not_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_large_batch_is_on_its_one_topic_once_and_not_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
     app = Application.open(manifests(tmp_path), warehouse=tmp_path / "wh", spark=spark)
     app.topic("plain").produce([{"value": n} for n in range(1, MANY + 1)])
     done = app.run().resources["agent/stamp"]
@@ -68,7 +68,7 @@ def test_a_large_batch_for_one_topic_is_there_once_and_not_in_the_log(spark: Spa
     assert logged(again) == ["send"]
 
 
-def test_where_an_event_fails_the_log_has_the_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_large_batch_with_a_failed_event_is_committed_in_the_log(spark: SparkSession, tmp_path: Path) -> None:
     app = Application.open(manifests(tmp_path), warehouse=tmp_path / "wh", spark=spark)
     app.topic("plain").produce([{"value": n} for n in range(MANY)])
     done = app.run().resources["agent/stamp"]
@@ -98,7 +98,7 @@ spec:
 """
 
 
-def test_records_are_in_the_order_of_the_topic_though_nobody_brought_them_in_order(
+def test_records_keep_the_order_of_the_topic_without_a_sort(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = Application.open(manifests(tmp_path, PLAIN), warehouse=tmp_path / "wh", spark=spark)
@@ -126,7 +126,7 @@ def test_records_are_in_the_order_of_the_topic_though_nobody_brought_them_in_ord
         ("_kaspr_progress", "after", True),
     ],
 )
-def test_killed_around_its_writes_the_batch_is_there_once(
+def test_a_batch_killed_around_its_writes_is_on_the_topic_once(
     spark: SparkSession, tmp_path: Path, table: str, moment: str, *, already: bool
 ) -> None:
     warehouse = tmp_path / "wh"

@@ -31,7 +31,7 @@ O1 = {"id": "O1", "product": 1, "price": Decimal("2.50"), "at": TEN, "tags": {"c
 WIDGET = {"id": 1, "name": "Widget", "made": date(2024, 1, 1), "bits": b"\x00\xff"}
 
 
-class Others:
+class ExternalWriter:
     """The other program that writes the table of products."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
@@ -51,8 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def others(spark: SparkSession, folder: Path) -> Others:
-    return Others(spark, folder)
+def others(spark: SparkSession, folder: Path) -> ExternalWriter:
+    return ExternalWriter(spark, folder)
 
 
 def opened(spark: SparkSession, folder: Path) -> Application:
@@ -62,7 +62,7 @@ def opened(spark: SparkSession, folder: Path) -> Application:
 
 
 @pytest.fixture(scope="module")
-def app(spark: SparkSession, folder: Path, others: Others) -> Application:
+def app(spark: SparkSession, folder: Path, others: ExternalWriter) -> Application:
     """The application after one run. Its tables and its topic were filled before it."""
     others.make()
     others.run("INSERT INTO {} VALUES (1, 'Widget', DATE'2024-01-01', X'00FF'), (2, 'Gadget', NULL, NULL)")
@@ -92,12 +92,12 @@ def test_functions_see_dictionaries_whose_values_keep_their_types(app: Applicati
     assert second["made"] == "None"
 
 
-def test_what_does_not_fit_the_columns_is_a_dead_letter(app: Application) -> None:
-    told = {letter["value"][7:9]: letter["detail"] for letter in app.dead_letters("agent/ingest")}
-    assert "product is a number, and 'two' is none" in told.pop("O3")
-    assert "the row has no column colour" in told.pop("O4")
-    assert "a Delta table that others write" in told.pop("O5")
-    assert not told
+def test_a_row_that_cannot_be_written_is_a_dead_letter(app: Application) -> None:
+    details = {letter["value"][7:9]: letter["detail"] for letter in app.dead_letters("agent/ingest")}
+    assert "product is a number, and 'two' is none" in details.pop("O3")
+    assert "the row has no column colour" in details.pop("O4")
+    assert "a Delta table that others write" in details.pop("O5")
+    assert not details
 
 
 def test_a_join_stays_typed_from_end_to_end(app: Application) -> None:
@@ -113,19 +113,19 @@ def test_a_join_stays_typed_from_end_to_end(app: Application) -> None:
     assert [tuple(row) for row in stored] == [('"O1"', Decimal("2.50"), "Widget"), ('"O2"', Decimal("1.00"), "Gadget")]
 
 
-def test_a_key_of_several_columns_is_joined_by_several(app: Application) -> None:
+def test_a_foreign_key_of_several_columns_finds_a_key_of_several_columns(app: Application) -> None:
     place = {**SHOP, "name": "Mitte"}
     assert results(app, "orders-places") == {"O1": {"left": O1, "right": place}}
     assert app.table("places").to_dict() == {("DE", 10115): place}
 
 
-def test_typed_and_json_meet_in_one_join_and_each_side_keeps_its_own(app: Application) -> None:
+def test_a_join_of_a_typed_and_a_json_side_keeps_the_types_of_each(app: Application) -> None:
     ann = {"name": "Ann", "balance": 1.5}
     assert results(app, "enriched") == {"O1": {"left": {"left": O1, "right": WIDGET}, "right": ann}}
     assert [record["value"] for record in app.topic("shown").records()] == [["2.50", ann]]
 
 
-def test_a_function_makes_the_columns_of_a_result_and_where_it_fails_there_is_no_row(app: Application) -> None:
+def test_select_makes_the_columns_of_a_result_and_a_failure_leaves_no_row(app: Application) -> None:
     assert results(app, "noted") == {
         "O1": {"price": Decimal("5.000"), "note": "fragile"},
         "O9": {"price": None, "note": "lost"},
@@ -138,7 +138,7 @@ def test_a_function_makes_the_columns_of_a_result_and_where_it_fails_there_is_no
     assert emitted["O2"]["right"] == {}  # the channel has the pair nevertheless
 
 
-def test_without_spark_and_by_a_sql_warehouse_tables_are_read_as_functions_see_them(
+def test_local_copies_and_sql_warehouses_read_tables_as_functions_do(
     spark: SparkSession, app: Application, folder: Path
 ) -> None:
     client: Any = SqlOnSpark(spark)
@@ -158,15 +158,15 @@ def test_without_spark_and_by_a_sql_warehouse_tables_are_read_as_functions_see_t
             assert reader.fetch(list(found)) == found
 
 
-def test_what_others_write_is_only_read_here(app: Application, folder: Path) -> None:
+def test_a_source_table_is_neither_written_nor_purged(app: Application, folder: Path) -> None:
     with pytest.raises(UsageError, match="'products' stands for a Delta table that others write"):
         app.table("products").put({1: {"name": "mine"}})
     app.delete("table", "products", purge=True)
     assert (folder / "products" / "_delta_log").exists()
 
 
-def test_changes_of_others_are_followed_and_columns_they_add_flow_on(
-    spark: SparkSession, app: Application, folder: Path, others: Others
+def test_changes_and_added_columns_of_a_source_table_are_followed(
+    spark: SparkSession, app: Application, folder: Path, others: ExternalWriter
 ) -> None:
     others.run("UPDATE {} SET name = 'Better' WHERE id = 1")
     others.run("ALTER TABLE {} ADD COLUMNS (colour STRING)")
@@ -184,8 +184,8 @@ def test_changes_of_others_are_followed_and_columns_they_add_flow_on(
     assert reasons == ["duplicate key", "null key"]
 
 
-def test_whoever_cannot_read_a_table_of_others_waits_and_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
-    others = Others(spark, tmp_path)
+def test_resources_wait_with_a_remedy_if_a_source_table_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
+    others = ExternalWriter(spark, tmp_path)
     waiting = dict(opened(spark, tmp_path).plan.waiting)
     there = ResourceRef("table", "products")
     assert "is not there" in waiting[there]

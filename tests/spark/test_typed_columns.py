@@ -40,7 +40,7 @@ OTHERS = columns_of(
     " inner STRUCT<x: STRING, y: ARRAY<BINARY>>"
 )
 PLAN = TypedPlan(("text",), (*KEYS, *OTHERS))
-UNASKED: Any = None
+NO_TABLES: Any = None
 """A placeholder: the test uses no tables."""
 TEXT = TypedText(JSON, PLAN)
 BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -91,7 +91,9 @@ def columns(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
     return df.select("n", row_of(F.col("text"), PLAN.row).alias("row")).orderBy("n")
 
 
-def test_a_key_of_several_columns_is_one_text_or_none(columns: DataFrame, rows: list[dict[str, Any]]) -> None:
+def test_key_text_of_several_columns_is_the_same_in_spark_and_in_python(
+    columns: DataFrame, rows: list[dict[str, Any]]
+) -> None:
     of = TypedText(JSON, TypedPlan(tuple(column.name for column in KEYS), KEYS))
     types = [column.type for column in KEYS]
     text = key_text([F.col("row")[column.name] for column in KEYS], types)
@@ -104,7 +106,7 @@ def test_a_key_of_several_columns_is_one_text_or_none(columns: DataFrame, rows: 
     ).count() == (whole.count())
 
 
-def test_maps_of_others_may_have_whole_numbers_for_keys(spark: SparkSession) -> None:
+def test_maps_with_number_or_boolean_keys_are_read(spark: SparkSession) -> None:
     of = columns_of("ids MAP<BIGINT, DATE>, flags MAP<BOOLEAN, INT>")
     row = spark.sql("SELECT map(-7L, DATE'2024-05-01') AS ids, map(true, 1, false, 2) AS flags")
     text = row.select(row_text(F.struct("*")).alias("text")).toArrow()["text"].to_pylist()[0]
@@ -112,7 +114,7 @@ def test_maps_of_others_may_have_whole_numbers_for_keys(spark: SparkSession) -> 
     assert TypedText(JSON, TypedPlan((), of)).value_object(text) == expected
 
 
-def test_a_column_that_is_added_with_nothing_in_it_changes_no_hash(spark: SparkSession) -> None:
+def test_an_added_column_of_nulls_changes_no_row_hash(spark: SparkSession) -> None:
     row = spark.range(1).select(F.struct(F.lit(1).alias("a"), F.lit("x").alias("b")).alias("row"))
     wider = row.select(F.struct("row.*", F.lit(None).cast("date").alias("c")).alias("row"))
     assert row.select(row_hash(F.col("row"))).first() == wider.select(row_hash(F.col("row"))).first()
@@ -127,12 +129,12 @@ def function(returned: str) -> tuple[Picked | None, Snippet]:
     ("names", "types"),
     [(("few",), "k DECIMAL(5, 2)"), (("text", "moment"), "k STRING, m TIMESTAMP"), (("inner.x",), "k STRING")],
 )
-def test_a_foreign_key_of_columns_is_the_same_without_python(
+def test_a_foreign_key_of_columns_is_the_same_in_spark_and_in_python(
     columns: DataFrame, names: tuple[str, ...], types: str
 ) -> None:
     """Spark computes the keys of many rows from the columns, and a function those of few rows."""
-    columns_told = Picked.of_names(names, several=len(names) > 1)
-    assert len({row["fk"] for row in same_in_both(columns, columns_told, columns_told.function, types)}) > 3
+    picked_columns = Picked.of_names(names, several=len(names) > 1)
+    assert len({row["fk"] for row in same_in_both(columns, picked_columns, picked_columns.function, types)}) > 3
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_a_foreign_key_of_columns_is_the_same_without_python(
         ("[value['word'] + '!', value['small'], f'{value[\"text\"]}']", "k STRING, n BIGINT, m STRING"),
     ],
 )
-def test_a_function_that_makes_text_of_columns_is_the_same_without_python(
+def test_a_function_that_makes_text_of_columns_gives_the_same_key_in_spark(
     columns: DataFrame, returned: str, types: str
 ) -> None:
     """Also if a column is null: an f-string then has the text None, and a function that adds texts fails."""
@@ -175,11 +177,11 @@ def same_in_both(columns: DataFrame, key: Picked, extractor: Snippet, types: str
         "NOT (triggered_by_right AND old_hash <=> left_hash)"
     )  # without unchanged rows, which keep their stored foreign key
     selector = Selector(extractor, right, "function", "foreign key")
-    how = ExtractForeignKeys(selector, TEXT, PLAN.row)
-    computed = ForeignKeyColumns(key, [one.type for one in kinds], KeyedTable(UNASKED, left), selector)
+    extraction = ExtractForeignKeys(selector, TEXT, PLAN.row)
+    computed = ForeignKeyColumns(key, [one.type for one in kinds], KeyedTable(NO_TABLES, left), selector)
     shown = ("key", "fk", "stale", "problem.reason", "problem.detail", "left_hash")
     in_python, in_spark = (
-        send(rows, how, computed).df.select(*shown).orderBy("key").collect()
+        send(rows, extraction, computed).df.select(*shown).orderBy("key").collect()
         for rows in (LocalRows(known.sparkSession, collected(known)), SparkRows(known))
     )
     assert in_spark == in_python

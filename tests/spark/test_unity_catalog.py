@@ -9,23 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.unity_catalog import EXTERNAL, ON_UNITY_CATALOG, served, why_not
+from tests.unity_catalog import EXTERNAL, ON_UNITY_CATALOG, reason_server_cannot_start, unity_catalog_server
 
 HERE = Path(__file__).parent
 FILES = ("test_catalog_names.py", "test_streams_of_a_catalog.py", "test_table_groups.py", "test_storm_of_a_catalog.py")
 # This test, whose runs die at many places, takes an hour on Unity Catalog. It uses the session's own catalog only.
-LEFT_OUT = "test_every_shape_comes_out_as_in_a_folder"
+LEFT_OUT = "test_every_shape_has_the_same_outcome_in_a_catalog_as_in_a_folder"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("tables", [{}, {EXTERNAL: "1"}], ids=["managed", "external"])
-def test_what_runs_on_named_tables_runs_on_tables_of_unity_catalog(tables: dict[str, str], tmp_path: Path) -> None:
-    if (reason := why_not()) is not None:
+def test_the_tests_of_catalog_tables_pass_on_unity_catalog(tables: dict[str, str], tmp_path: Path) -> None:
+    if (reason := reason_server_cannot_start()) is not None:
         pytest.skip(reason)
     files = [str(HERE / name) for name in FILES]
     command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-k", f"not {LEFT_OUT}", *files]
-    with served(tmp_path) as address:
+    with unity_catalog_server(tmp_path) as address:
         # The command is this test's own.
         done = subprocess.run(  # noqa: S603
             command,

@@ -34,8 +34,8 @@ ROOT = Path(__file__).parents[2]
 AGENT = ResourceRef("agent", "take-orders")
 
 
-@pytest.mark.usefixtures("tables_of_their_own")  # checkpoints identify tables by their ids
-def test_what_a_view_sends_is_taken_up_and_what_is_written_is_read(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("tables_with_own_ids")  # checkpoints identify tables by their ids
+def test_runs_read_records_of_views_and_views_read_tables_of_runs(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
         delta = delta_rs(app.delta.namespace)
         outbox = Outbox(LocalStore(delta), app.plan)
@@ -75,9 +75,7 @@ def test_what_a_view_sends_is_taken_up_and_what_is_written_is_read(spark: SparkS
 
 
 @pytest.mark.slow
-def test_of_a_million_rows_one_is_read_ten_times_faster_than_by_spark_and_fresh(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_local_copy_reads_a_row_ten_times_faster_than_spark_and_is_fresh(spark: SparkSession, tmp_path: Path) -> None:
     """Both ways read the same table in one process. The copy shows a commit within a second."""
     with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
         rows = spark.range(1_000_000).selectExpr(
@@ -130,7 +128,7 @@ def median_seconds(read: Callable[[int], None], times: int) -> float:
 
 
 @pytest.mark.slow
-def test_the_statements_for_a_sql_warehouse_are_right(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_sql_warehouse_sends_reads_and_registers_as_a_folder_does(spark: SparkSession, tmp_path: Path) -> None:
     with Application.open(ROOT / "bundles" / "order-desk", warehouse=tmp_path / "wh", spark=spark) as app:
         client: Any = SqlOnSpark(spark)
         store = WarehouseStore(SqlWarehouse(client, "w1", app.delta.namespace))

@@ -20,18 +20,18 @@ FULL_IN_DELTA_RS = (
 
 
 @pytest.mark.parametrize("text", [FULL_IN_SPARK, FULL_IN_DELTA_RS.replace("to file:", "to file /data/wh/a.parquet:")])
-def test_a_full_disk_is_told_by_the_warehouse_on_it_whoever_met_it(text: str) -> None:
-    told = disk_problem(RuntimeError(text), Path("/data/wh"))
-    assert told == "the disk of /data/wh is full: free space, then run again; nothing that was committed is lost"
+def test_a_full_disk_in_an_error_of_spark_or_delta_rs_names_the_warehouse(text: str) -> None:
+    problem = disk_problem(RuntimeError(text), Path("/data/wh"))
+    assert problem == "the disk of /data/wh is full: free space, then run again; nothing that was committed is lost"
 
 
-def test_a_full_disk_elsewhere_is_told_by_the_path() -> None:
+def test_a_full_disk_outside_the_warehouse_is_named_by_the_path() -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/exported/rows.csv")
     assert "the disk of /exported/rows.csv is full" in str(disk_problem(full, Path("/data/wh")))
 
 
 @pytest.mark.parametrize("text", [FULL_IN_DELTA_RS, FULL_IN_SPARK])
-def test_a_full_disk_that_a_text_does_not_name_for_sure_is_the_one_with_the_least_space(
+def test_a_full_disk_without_a_certain_path_is_the_one_with_least_space(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """The path in Spark's message may be a file that was read."""
@@ -42,15 +42,15 @@ def test_a_full_disk_that_a_text_does_not_name_for_sure_is_the_one_with_the_leas
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "sentence"),
     [
         (errno.EROFS, "/wh/a cannot be written: its disk is read-only. Make it writable"),
         (errno.EACCES, "/wh/a cannot be used: permission is denied. Change its permissions"),
         (errno.EPERM, "/wh/a cannot be used: permission is denied. Change its permissions"),
     ],
 )
-def test_a_path_that_cannot_be_used_is_told_with_what_to_do(number: int, said: str) -> None:
-    assert said in str(disk_problem(OSError(number, os.strerror(number), "/wh/a")))
+def test_a_path_that_cannot_be_used_is_named_with_the_remedy(number: int, sentence: str) -> None:
+    assert sentence in str(disk_problem(OSError(number, os.strerror(number), "/wh/a")))
 
 
 @pytest.mark.parametrize("below", ["", "warehouse/locks"])
@@ -59,17 +59,17 @@ def test_a_file_in_the_way_of_a_folder_is_named(tmp_path: Path, below: str) -> N
     folder = tmp_path / "file" / below
     with pytest.raises(OSError, match="file") as raised:
         folder.mkdir(parents=True, exist_ok=True)
-    told = str(disk_problem(raised.value))
-    assert f"{folder} cannot be used: {tmp_path / 'file'} is a file where a folder is needed" in told
+    problem = str(disk_problem(raised.value))
+    assert f"{folder} cannot be used: {tmp_path / 'file'} is a file where a folder is needed" in problem
 
 
-def test_what_an_error_was_raised_from_is_looked_at() -> None:
+def test_the_cause_of_an_error_is_examined() -> None:
     error = RuntimeError("the batch failed")
     error.__cause__ = OSError(errno.EROFS, "Read-only file system", "/wh/a")
     assert "/wh/a cannot be written" in str(disk_problem(error))
 
 
-def test_what_somebody_has_dealt_with_is_not_looked_at() -> None:
+def test_a_suppressed_context_of_an_error_is_ignored() -> None:
     error = RuntimeError("the batch failed")
     error.__context__, error.__suppress_context__ = OSError(errno.EROFS, "Read-only file system", "/wh/a"), True
     assert disk_problem(error) is None

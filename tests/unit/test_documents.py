@@ -58,30 +58,30 @@ def manifests(block: Block) -> list[str]:
 
 
 @pytest.mark.parametrize("block", [block for block in shown("yaml") if manifests(block)], ids=str)
-def test_manifests_that_are_shown_are_valid(block: Block) -> None:
+def test_manifests_in_markdown_are_valid(block: Block) -> None:
     ways = [errors(text, block) for text in manifests(block)]
     assert [] in ways, ways[0]
 
 
-def test_most_yaml_that_is_shown_are_manifests() -> None:
+def test_most_yaml_blocks_in_markdown_are_manifests() -> None:
     every = shown("yaml")
     assert len([block for block in every if manifests(block)]) > len(every) / 2
 
 
 @pytest.mark.parametrize("block", shown("python"), ids=str)
-def test_python_that_is_shown_can_be_compiled(block: Block) -> None:
+def test_python_blocks_in_markdown_can_be_compiled(block: Block) -> None:
     without_magics = re.sub(r"(?m)^%.*$", "", textwrap.dedent(block.text))  # such as %pip, in notebooks
     compile(without_magics, str(block), "exec")
 
 
 @pytest.mark.parametrize("block", shown("json"), ids=str)
-def test_json_that_is_shown_is_json(block: Block) -> None:
+def test_json_blocks_in_markdown_are_lines_of_json(block: Block) -> None:
     for line in block.text.splitlines():
         json.loads(line)
 
 
 @pytest.mark.parametrize("file", MARKDOWN, ids=lambda file: file.relative_to(ROOT).as_posix())
-def test_links_between_files_lead_to_what_is_there(file: Path) -> None:
+def test_links_between_markdown_files_lead_to_existing_files(file: Path) -> None:
     missing = [target for target in linked_files(file.relative_to(ROOT).as_posix()) if not (ROOT / target).exists()]
     assert missing == []
 
@@ -123,7 +123,7 @@ def test_the_reference_has_a_section_for_every_command_and_every_kind() -> None:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_every_field_with_an_effect_says_what_it_is_for(kind: str) -> None:
+def test_every_field_in_the_reference_has_a_description_and_a_type(kind: str) -> None:
     page = site()[f"pages/reference/{kind}.md"].decode()
     rows = re.findall(r"(?m)^\| `(\w+)`[^|]*\| (.*?) \| (.*) \|$", page)
     assert rows

@@ -41,7 +41,7 @@ def test_no_docstring_begins_with_what() -> None:
     assert [place for place, text in docstrings() if text.startswith("What ")] == []
 
 
-def test_names_that_were_given_up_stand_nowhere() -> None:
+def test_names_that_were_given_up_are_not_used() -> None:
     old = re.compile(rf"\b({'|'.join(GIVEN_UP)})\b")
     files = [*PACKAGE.rglob("*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "ARCHITECTURE.md", ROOT / "README.md"]
     found = {file.relative_to(ROOT).as_posix(): old.findall(file.read_text()) for file in files}
@@ -54,7 +54,7 @@ def test_readme_and_architecture_stay_short() -> None:
     assert words["ARCHITECTURE.md"] <= 2_000
 
 
-def test_modules_that_pages_name_are_there() -> None:
+def test_modules_that_pages_name_exist() -> None:
     modules = [path.relative_to(ROOT).as_posix() for path in (*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"))]
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "ARCHITECTURE.md", ROOT / "tests" / "README.md"]
     named = {(page.name, name) for page in pages for name in re.findall(r"`([\w/]+\.py)`", page.read_text())}

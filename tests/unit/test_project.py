@@ -16,14 +16,14 @@ def test_the_page_of_commands_names_every_command() -> None:
     assert listed == names
 
 
-def test_the_picture_of_the_rooms_is_what_the_tree_shows() -> None:
+def test_the_packages_drawn_in_architecture_md_are_those_of_the_source() -> None:
     drawn = set(re.findall(r"^ +([a-z_]+)/ ", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE))
     package = ROOT / "src" / "kaspr_delta"
     rooms = {folder.parent.name for folder in package.rglob("__init__.py")} - {package.name}
     assert drawn == rooms
 
 
-def test_every_test_that_stands_for_a_scenario_is_there() -> None:
+def test_every_test_named_in_scenarios_md_exists() -> None:
     named = set(re.findall(r"`(test_\w+|tests/acceptance/[\w-]+)`", (ROOT / "tests" / "scenarios.md").read_text()))
     files = [*(ROOT / "tests").rglob("test_*.py")]
     written = {name for file in files for name in re.findall(r"(?m)^def (test_\w+)", file.read_text())}
@@ -32,7 +32,7 @@ def test_every_test_that_stands_for_a_scenario_is_there() -> None:
     assert len(named) > 40
 
 
-def test_every_module_that_reads_a_clock_is_listed_with_what_it_assumes() -> None:
+def test_every_module_that_reads_a_clock_is_listed_in_clocks_md() -> None:
     package, page = ROOT / "src" / "kaspr_delta", (ROOT / "docs" / "design" / "clocks.md").read_text()
     reads = re.compile(r"datetime\.now\(|\btime\.time\b|time_ns\(|current_timestamp\(")
     reading = {file.relative_to(package).as_posix() for file in package.rglob("*.py") if reads.search(file.read_text())}
@@ -75,7 +75,7 @@ def test_every_make_target_is_documented() -> None:
 
 
 @pytest.mark.parametrize("lock", [*ROOT.glob("*.lock"), *ROOT.glob("lanes/*.lock")], ids=lambda lock: lock.name)
-def test_a_lock_names_versions_and_hashes_but_no_place(lock: Path) -> None:
+def test_a_lock_file_has_hashes_and_no_urls_or_paths(lock: Path) -> None:
     text = lock.read_text()
     assert "--hash=sha256:" in text
     assert not re.search(r"(?m)https?:|file:|--(extra-)?index-url|--find-links|^-e ", text)

@@ -22,14 +22,14 @@ def nothing_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-class Workspace(BaseHTTPRequestHandler):
+class WorkspaceHandler(BaseHTTPRequestHandler):
     """A fake workspace that answers requests for secrets."""
 
     def do_GET(self) -> None:
-        asked = urlsplit(self.path)
-        if asked.path != "/api/2.0/secrets/get":
-            self._answer(404, {"error_code": "ENDPOINT_NOT_FOUND", "message": asked.path})
-        elif parse_qs(asked.query) == {"scope": ["kafka-login"], "key": ["password"]}:
+        url = urlsplit(self.path)
+        if url.path != "/api/2.0/secrets/get":
+            self._answer(404, {"error_code": "ENDPOINT_NOT_FOUND", "message": url.path})
+        elif parse_qs(url.query) == {"scope": ["kafka-login"], "key": ["password"]}:
             self._answer(200, {"key": "password", "value": base64.b64encode("geheim€".encode()).decode()})
         else:
             self._answer(404, {"error_code": "RESOURCE_DOES_NOT_EXIST", "message": "Secret does not exist"})
@@ -48,7 +48,7 @@ class Workspace(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Workspace)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), WorkspaceHandler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     monkeypatch.setenv("DATABRICKS_HOST", f"http://127.0.0.1:{server.server_port}")
@@ -60,7 +60,9 @@ def workspace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("secret", [SecretPlan("KAFKA_LOGIN_PASSWORD"), IN_A_SCOPE])
-def test_a_password_in_the_environment_counts_first(secret: SecretPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_in_the_environment_wins_over_the_secret_scope(
+    secret: SecretPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KAFKA_LOGIN_PASSWORD", "from here")
     assert password_of(secret) == "from here"
 
@@ -72,7 +74,7 @@ def test_a_password_in_the_environment_counts_first(secret: SecretPlan, monkeypa
         (IN_A_SCOPE, "set the environment variable KAFKA_LOGIN_PASSWORD; on Databricks it comes from the secret scope"),
     ],
 )
-def test_a_password_that_is_nowhere_is_told_with_the_way_to_set_it(secret: SecretPlan, message: str) -> None:
+def test_a_missing_password_is_an_error_with_the_way_to_set_it(secret: SecretPlan, message: str) -> None:
     with pytest.raises(SetupError, match=message):
         password_of(secret)
 
@@ -83,6 +85,6 @@ def test_on_databricks_a_password_comes_from_the_secret_scope() -> None:
 
 
 @pytest.mark.usefixtures("workspace")
-def test_a_secret_that_the_workspace_has_not_is_told() -> None:
+def test_a_missing_secret_is_an_error_with_its_name_and_scope() -> None:
     with pytest.raises(SetupError, match="the secret 'other' of scope 'kafka-login' cannot be read: Secret does not"):
         password_of(SecretPlan("KAFKA_LOGIN_OTHER", "kafka-login", "other"))

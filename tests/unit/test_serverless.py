@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.serverless import SETTINGS_ALLOWED, refuse_what_serverless_refuses
+from tests.serverless import SETTINGS_ALLOWED, apply_serverless_restrictions
 
 pytest.importorskip("grpc")
-NOBODY = "sc://127.0.0.1:1"
+UNUSED_ADDRESS = "sc://127.0.0.1:1"
 PERSIST = "NOT_SUPPORTED_WITH_SERVERLESS] PERSIST TABLE"
 GLOBAL = "NOT_SUPPORTED_WITH_SERVERLESS] GLOBAL TEMPORARY VIEW"
 VIEW = r"TABLE_OR_VIEW_NOT_FOUND\] The temporary view v"
@@ -33,11 +33,11 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     for name in ("config", "_analyze", "_execute", "_execute_and_fetch_as_iterator"):
         monkeypatch.setattr(SparkConnectClient, name, send)
-    refuse_what_serverless_refuses()
+    apply_serverless_restrictions()
     monkeypatch.setattr(
         SparkConnectClient, "_get_plan_compression_threshold_and_algorithm", lambda _: (-1, "NONE"), raising=False
     )
-    client: Any = SparkConnectClient(NOBODY)
+    client: Any = SparkConnectClient(UNUSED_ADDRESS)
     strict: Any = SparkSession.__new__(SparkSession)
     strict._client, strict._session_id = client, client._session_id
     yield strict
@@ -83,7 +83,9 @@ def stream(session: Any, **trigger: Any) -> Any:
         (lambda session: stream(session, continuous="1 second"), TRIGGER),
     ],
 )
-def test_what_serverless_refuses_raises_its_error(session: Any, call: Callable[[Any], object], refusal: str) -> None:
+def test_calls_that_serverless_refuses_raise_its_error(
+    session: Any, call: Callable[[Any], object], refusal: str
+) -> None:
     from pyspark.errors import AnalysisException
 
     with pytest.raises(AnalysisException, match=refusal):
@@ -101,6 +103,6 @@ def test_what_serverless_refuses_raises_its_error(session: Any, call: Callable[[
         lambda session: stream(session, availableNow=True),
     ],
 )
-def test_what_serverless_allows_is_sent(session: Any, call: Callable[[Any], object]) -> None:
+def test_calls_that_serverless_allows_are_sent(session: Any, call: Callable[[Any], object]) -> None:
     with pytest.raises(SentError):
         call(session)

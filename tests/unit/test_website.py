@@ -26,26 +26,28 @@ def package(tmp_path: Path) -> Path:
     return path
 
 
-def told(package: Path) -> Script:
+def with_checksum_of(package: Path) -> Script:
     return replace(MERMAID, integrity=base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode())
 
 
-def test_a_script_is_taken_from_the_package_with_its_checksum_alone(package: Path) -> None:
-    assert unpacked(package, told(package)) == b"draw()"
+def test_a_script_is_unpacked_only_from_a_package_with_its_checksum(package: Path) -> None:
+    assert unpacked(package, with_checksum_of(package)) == b"draw()"
     with pytest.raises(ValueError, match="its SHA-512 is another one"):
         unpacked(package, MERMAID)
     with pytest.raises(KeyError):
-        unpacked(package, replace(told(package), member="package/other.js"))
+        unpacked(package, replace(with_checksum_of(package), member="package/other.js"))
 
 
-def test_a_script_is_fetched_once_and_without_npm_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_npm_a_script_is_read_only_from_an_existing_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert fetched(MERMAID, tmp_path) is None
     (tmp_path / MERMAID.file).write_bytes(b"draw()")
     assert fetched(MERMAID, tmp_path) == b"draw()"
 
 
-def test_without_its_scripts_the_site_asks_nobody_for_them() -> None:
+def test_the_site_refers_to_scripts_only_if_it_contains_them() -> None:
     files = files_of_the_site()
     assert b"mermaid" not in files["mkdocs.yml"]
     assert b"offline" not in files["mkdocs.yml"]
@@ -55,7 +57,7 @@ def test_without_its_scripts_the_site_asks_nobody_for_them() -> None:
         assert setting.encode() in with_scripts["mkdocs.yml"]
 
 
-def test_pages_load_the_script_of_the_site_and_nothing_from_afar(tmp_path: Path) -> None:
+def test_pages_load_the_sites_own_script_and_none_from_other_hosts(tmp_path: Path) -> None:
     page, deep = tmp_path / "index.html", tmp_path / "reference" / "python.html"
     deep.parent.mkdir()
     for one in (page, deep):

@@ -24,7 +24,7 @@ def test_rows_are_a_mapping_pairs_or_records(rows: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "message"),
     [
         ([("a", 1), {"key": "b"}], "row 2 of put, {'key': 'b'}, is neither a pair"),
         ([{"key": "b", "value": 1, "timestamp": 2}], "row 1 of put.*without further fields"),
@@ -39,13 +39,13 @@ def test_rows_are_a_mapping_pairs_or_records(rows: Any) -> None:
         ({"key": "a", "value": 1, "timestamp": 2}, "may be one record"),
     ],
 )
-def test_what_is_no_row_is_refused_by_name(rows: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_malformed_rows_are_refused_with_the_reason(rows: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         list(rows_given(rows))
 
 
 @pytest.mark.parametrize(
-    ("keys", "several"),
+    ("keys", "expected"),
     [
         ("abc", ["abc"]),
         (b"abc", [b"abc"]),
@@ -58,8 +58,8 @@ def test_what_is_no_row_is_refused_by_name(rows: Any, said: str) -> None:
         ((text for text in "ab"), ["a", "b"]),
     ],
 )
-def test_text_tuples_and_objects_are_keys_and_other_iterables_hold_keys(keys: Any, several: list[Any]) -> None:
-    assert keys_given(keys) == several
+def test_text_tuples_and_objects_are_keys_and_other_iterables_hold_keys(keys: Any, expected: list[Any]) -> None:
+    assert keys_given(keys) == expected
 
 
 @pytest.mark.parametrize("keys", [{"key": "a"}, {"key": "a", "value": None}, [{"key": "a", "value": 1}]])
@@ -69,7 +69,7 @@ def test_a_record_is_no_key_to_delete(keys: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "said"),
+    ("records", "message"),
     [
         ({"key": "a", "value": 1}, r"write produce\(\[{'key': 'a', 'value': 1}\]\)"),
         ("abc", "produce takes a list of records, not 'abc'"),
@@ -77,11 +77,11 @@ def test_a_record_is_no_key_to_delete(keys: Any) -> None:
         ([{"key": "a", "value": 1}, ("a", 1)], r"record 2 of produce, \('a', 1\), is no record"),
     ],
 )
-def test_one_record_alone_and_what_is_no_record_are_refused(records: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_single_record_and_malformed_records_are_refused(records: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         list(records_given(records))
 
 
-def test_records_come_through_as_they_are() -> None:
+def test_valid_records_are_passed_on_unchanged() -> None:
     records = [{"key": "a", "value": 1}, {"value": 2, "partition": 1}]
     assert list(records_given(records)) == records

@@ -55,13 +55,13 @@ def app(tmp_path: Path) -> Application:
     return Application(cast("Any", None), open_tables(Warehouse(str(tmp_path)).namespace(plan.schema)), plan, plan)
 
 
-def test_a_join_of_two_tables_gives_a_table_and_one_with_a_stream_a_stream(app: Application) -> None:
+def test_the_handle_of_a_join_depends_on_whether_a_side_is_a_stream(app: Application) -> None:
     assert isinstance(app.join("rows"), JoinHandle)
     assert isinstance(app.join("records"), StreamJoinHandle)
 
 
 @pytest.mark.parametrize("read", ["to_dict", "rows", "get", "rows_of"])
-def test_a_stream_has_no_value_per_key_and_says_what_has(app: Application, read: str) -> None:
+def test_reading_rows_of_a_stream_valued_join_is_an_error_with_alternatives(app: Application, read: str) -> None:
     arguments = ["alice"] if read in {"get", "rows_of"} else []
     with pytest.raises(UsageError) as error:
         getattr(app.join("records"), read)(*arguments)
@@ -69,29 +69,29 @@ def test_a_stream_has_no_value_per_key_and_says_what_has(app: Application, read:
         assert expected in str(error.value)
 
 
-def test_the_command_line_reads_no_table_of_a_stream_either(app: Application) -> None:
+def test_the_command_table_refuses_a_stream_valued_join(app: Application) -> None:
     with pytest.raises(UsageError, match="no current value per key"):
         handle_of(app, "records").rows()
 
 
 @pytest.mark.parametrize(("name", "raw"), [("profiles", True), ("counted", False), ("rows", True), ("nothing", False)])
-def test_which_keys_are_bytes(app: Application, name: str, *, raw: bool) -> None:
+def test_tables_and_joins_with_raw_keys_are_recognized(app: Application, name: str, *, raw: bool) -> None:
     assert has_raw_keys(app, name) == raw
 
 
-def test_nobody_else_writes_a_table_that_is_made_from_something(app: Application) -> None:
-    said = "table 'counted' is made from join/records: write to its sources instead"
-    with pytest.raises(UsageError, match=said):
+def test_a_made_table_and_its_changelog_cannot_be_written(app: Application) -> None:
+    refusal = "table 'counted' is made from join/records: write to its sources instead"
+    with pytest.raises(UsageError, match=refusal):
         app.table("counted").put({"a": 1})
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=refusal):
         app.table("counted").delete(["a"])
     changelog = app.topic("shop-app-counted-changelog")
     assert isinstance(changelog, ChangelogHandle)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=refusal):
         changelog.produce([{"key": "a", "value": 1}])
 
 
-def test_records_are_no_keys_of_rows_and_what_is_no_row_is_refused_before_anything_is_written(app: Application) -> None:
+def test_put_delete_and_produce_refuse_malformed_arguments_before_writing(app: Application) -> None:
     rows: list[Any] = ["ab", {"key": "a", "value": 1}, [{"key": "a"}]]
     for wrong in rows:
         with pytest.raises(UsageError, match="put"):
@@ -104,19 +104,19 @@ def test_records_are_no_keys_of_rows_and_what_is_no_row_is_refused_before_anythi
             app.topic(topic).produce(record)
 
 
-def test_nor_while_it_waits(app: Application) -> None:
+def test_a_made_table_that_waits_cannot_be_written(app: Application) -> None:
     with pytest.raises(UsageError, match="table 'waits' is made from a resource that does not exist yet"):
         app.table("waits").put({"a": 1})
 
 
-def test_rebuild_is_for_what_runs_and_does_not_wait(app: Application) -> None:
+def test_rebuild_refuses_waiting_resources_and_plain_tables(app: Application) -> None:
     with pytest.raises(UsageError, match="table/waits waits: join 'nowhere' is not there"):
         app.rebuild("table/waits")
     with pytest.raises(UsageError, match="no resource 'table/profiles'"):
         app.rebuild("table/profiles")
 
 
-def test_results_are_pairs_in_the_spelling_of_their_join() -> None:
+def test_results_of_a_join_are_read_with_the_serializers_of_its_sides() -> None:
     json, raw = TableText(Serializers("json", "json")), TableText(Serializers("raw", "raw"))
     texts = JoinedText(json, raw, json)
     assert texts.value({"left": "YQ==", "right": '{"a":1}'}) == {"left": b"a", "right": {"a": 1}}

@@ -40,11 +40,11 @@ def row(given: Effect) -> dict[str, Any]:
         }
     )
 )
-def test_a_record_comes_back_as_it_was_given(record: dict[str, Any]) -> None:
+def test_a_record_is_read_back_unchanged(record: dict[str, Any]) -> None:
     assert to_record(row(effect(record)), JSON) == {**record, "offset": 17}
 
 
-def test_only_a_value_is_needed() -> None:
+def test_a_record_needs_only_a_value() -> None:
     before = datetime.now(timezone.utc)
     given = effect({"value": 1})
     assert (given.key, given.value, given.headers, given.partition) == (None, b"1", None, 0)
@@ -68,7 +68,7 @@ def test_without_a_partition_the_key_decides() -> None:
     assert first.partition == second.partition == TOPICS.partition("t", b'"a"')
 
 
-def test_serializers_of_the_topic_write_and_read() -> None:
+def test_records_are_written_and_read_with_the_topics_serializers() -> None:
     given = effect({"key": "k", "value": b"\xff"}, RAW)
     assert (given.key, given.value) == (b"k", b"\xff")
     assert to_record(row(given), RAW)["value"] == b"\xff"
@@ -94,19 +94,19 @@ def test_serializers_of_the_topic_write_and_read() -> None:
         ({"value": 1, "headers": {"x": "\ud800"}}, "headers: "),
     ],
 )
-def test_a_wrong_record_is_refused_with_what_is_wrong(record: dict[str, Any], message: str) -> None:
+def test_a_malformed_record_is_refused_with_the_reason(record: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=r"^record ") as error:
         effect(record)
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("record", [{"value": float("nan")}, {"value": "\ud800"}, {"key": object(), "value": 1}])
-def test_what_cannot_be_written_is_refused(record: dict[str, Any]) -> None:
+def test_keys_and_values_that_cannot_be_serialized_are_refused(record: dict[str, Any]) -> None:
     with pytest.raises(SerializationError):
         effect(record)
 
 
-def test_what_cannot_be_read_is_shown_as_text_with_an_error() -> None:
+def test_a_value_that_cannot_be_read_is_shown_as_text_with_an_error() -> None:
     read = to_record(row(effect({"key": '"k"', "value": b"\xff{"}, RAW)), JSON)
     assert (read["key"], read["value"]) == ("k", "\ufffd{")
     assert read["error"].startswith("value: not JSON")

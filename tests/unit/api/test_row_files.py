@@ -23,7 +23,7 @@ from kaspr_delta.errors import UsageError
         ("main.shop.products", "delta", "delta"),
     ],
 )
-def test_the_format_of_a_file_is_what_is_said_or_what_its_name_tells(name: str, given: str | None, found: str) -> None:
+def test_the_format_of_a_file_is_the_given_one_or_that_of_its_name(name: str, given: str | None, found: str) -> None:
     assert format_of(name, given) == found
 
 
@@ -37,7 +37,7 @@ def test_an_unknown_format_is_refused() -> None:
         format_of("rows.xlsx", "xlsx")
 
 
-def test_of_csv_only_what_is_unmistakably_a_number_or_truth_value_becomes_one(tmp_path: Path) -> None:
+def test_only_csv_columns_of_plain_numbers_or_booleans_are_converted(tmp_path: Path) -> None:
     file = tmp_path / "products.csv"
     file.write_text(
         "sku,zip,price,count,sold,mixed,note\n"
@@ -78,7 +78,7 @@ def test_a_csv_file_with_a_byte_order_mark_and_no_rows_is_empty(tmp_path: Path) 
         ("id,name\n1,a\n", "row 1: there is no column 'sku' \\(there are: id, name\\)"),
     ],
 )
-def test_what_is_wrong_with_a_csv_file_is_told_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_a_malformed_csv_file_is_refused_with_the_reason(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "rows.csv"
     file.write_text(text)
     with pytest.raises(UsageError, match=message):
@@ -101,7 +101,7 @@ def test_without_a_key_column_a_row_has_a_key_and_a_value(tmp_path: Path) -> Non
         pairs_of_file(str(file), "parquet")
 
 
-def test_the_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_json_is_named_by_its_number(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text('{"id": 1}\n\n{"id": \n')
     with pytest.raises(UsageError, match=r"rows\.jsonl:3: "):
@@ -109,6 +109,6 @@ def test_the_line_that_is_no_json_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file_format", ["json", "csv", "parquet"])
-def test_a_file_that_is_not_there_is_told(tmp_path: Path, file_format: str) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path, file_format: str) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         pairs_of_file(str(tmp_path / "nowhere"), file_format)  # type: ignore[arg-type]

@@ -18,13 +18,13 @@ MACHINE = {
 }
 
 
-def test_a_ratio_of_seconds_keeps_its_goal_up_to_it() -> None:
+def test_a_ratio_of_seconds_meets_its_goal_unless_it_is_greater() -> None:
     assert (KEPT.ratio, KEPT.holds) == (1.6, True)
     assert (MISSED.ratio, MISSED.holds) == (3.0, False)
     assert compared("B1", "without a goal", Cost(8, 12), Cost(5, 9), None).holds is None
 
 
-def test_the_page_says_which_goals_are_missed_and_with_what_it_was_measured() -> None:
+def test_the_page_shows_missed_goals_the_machine_and_versions() -> None:
     text = page(LINES, MACHINE)
     assert "| B1 | first load | plain Spark | 8 s | 5 s | 1.60 | <= 1.6 | yes | 12.0 | 9.0 |" in text
     assert "| B3 | one product changed |  | 9 s | 3 s | 3.00 | <= 2 | **missed** | 12.0 | 4.0 |" in text

@@ -42,17 +42,17 @@ def completed(line: str) -> list[str]:
         ("table nobody", []),
     ],
 )
-def test_names_of_what_was_applied_are_offered(warehouse: Path, typed: str, offered: list[str]) -> None:
+def test_completion_offers_kinds_topics_and_applied_resources(warehouse: Path, typed: str, offered: list[str]) -> None:
     command, _, rest = typed.partition(" ")
     assert completed(f"kaspr-delta {command} --warehouse {warehouse} {rest}") == offered
 
 
-def test_a_warehouse_named_by_the_environment_is_looked_at(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_reads_the_warehouse_of_the_environment(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", str(warehouse))
     assert completed("kaspr-delta status --app o") == ["order-system"]
 
 
-def test_without_a_warehouse_nothing_is_offered_and_nothing_said(tmp_path: Path) -> None:
+def test_completion_without_a_readable_warehouse_offers_nothing(tmp_path: Path) -> None:
     assert completed(f"kaspr-delta produce --warehouse {tmp_path} raw") == []
     (tmp_path / "broken" / "_kaspr").mkdir(parents=True)
     (tmp_path / "broken" / "_kaspr_resources").write_text("no table")

@@ -19,7 +19,7 @@ from tests.unit.control.test_dead_letters import AT, VALUE, failed
 BUNDLE = Path(__file__).parents[3] / "bundles" / "order-system"
 
 
-def test_letters_are_retried_without_spark_and_what_cannot_be_is_told(kaspr: Kaspr, tmp_path: Path) -> None:
+def test_retry_needs_no_spark_and_names_letters_that_cannot_be_retried(kaspr: Kaspr, tmp_path: Path) -> None:
     apply_manifests(Warehouse(str(tmp_path)), load_path(BUNDLE))
     delta = delta_rs(Warehouse(str(tmp_path)).namespace("order_system"))
     assert "there are no dead letters" in kaspr("dead-letters", "--retry", "--warehouse", tmp_path).err
@@ -44,7 +44,9 @@ kind: KasprAgent
 metadata: {name: audit, labels: {kaspr.io/app: order-system}}
 spec: {input: {topic: {name: raw-orders}}}
 """
-TOLD = "topic raw-orders is also read by agent/audit, which would get 1 record of agent/ingest-orders a second time"
+OTHER_READERS = (
+    "topic raw-orders is also read by agent/audit, which would get 1 record of agent/ingest-orders a second time"
+)
 
 
 @pytest.fixture
@@ -66,54 +68,54 @@ def headers_on(delta: DeltaRs) -> list[object]:
     return [row["headers"] for row in delta.rows("topic__raw_orders") if row["headers"]]
 
 
-def test_where_nobody_can_be_asked_a_record_that_others_read_too_needs_a_choice(
+def test_without_a_terminal_the_retry_of_a_shared_record_needs_an_option(
     kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs
 ) -> None:
     retry = ("dead-letters", "--retry", "--warehouse", tmp_path / "wh")
     answer = kaspr(*retry)
     assert (answer.code, answer.out) == (2, "")
     assert (
-        f"{TOLD}: add --only-failed to retry each record only for the resource that failed on it, or --yes"
+        f"{OTHER_READERS}: add --only-failed to retry each record only for the resource that failed on it, or --yes"
         in answer.err
     )
     assert two_readers.count("topic__raw_orders") == 1
     answer = kaspr(*retry, "--only-failed")
-    told = "topic raw-orders: 1 record put there again, each only for the resource that failed on it\n"
-    assert (answer.code, answer.out) == (0, told)
+    printed = "topic raw-orders: 1 record put there again, each only for the resource that failed on it\n"
+    assert (answer.code, answer.out) == (0, printed)
     assert headers_on(two_readers) == [[{"key": "kaspr-retry-for", "value": b"agent/ingest-orders"}]]
 
 
-def test_yes_puts_it_there_for_all(kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs) -> None:
+def test_yes_retries_the_record_for_all_readers(kaspr: Kaspr, tmp_path: Path, two_readers: DeltaRs) -> None:
     answer = kaspr("dead-letters", "--retry", "--yes", "--warehouse", tmp_path / "wh")
     assert (answer.code, answer.out) == (0, "topic raw-orders: 1 record put there again\n")
     assert two_readers.count("topic__raw_orders") == 2
     assert headers_on(two_readers) == []
 
 
-@pytest.mark.parametrize(("said", "records"), [("n\n", 1), ("y\n", 2)])
-def test_on_a_terminal_it_is_asked(
-    kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, two_readers: DeltaRs, *, said: str, records: int
+@pytest.mark.parametrize(("typed", "records"), [("n\n", 1), ("y\n", 2)])
+def test_on_a_terminal_a_retry_for_all_readers_needs_confirmation(
+    kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, two_readers: DeltaRs, *, typed: str, records: int
 ) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr("sys.stdin", Terminal(said))
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
     answer = kaspr("dead-letters", "--retry", "--warehouse", tmp_path / "wh")
-    assert f"{TOLD}." in answer.err
+    assert f"{OTHER_READERS}." in answer.err
     assert "--only-failed" in answer.err
     assert answer.code == (0 if records > 1 else 1)
     assert two_readers.count("topic__raw_orders") == records
 
 
 @pytest.mark.parametrize("option", ["--only-failed", "--yes"])
-def test_how_to_retry_is_said_with_retry_alone(kaspr: Kaspr, tmp_path: Path, option: str) -> None:
+def test_only_failed_and_yes_need_retry(kaspr: Kaspr, tmp_path: Path, option: str) -> None:
     answer = kaspr("dead-letters", option, "--warehouse", tmp_path)
     assert answer.code == 2
     assert f"{option} is for --retry" in answer.err
 
 
-def test_letters_in_unity_catalog_cannot_be_retried_from_here(kaspr: Kaspr) -> None:
+def test_letters_in_unity_catalog_cannot_be_retried_by_the_command(kaspr: Kaspr) -> None:
     answer = kaspr("dead-letters", "--retry", "--warehouse", "unity://main.orders/checkpoints")
     assert answer.code == 2
     assert "put the records on their topics with produce" in answer.err

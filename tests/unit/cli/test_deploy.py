@@ -28,7 +28,7 @@ def install_cli(bundle: Path, code: int = 0) -> Path:
 
 
 @pytest.mark.parametrize("name", ["shop", "bundles/shop", "bundles/shop/"])
-def test_the_cli_is_told_which_application(bundle: Path, kaspr: Kaspr, name: str) -> None:
+def test_the_databricks_cli_gets_the_application_as_a_variable(bundle: Path, kaspr: Kaspr, name: str) -> None:
     written = install_cli(bundle)
     answer = kaspr("deploy", name, "--target", "prod", "--profile", "work", "--var", "catalog=sales")
     assert answer.code == 0
@@ -43,7 +43,7 @@ def test_a_deployment_that_fails_has_the_cli_s_exit_code(bundle: Path, kaspr: Ka
     assert kaspr("deploy", "shop").code == 3
 
 
-def test_without_the_cli_it_is_said_where_to_get_it(bundle: Path, kaspr: Kaspr) -> None:  # noqa: ARG001
+def test_a_missing_databricks_cli_is_an_error(bundle: Path, kaspr: Kaspr) -> None:  # noqa: ARG001
     answer = kaspr("deploy", "shop")
     assert answer.code == 1
     assert "the Databricks CLI is not installed" in answer.err

@@ -8,7 +8,7 @@ from tests.unit.cli.conftest import Kaspr
 from tests.unit.workspace.server import JOIN, FakeWorkspace
 
 
-def test_status_shows_state_runs_and_why_the_newest_failed(
+def test_status_shows_schedules_runs_and_the_reason_of_a_failure(
     workspace: FakeWorkspace,
     kaspr: Kaspr,
     monkeypatch: pytest.MonkeyPatch,
@@ -24,11 +24,11 @@ def test_status_shows_state_runs_and_why_the_newest_failed(
     assert answer.out.endswith(
         "order-system failed: Workload failed\n  join: SerializationError: no JSON\n  https://example.com/runs/13\n"
     )
-    assert not any(path.endswith("get-output") for path in workspace.asked)
+    assert not any(path.endswith("get-output") for path in workspace.requested_paths)
 
 
 @pytest.mark.usefixtures("workspace")
-def test_status_as_json_has_the_same(kaspr: Kaspr) -> None:
+def test_status_as_json_has_runs_with_tasks_and_messages(kaspr: Kaspr) -> None:
     answer = kaspr("status", "--target", "prod", "--runs", "1", "-o", "json")
     found = {one["name"]: one for one in json.loads(answer.out)["jobs"]}
     assert found["order-system"]["runs"][0]["tasks"][1] == {
@@ -41,7 +41,7 @@ def test_status_as_json_has_the_same(kaspr: Kaspr) -> None:
 
 
 @pytest.mark.usefixtures("workspace")
-def test_logs_are_what_the_newest_run_wrote_and_failed_with(kaspr: Kaspr) -> None:
+def test_logs_are_the_output_and_errors_of_the_newest_run(kaspr: Kaspr) -> None:
     answer = kaspr("logs", "--target", "prod", "--app", "order-system")
     assert answer.out.splitlines() == [
         "== order-system, 2027-03-01 06:30: agent_ingest SUCCESS",

@@ -51,7 +51,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def read_only(tmp_path: Path) -> Iterator[Path]:
+def disk_folder(tmp_path: Path) -> Iterator[Path]:
     """A small disk, which ``make_read_only`` makes read-only."""
     with small_disk(tmp_path / "disk") as disk:
         yield disk.folder
@@ -70,9 +70,9 @@ def _closed(folder: Path) -> Iterator[None]:
         os.seteuid(me)
 
 
-def _sentences(told: str) -> list[str]:
+def _sentences(printed: str) -> list[str]:
     """The lines without those about the start of Spark."""
-    return [line for line in told.splitlines() if not line.startswith("Starting Spark")]
+    return [line for line in printed.splitlines() if not line.startswith("Starting Spark")]
 
 
 def make_read_only(disk: Path) -> None:
@@ -81,7 +81,7 @@ def make_read_only(disk: Path) -> None:
 
 @pytest.mark.parametrize("command", [*WRITING, *READING], ids=_name)
 @pytest.mark.parametrize("below", ["wh", ""])
-def test_a_warehouse_below_a_file_is_told_with_the_file(
+def test_a_warehouse_below_a_file_is_an_error_that_names_the_file(
     kaspr: Kaspr, tmp_path: Path, command: tuple[object, ...], below: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -92,25 +92,25 @@ def test_a_warehouse_below_a_file_is_told_with_the_file(
 
 
 @pytest.mark.parametrize("command", WRITING, ids=_name)
-def test_a_warehouse_that_cannot_be_made_on_a_read_only_disk_is_told(
-    kaspr: Kaspr, read_only: Path, command: tuple[object, ...]
+def test_a_new_warehouse_on_a_read_only_disk_is_an_error_with_the_remedy(
+    kaspr: Kaspr, disk_folder: Path, command: tuple[object, ...]
 ) -> None:
-    make_read_only(read_only)
-    answer = kaspr(*command, "--warehouse", read_only / "wh")
+    make_read_only(disk_folder)
+    answer = kaspr(*command, "--warehouse", disk_folder / "wh")
     assert answer.code == 1
     (sentence,) = _sentences(answer.err)
     assert "cannot be written: its disk is read-only. Make it writable, or choose another folder" in sentence
-    assert str(read_only / "wh") in sentence
+    assert str(disk_folder / "wh") in sentence
 
 
 @pytest.mark.parametrize("command", [one for one in [*WRITING, *READING] if one != ("serve",)], ids=_name)
-def test_a_warehouse_that_became_read_only_is_told_by_whatever_writes(
-    kaspr: Kaspr, read_only: Path, command: tuple[object, ...]
+def test_commands_that_write_to_a_read_only_warehouse_fail_with_one_sentence(
+    kaspr: Kaspr, disk_folder: Path, command: tuple[object, ...]
 ) -> None:
     """Without ``serve``, which only reads and does not end."""
-    warehouse = read_only / "wh"
+    warehouse = disk_folder / "wh"
     assert kaspr("apply", "-f", MANIFESTS, "--warehouse", warehouse).code == 0
-    make_read_only(read_only)
+    make_read_only(disk_folder)
     if command[0] in {"get", "describe"}:
         assert kaspr(*command, "--warehouse", warehouse).code == 0
     else:
@@ -120,7 +120,9 @@ def test_a_warehouse_that_became_read_only_is_told_by_whatever_writes(
 
 
 @pytest.mark.parametrize("command", [*WRITING, *READING], ids=_name)
-def test_a_warehouse_that_may_not_be_used_is_told(kaspr: Kaspr, tmp_path: Path, command: tuple[object, ...]) -> None:
+def test_a_warehouse_without_permission_is_an_error_that_names_it(
+    kaspr: Kaspr, tmp_path: Path, command: tuple[object, ...]
+) -> None:
     warehouse, file = tmp_path / "closed", tmp_path / "file"
     warehouse.mkdir()
     file.touch()
@@ -132,14 +134,14 @@ def test_a_warehouse_that_may_not_be_used_is_told(kaspr: Kaspr, tmp_path: Path, 
     assert str(warehouse) in answer.err
 
 
-def test_a_folder_that_is_no_warehouse_stays_as_it_was(tmp_path: Path) -> None:
+def test_doctor_writes_nothing_into_a_folder_that_is_no_warehouse(tmp_path: Path) -> None:
     """The log for messages of native libraries is written only in a warehouse."""
     program = [sys.executable, "-m", "kaspr_delta", "doctor", "--warehouse", str(tmp_path)]
     subprocess.run(program, check=False, capture_output=True)  # noqa: S603
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_panic_of_delta_rs_on_a_full_disk_goes_to_the_log(tmp_path: Path) -> None:
+def test_a_panic_of_delta_rs_on_a_full_disk_does_not_reach_standard_error(tmp_path: Path) -> None:
     """Needs another process: Rust prints to the process's standard error, not to ``sys.stderr``."""
     with small_disk(tmp_path / "disk") as disk:
         apply = [sys.executable, "-m", "kaspr_delta", "apply", "-f", str(MANIFESTS), "--warehouse"]

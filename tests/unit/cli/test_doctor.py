@@ -36,33 +36,33 @@ def test_a_java_that_spark_runs_on_is_ok(
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "message"),
     [
         ('java version "1.8.0_292"', "is Java 8, and Spark needs 17 or newer: install a JDK 17"),
         ('openjdk version "11.0.2"', "is Java 11, and Spark needs 17 or newer: install a JDK 17"),
         ("not a java at all", "does not tell its version: install a JDK 17"),
     ],
 )
-def test_a_java_that_spark_does_not_run_on_is_named(
-    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, told: str
+def test_a_java_that_spark_does_not_run_on_is_reported_with_the_remedy(
+    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, message: str
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java(tmp_path / "jdk", says)))
     answer = kaspr("doctor", "--warehouse", tmp_path)
     assert answer.code == 1
     assert lines(answer.out)["java"].startswith("missing  java: ")
-    assert told in lines(answer.out)["java"]
+    assert message in lines(answer.out)["java"]
 
 
-def test_a_java_home_without_java_is_one_sentence(
-    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_java_home_without_java_is_reported(kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     answer = kaspr("doctor", "--warehouse", tmp_path)
     assert answer.code == 1
     assert f"JAVA_HOME is {tmp_path}, but" in lines(answer.out)["java"]
 
 
-def test_no_java_at_all_is_one_sentence(kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_is_reported_without_a_stack_trace(
+    kaspr: Kaspr, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     answer = kaspr("doctor", "--warehouse", tmp_path)
@@ -77,7 +77,7 @@ def test_java_on_the_path_is_found(kaspr: Kaspr, tmp_path: Path, monkeypatch: py
     assert lines(kaspr("doctor", "--warehouse", tmp_path).out)["java"] == "ok       java: version 17"
 
 
-def test_a_warehouse_that_is_a_file_cannot_be_written(kaspr: Kaspr, tmp_path: Path) -> None:
+def test_a_warehouse_below_a_file_is_reported_with_the_remedy(kaspr: Kaspr, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     answer = kaspr("--warehouse", tmp_path / "file" / "wh", "doctor")
     assert answer.code == 1

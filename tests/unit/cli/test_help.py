@@ -22,7 +22,7 @@ def examples(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_command_has_examples_that_are_right_calls_of_it(name: str) -> None:
+def test_every_command_has_examples_that_can_be_parsed(name: str) -> None:
     shown = examples(name)
     assert shown
     for line in shown:
@@ -34,7 +34,7 @@ def test_every_command_has_examples_that_are_right_calls_of_it(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_help_flows_in_any_width_and_hides_nothing_in_brackets(name: str) -> None:
+def test_help_has_no_broken_lines_and_shows_the_warehouse_variable(name: str) -> None:
     for width in (70, 110):
         help_text = CliRunner().invoke(application, [name, "--help"], env={"COLUMNS": str(width)}).output
         # A line break that the source has inside a sentence would leave a line of one word.
@@ -43,7 +43,9 @@ def test_help_flows_in_any_width_and_hides_nothing_in_brackets(name: str) -> Non
         assert ("KASPR_DELTA_WAREHOUSE" in help_text) is (name not in OF_WORKSPACES)
 
 
-def test_the_plan_as_tables_tells_what_is_read_and_written(kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_as_tables_shows_inputs_and_outputs_of_resources(
+    kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     answer = kaspr("plan", "bundles/order-entity", "-o", "table")
     rows = [re.split(r" {2,}", line.strip()) for line in answer.out.splitlines()]

@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import Kaspr
 COMMANDS = ("demo", "validate", "plan", "run", "produce", "consume", "table", "dead-letters", "doctor")
 
 
-class Asked:
+class FakeOpen:
     """A replacement of ``Application.open`` that keeps its arguments."""
 
     def __init__(self) -> None:
@@ -29,10 +29,10 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    asked = Asked()
-    monkeypatch.setattr(Application, "open", asked.open)
-    return asked
+def fake_open(monkeypatch: pytest.MonkeyPatch) -> FakeOpen:
+    fake_open = FakeOpen()
+    monkeypatch.setattr(Application, "open", fake_open.open)
+    return fake_open
 
 
 @pytest.mark.parametrize(
@@ -45,28 +45,32 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         ["--warehouse", "other", "--app", "other", "consume", "t", "--warehouse", "W", "--app", "A"],
     ],
 )
-def test_options_stand_before_or_behind_the_commands_name(kaspr: Kaspr, asked: Asked, arguments: list[str]) -> None:
+def test_options_may_precede_or_follow_the_commands_name(
+    kaspr: Kaspr, fake_open: FakeOpen, arguments: list[str]
+) -> None:
     answer = kaspr(*arguments)
-    assert (asked.warehouse, asked.app) == ("W", "A")
+    assert (fake_open.warehouse, fake_open.app) == ("W", "A")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.endswith("as far as here\n")
 
 
 @pytest.mark.parametrize("arguments", [["--warehouse", "W", "consume", "t"], ["consume", "t", "--warehouse", "W"]])
 def test_an_option_wins_over_the_environment(
-    kaspr: Kaspr, asked: Asked, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+    kaspr: Kaspr, fake_open: FakeOpen, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", "E")
     kaspr(*arguments)
-    assert asked.warehouse == "W"
+    assert fake_open.warehouse == "W"
 
 
-def test_the_environment_wins_over_the_default(kaspr: Kaspr, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_wins_over_the_default(
+    kaspr: Kaspr, fake_open: FakeOpen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kaspr("consume", "t")
-    assert asked.warehouse == ".kaspr-delta"
+    assert fake_open.warehouse == ".kaspr-delta"
     monkeypatch.setenv("KASPR_DELTA_WAREHOUSE", "E")
     kaspr("consume", "t")
-    assert asked.warehouse == "E"
+    assert fake_open.warehouse == "E"
 
 
 def test_a_target_needs_no_options_before_the_commands_name() -> None:
@@ -89,14 +93,14 @@ def test_help_names_every_command(kaspr: Kaspr) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-such-command"], ["consume"], ["consume", "t", "--max", "-1"], ["plan"]])
-def test_a_wrong_call_ends_with_2(kaspr: Kaspr, arguments: list[str]) -> None:
+def test_a_wrong_call_has_exit_code_2(kaspr: Kaspr, arguments: list[str]) -> None:
     answer = kaspr(*arguments)
     assert answer.code == 2
     assert "Traceback" not in answer.err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["validate", "."], ["doctor"]])
-def test_what_needs_no_spark_does_not_import_it(arguments: list[str], tmp_path: Path) -> None:
+def test_commands_that_need_no_spark_do_not_import_it(arguments: list[str], tmp_path: Path) -> None:
     program = (
         "import sys, kaspr_delta\n"
         "from kaspr_delta.cli import main\n"
@@ -111,7 +115,7 @@ def test_what_needs_no_spark_does_not_import_it(arguments: list[str], tmp_path: 
     assert done.returncode == 0, done.stderr
 
 
-def test_a_command_for_a_warehouse_where_nothing_was_applied_says_so(kaspr: Kaspr, tmp_path: Path) -> None:
+def test_a_warehouse_without_applied_manifests_is_a_wrong_call(kaspr: Kaspr, tmp_path: Path) -> None:
     answer = kaspr("consume", "t", "--warehouse", tmp_path)
     assert answer.code == 2
     assert f"nothing was applied to {tmp_path} yet: name the manifests" in answer.err

@@ -39,13 +39,13 @@ def test_plan_shows_all_applications_unless_one_is_chosen(kaspr: Kaspr, two_appl
     assert applications(answer.out) == ["my-shop", "stock"]
 
 
-def test_plan_names_what_is_near_an_unknown_application(kaspr: Kaspr, two_applications: Path) -> None:
+def test_plan_suggests_a_similar_name_for_an_unknown_application(kaspr: Kaspr, two_applications: Path) -> None:
     answer = kaspr("plan", two_applications, "--app", "my-shpo")
     assert (answer.code, answer.out) == (2, "")
     assert "no application 'my-shpo' (did you mean 'my-shop'?)" in answer.err
 
 
-def test_validate_checks_all_applications_whatever_the_options(kaspr: Kaspr, two_applications: Path) -> None:
+def test_validate_checks_all_applications_and_ignores_app_and_warehouse(kaspr: Kaspr, two_applications: Path) -> None:
     plain = kaspr("validate", two_applications)
     given = kaspr("validate", two_applications, "--app", "stock", "--warehouse", "unity:nonsense")
     assert plain == given
@@ -54,7 +54,7 @@ def test_validate_checks_all_applications_whatever_the_options(kaspr: Kaspr, two
 
 
 @pytest.mark.parametrize("command", ["validate", "plan"])
-def test_an_error_in_a_manifest_ends_with_1(kaspr: Kaspr, tmp_path: Path, command: str) -> None:
+def test_an_error_in_a_manifest_has_exit_code_1(kaspr: Kaspr, tmp_path: Path, command: str) -> None:
     (tmp_path / "m.yaml").write_text(TABLE.format(name="orders", app="shop") + "kidn: x\n")
     answer = kaspr(command, tmp_path)
     assert answer.code == 1

@@ -35,7 +35,7 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         ('"text"', "expected an object"),
     ],
 )
-def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, line: str, message: str) -> None:
+def test_a_malformed_line_is_an_error_with_its_number(tmp_path: Path, line: str, message: str) -> None:
     file = tmp_path / "records.jsonl"
     file.write_text(f'{{"value": 1}}\n\n{line}\n')
     with pytest.raises(UsageError) as error:
@@ -44,7 +44,7 @@ def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, line: str, message
     assert message in str(error.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         list(read_lines(str(tmp_path / "nowhere.jsonl")))
 
@@ -53,7 +53,7 @@ NOT_UTF8 = '{"value": "fine"}\n{"value": "Zoë "}'.encode().replace(b' "}', b'\x
 PLACE = "2:16: this is not UTF-8 text: byte 0xe9; save the file as UTF-8"
 
 
-def test_a_file_that_is_not_utf8_is_told_with_the_place(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_an_error_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "records.jsonl"
     file.write_bytes(NOT_UTF8)
     with pytest.raises(UsageError) as error:
@@ -62,7 +62,7 @@ def test_a_file_that_is_not_utf8_is_told_with_the_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("encoding", "errors"), [("utf-8", "strict"), ("ascii", "surrogateescape")])
-def test_standard_input_that_is_not_utf8_is_told_whatever_the_locale(
+def test_standard_input_that_is_not_utf8_is_an_error_in_any_locale(
     monkeypatch: pytest.MonkeyPatch, encoding: str, errors: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(NOT_UTF8), encoding=encoding, errors=errors))
@@ -71,7 +71,7 @@ def test_standard_input_that_is_not_utf8_is_told_whatever_the_locale(
     assert str(error.value) == f"standard input:{PLACE}"
 
 
-def test_a_manifest_on_standard_input_that_is_not_utf8_is_told(
+def test_a_manifest_on_standard_input_that_is_not_utf8_is_an_error(
     kaspr: Kaspr, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\nb: caf\xe9\n"), errors="surrogateescape"))
@@ -80,7 +80,7 @@ def test_a_manifest_on_standard_input_that_is_not_utf8_is_told(
     assert "standard input:2:7: error: this is not UTF-8 text: byte 0xe9 (save the file as UTF-8)" in answer.err
 
 
-def test_produce_reads_all_records_before_it_opens_anything(kaspr: Kaspr, tmp_path: Path) -> None:
+def test_produce_reads_all_records_before_it_opens_the_warehouse(kaspr: Kaspr, tmp_path: Path) -> None:
     file = tmp_path / "records.jsonl"
     file.write_text('{"value": 1}\n{oops\n')
     answer = kaspr("produce", "t", file, "--warehouse", tmp_path / "wh")

@@ -41,7 +41,7 @@ def rows(answer: Answer) -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(cells[0], row, strict=True)) for row in cells[1:]}
 
 
-def joined(answer: Answer) -> dict[str, Any]:
+def status_of(answer: Answer) -> dict[str, Any]:
     status: dict[str, Any] = json.loads(answer.out)["status"]
     return status
 
@@ -51,9 +51,9 @@ def reasons(on: Kaspr) -> list[tuple[str, str]]:
     return [(item["type"], item["reason"]) for item in items if item["involvedObject"]["kind"] == "KasprJoin"]
 
 
-def test_s0_13_a_join_that_comes_before_its_tables_finds_them_when_they_come(on: Kaspr) -> None:
+def test_s0_13_a_join_waits_for_its_tables_and_finds_them_once_applied(on: Kaspr) -> None:
     on("apply", "-f", JOIN)
-    status = joined(on("get", "kj", "orders-products-join", "-o", "json"))
+    status = status_of(on("get", "kj", "orders-products-join", "-o", "json"))
     assert status["app"] == {"name": "order-system", "status": "AppNotFound"}
     assert status["leftTable"] == {"name": "orders", "status": "TableNotFound"}
     assert status["rightTable"] == {"name": "products", "status": "TableNotFound"}
@@ -62,33 +62,33 @@ def test_s0_13_a_join_that_comes_before_its_tables_finds_them_when_they_come(on:
     assert rows(on("get", "kjoin"))["orders-products-join"]["READY"] == "False"
 
     on("apply", "-f", TABLES, "-f", APP)
-    status = joined(on("get", "kj", "orders-products-join", "-o", "json"))
+    status = status_of(on("get", "kj", "orders-products-join", "-o", "json"))
     assert [status[role]["status"] for role in ("app", "leftTable", "rightTable")] == ["AppFound", *["TableFound"] * 2]
     normal = [("Normal", f"{what}Found") for what in ("App", "LeftTable", "RightTable")]
     assert sorted(reasons(on)) == sorted([*warnings, *normal])
     assert rows(on("get", "kasprjoins"))["orders-products-join"]["READY"] == "True"
 
     on("delete", "ktable", "products")
-    assert joined(on("get", "kj", "orders-products-join", "-o", "json"))["rightTable"]["status"] == "TableNotFound"
+    assert status_of(on("get", "kj", "orders-products-join", "-o", "json"))["rightTable"]["status"] == "TableNotFound"
     assert reasons(on)[-1] == ("Warning", "RightTableNotFound")
 
 
-def test_applying_the_same_again_tells_nothing_new(on: Kaspr) -> None:
+def test_applying_unchanged_manifests_adds_no_events(on: Kaspr) -> None:
     first = on("apply", "-f", BUNDLE)
     assert "kasprjoin.kaspr.io/orders-products-join created" in first.out
-    told = len(reasons(on))
+    event_count = len(reasons(on))
     again = on("apply", "-f", BUNDLE)
     assert {line.split()[-1] for line in again.out.splitlines()} == {"unchanged"}
-    assert len(reasons(on)) == told
+    assert len(reasons(on)) == event_count
 
 
-def test_the_hash_and_the_generation_change_with_the_spec_and_with_nothing_else(on: Kaspr, tmp_path: Path) -> None:
+def test_hash_and_generation_change_only_with_the_spec(on: Kaspr, tmp_path: Path) -> None:
     file = tmp_path / "join.yaml"
 
     def applied(text: str) -> tuple[str, int, str]:
         file.write_text(text)
         outcome = on("apply", "-f", file).out.split()[-1]
-        status = joined(on("get", "kj", "orders-products-join", "-o", "json"))
+        status = status_of(on("get", "kj", "orders-products-join", "-o", "json"))
         return status["hash"], status["observedGeneration"], outcome
 
     text = JOIN.read_text()
@@ -100,7 +100,7 @@ def test_the_hash_and_the_generation_change_with_the_spec_and_with_nothing_else(
     assert changed[1:] == (2, "configured")
 
 
-def test_apply_deletes_nothing_unless_it_is_to_prune(on: Kaspr, tmp_path: Path) -> None:
+def test_apply_deletes_resources_only_with_prune(on: Kaspr, tmp_path: Path) -> None:
     folder = tmp_path / "manifests"
     folder.mkdir()
     for file in (TABLES, APP):
@@ -128,7 +128,7 @@ def test_manifests_with_an_error_change_nothing(kaspr: Kaspr, tmp_path: Path) ->
     assert "would share the Delta name" in refused.err
 
 
-def test_get_lists_kinds_by_all_their_names_and_all_of_them(on: Kaspr) -> None:
+def test_get_accepts_every_name_of_a_kind_and_all(on: Kaspr) -> None:
     on("apply", "-f", BUNDLE)
     names = {"orders", "products"}
     for alias in ("ktable", "ktables", "kasprtable", "kasprtables", "table", "tables"):
@@ -140,12 +140,12 @@ def test_get_lists_kinds_by_all_their_names_and_all_of_them(on: Kaspr) -> None:
     listed = on("get", "all").out
     assert "kasprapp.kaspr.io/order-system" in listed
     assert "kaspragent.kaspr.io/process-enriched-orders" in listed
-    linked = joined(on("get", "kapp", "order-system", "-o", "json"))["linkedResources"]
+    linked = status_of(on("get", "kapp", "order-system", "-o", "json"))["linkedResources"]
     assert {kind: len(listed) for kind, listed in linked.items()} == {"tables": 2, "joins": 1, "agents": 3}
     assert on("get", "ktask").err == "No resources found\n"
 
 
-def test_yaml_is_what_can_be_applied_again(on: Kaspr, tmp_path: Path) -> None:
+def test_yaml_of_get_can_be_applied_again(on: Kaspr, tmp_path: Path) -> None:
     on("apply", "-f", BUNDLE)
     shown = on("get", "kj", "orders-products-join", "-o", "yaml").out
     assert "    python: |\n      def get_product_id(order):\n" in shown
@@ -168,7 +168,7 @@ def test_describe_shows_spec_status_and_events(on: Kaspr) -> None:
     ]
 
 
-def test_rows_and_what_was_done_are_counted(on: Kaspr, tmp_path: Path) -> None:
+def test_status_counts_rows_dead_letters_and_failures(on: Kaspr, tmp_path: Path) -> None:
     on("apply", "-f", BUNDLE)
     delta = delta_rs(Warehouse(str(tmp_path / "wh")).namespace("order_system"))
     row = ("agent/ingest-orders", "c", 0, 3, 2, 1, 0, 0, 0.5, "{}", datetime.now(timezone.utc))
@@ -176,12 +176,12 @@ def test_rows_and_what_was_done_are_counted(on: Kaspr, tmp_path: Path) -> None:
     letter = ("agent/ingest-orders", "raw-orders", "k", "v", "event failed", "", None, 0, datetime.now(timezone.utc))
     NativeSystemTables(delta).append(DEAD_LETTERS, [letter])
     assert rows(on("get", "kagent"))["ingest-orders"]["ROWS"] == "6"
-    status = joined(on("get", "kagent", "ingest-orders", "-o", "json"))
+    status = status_of(on("get", "kagent", "ingest-orders", "-o", "json"))
     assert (status["rowsIn"], status["rowsOut"]) == (6, 4)
     assert (status["deadLetters"], status["failures"]) == (1, 2)  # letters now, and failures in all batches
 
 
-def test_what_is_not_there_is_told_with_what_is_near(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:
+def test_a_missing_resource_is_an_error_with_a_similar_name(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:
     wh = ("--warehouse", tmp_path / "wh")
     assert kaspr("get", "kj", *wh).code == 2
     on("apply", "-f", BUNDLE)

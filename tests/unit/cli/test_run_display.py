@@ -45,7 +45,7 @@ def show(output: ProgressOutput, events: Iterable[RunEvent] = EVENTS) -> None:
     copy_context().run(run)
 
 
-def test_the_table_adds_up_what_each_resource_did() -> None:
+def test_the_table_sums_the_batches_of_each_resource() -> None:
     board = Board()
     for event in EVENTS[:6]:
         board(event)
@@ -68,14 +68,14 @@ def test_a_log_has_a_line_for_every_batch_and_every_failure(capsys: pytest.Captu
     ]
 
 
-def test_where_nobody_looks_the_automatic_form_is_the_plain_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_the_automatic_output_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
     show(ProgressOutput.AUTO)
     automatic = capsys.readouterr()
     show(ProgressOutput.PLAIN)
     assert automatic == capsys.readouterr()
 
 
-def test_json_lines_tell_the_same_and_the_lag_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_lines_show_batches_failures_and_changes_of_lag(capsys: pytest.CaptureFixture[str]) -> None:
     show(ProgressOutput.JSON)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["event"] for line in lines] == ["lag", "batch", "batch", "failed"]
@@ -93,7 +93,7 @@ def test_json_lines_tell_the_same_and_the_lag_when_it_changes(capsys: pytest.Cap
     assert lines[3]["message"] == "no"
 
 
-def test_with_json_lines_nothing_else_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_json_lines_notes_and_the_report_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     def run() -> None:
         log_as_json()
         note("running")

@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import Kaspr
         (["orders", "dump", "O1"], "table orders dump: expected nothing more after it"),
     ],
 )
-def test_an_action_without_what_it_needs_is_a_wrong_call(
+def test_an_action_with_missing_or_extra_arguments_is_a_wrong_call(
     kaspr: Kaspr, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     answer = kaspr("table", *arguments, "--warehouse", tmp_path / "wh")
@@ -50,7 +50,7 @@ def test_a_row_to_load_has_key_and_value_and_nothing_else(kaspr: Kaspr, tmp_path
         ("rows.txt", "1", ["--format", "xlsx"], "'xlsx' is not one of"),
     ],
 )
-def test_what_is_wrong_with_a_file_to_load_is_told_before_spark_starts(  # noqa: PLR0917  fixtures, and the case
+def test_a_malformed_file_to_load_is_an_error_before_spark_starts(  # noqa: PLR0917  fixtures, and the case
     kaspr: Kaspr, tmp_path: Path, file: str, text: str, arguments: list[str], message: str
 ) -> None:
     (tmp_path / file).write_text(text)
@@ -61,7 +61,7 @@ def test_what_is_wrong_with_a_file_to_load_is_told_before_spark_starts(  # noqa:
 
 
 @pytest.mark.parametrize("file", ["rows.csv", "rows.jsonl"])
-def test_a_file_to_load_that_is_not_utf8_is_told_with_the_place(kaspr: Kaspr, tmp_path: Path, file: str) -> None:
+def test_a_file_to_load_that_is_not_utf8_is_an_error_with_its_place(kaspr: Kaspr, tmp_path: Path, file: str) -> None:
     (tmp_path / file).write_bytes(b"key,value\na,caf\xe9\n" if file == "rows.csv" else b'\n{"key": "\xe9"}\n')
     answer = kaspr("table", "orders", "load", tmp_path / file, "--key", "key", "--warehouse", tmp_path / "wh")
     assert answer.code == 2
@@ -70,7 +70,7 @@ def test_a_file_to_load_that_is_not_utf8_is_told_with_the_place(kaspr: Kaspr, tm
 
 
 @pytest.mark.parametrize("option", [["--key", "id"], ["--format", "csv"]])
-def test_options_of_load_are_for_load(kaspr: Kaspr, tmp_path: Path, option: list[str]) -> None:
+def test_options_of_load_are_refused_for_other_actions(kaspr: Kaspr, tmp_path: Path, option: list[str]) -> None:
     answer = kaspr("table", "orders", "dump", *option, "--warehouse", tmp_path / "wh")
     assert answer.code == 2
     assert "--key and --format are for load" in answer.err
@@ -84,14 +84,14 @@ def test_an_interval_is_a_number_and_a_unit(kaspr: Kaspr, tmp_path: Path, every:
     assert not (tmp_path / "wh").exists()
 
 
-def test_a_path_that_is_not_there_is_told_before_spark_starts(kaspr: Kaspr, tmp_path: Path) -> None:
+def test_a_missing_path_is_an_error_before_spark_starts(kaspr: Kaspr, tmp_path: Path) -> None:
     answer = kaspr("run", tmp_path / "nowhere", "--warehouse", tmp_path / "wh")
     assert answer.code == 1
     assert "nowhere" in answer.err
     assert not (tmp_path / "wh").exists()
 
 
-def test_an_error_in_a_manifest_is_told_before_spark_starts(kaspr: Kaspr, tmp_path: Path) -> None:
+def test_an_error_in_a_manifest_is_shown_before_spark_starts(kaspr: Kaspr, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text("apiVersion: kaspr.io/v1alpha1\nkind: KasprTabel\n")
     answer = kaspr("run", tmp_path, "--warehouse", tmp_path / "wh")
     assert answer.code == 1

@@ -22,19 +22,19 @@ def test_jobs_name_an_entry_point_of_the_wheel() -> None:
     assert script.load() is task
 
 
-def test_a_task_that_did_its_work_just_ends(
+def test_a_successful_task_ends_without_systemexit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call(monkeypatch, "plan", ROOT / "bundles" / "order-system")
     assert "orders-products-join" in capsys.readouterr().out
 
 
-def test_what_goes_wrong_in_a_task_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_task_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="--every soon"):
         call(monkeypatch, "run", "--continuous", "--every", "soon")
 
 
-def test_a_wrong_call_of_a_task_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_call_of_a_task_exits_with_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as end:
         call(monkeypatch, "run", "--no-such-option")
     assert end.value.code == 2

@@ -74,7 +74,7 @@ def records(delta: DeltaRs) -> list[dict[str, Any]]:
     return delta.rows("topic__raw_orders")
 
 
-def test_a_retried_record_is_on_its_topic_as_it_was_and_its_letter_is_gone(
+def test_a_retried_record_is_sent_again_unchanged_and_its_letter_removed(
     delta: DeltaRs, letters: LocalDeadLetters
 ) -> None:
     on_topic(delta, {"key": b'"O0"', "value": b"{}"}, {"key": b'"O1"', "value": VALUE})
@@ -97,7 +97,7 @@ def test_a_retried_record_is_on_its_topic_as_it_was_and_its_letter_is_gone(
     assert event["message"] == "1 dead letter put on topic `raw-orders` again, as ann asked"
 
 
-def test_a_letter_is_retried_once_however_often_that_is_asked(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+def test_a_letter_that_was_retried_is_not_sent_a_second_time(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     (one,) = letters.newest(10)
@@ -139,9 +139,7 @@ def test_a_letter_whose_record_has_left_the_topic_stays(delta: DeltaRs, letters:
     assert len(records(delta)) == 1
 
 
-def test_bytes_that_are_no_text_are_found_by_what_the_letter_shows_of_them(
-    delta: DeltaRs, letters: LocalDeadLetters
-) -> None:
+def test_a_record_is_found_by_the_text_that_its_letter_shows(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": b"\xff", "value": b'{"b": 1, "a": 2}'})
     failed(delta, key="\ufffd", value=json.dumps({"b": 1, "a": 2}, separators=(",", ":")))
     assert letters.retry(letters.newest(10)).records == {RAW_ORDERS: 1}
@@ -161,7 +159,7 @@ def emitted(delta: DeltaRs, *emissions: tuple[str, str, str | None, int]) -> Non
 
 
 @pytest.mark.parametrize("pair", [{"left": {}, "right": 1}, {"left": "{}", "right": "1"}])
-def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
+def test_a_channel_record_is_sent_again_unless_its_key_has_a_newer_emission(
     delta: DeltaRs, letters: LocalDeadLetters, pair: dict[str, Any]
 ) -> None:
     """A join of tables emits the state of a key: the last emission that a reader sees must be the newest one.
@@ -196,7 +194,7 @@ def test_a_record_of_a_channel_is_sent_anew_unless_a_newer_one_of_its_key_came(
         ("topic/raw-orders", "s3://somewhere", "put it right where it came from"),
     ],
 )
-def test_of_what_came_from_no_topic_is_told_what_to_do_instead(
+def test_a_letter_that_cannot_be_retried_stays_and_names_the_alternative(
     delta: DeltaRs, letters: LocalDeadLetters, resource: str, source: str, instead: str
 ) -> None:
     failed(delta, resource=resource, source=source)
@@ -207,7 +205,7 @@ def test_of_what_came_from_no_topic_is_told_what_to_do_instead(
     assert letters.newest(10) == [one]
 
 
-def test_streams_of_joins_and_of_made_tables_are_topics_too(delta: DeltaRs) -> None:
+def test_a_letter_of_a_joins_stream_side_comes_from_its_topic(delta: DeltaRs) -> None:
     views = LocalDeadLetters.of(delta, plan_of("page-views"))
     join = views.plan.joins[0]
     source = join.left if isinstance(join.left, str) else join.left.name
@@ -277,9 +275,7 @@ def readers(delta: DeltaRs) -> LocalDeadLetters:
     return LocalDeadLetters.of(delta, plan)
 
 
-def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
-    delta: DeltaRs, letters: LocalDeadLetters
-) -> None:
+def test_a_retry_for_one_reader_marks_the_record_in_its_headers(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     assert letters.retry(letters.newest(10), only_failed=True).records == {RAW_ORDERS: 1}
@@ -295,9 +291,7 @@ def test_a_record_that_is_only_for_its_reader_says_so_where_all_others_read_it(
     assert sorted(len(row["headers"]) for row in records(delta)) == [1, 2]
 
 
-def test_in_whichever_way_a_letter_is_retried_its_record_is_sent_once(
-    delta: DeltaRs, letters: LocalDeadLetters
-) -> None:
+def test_a_record_retried_for_one_reader_is_not_sent_again_for_all(delta: DeltaRs, letters: LocalDeadLetters) -> None:
     on_topic(delta, {"key": b'"O1"', "value": VALUE})
     failed(delta)
     letters.retry(letters.newest(10), only_failed=True)
@@ -306,7 +300,9 @@ def test_in_whichever_way_a_letter_is_retried_its_record_is_sent_once(
     assert len(records(delta)) == 2
 
 
-def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, letters: LocalDeadLetters) -> None:
+def test_a_channel_record_for_one_reader_names_the_reader_in_its_kind(
+    delta: DeltaRs, letters: LocalDeadLetters
+) -> None:
     emitted(delta, ("1", "value", "1", 1), ("2", "tombstone", None, 2))
     agent = {"resource": "agent/process-enriched-orders", "source": "orders-products-joined"}
     failed(delta, **agent, key="1", value='{"left":{},"right":1}')
@@ -319,15 +315,15 @@ def test_on_a_channel_the_kind_of_a_record_says_for_whom_it_is(delta: DeltaRs, l
     ]
 
 
-def test_all_others_who_read_the_topic_or_channel_are_told(delta: DeltaRs, readers: LocalDeadLetters) -> None:
+def test_all_other_readers_of_a_topic_or_channel_are_named(delta: DeltaRs, readers: LocalDeadLetters) -> None:
     """A reader of a join's result table, and not of its channel, does not get the record."""
     failed(delta, resource="agent/one", source="seen")
     failed(delta, resource="agent/one", source="seen", key="2")
     failed(delta, resource="agent/two", source="paired")
     letters = readers.newest(10)
     others = "agent/matching, join/met, table/counted, the export to json files in /nowhere"
-    told = f"topic seen is also read by {others}, which would get 2 records of agent/one a second time"
-    assert readers.seen_twice(letters) == [told]
+    warning = f"topic seen is also read by {others}, which would get 2 records of agent/one a second time"
+    assert readers.seen_twice(letters) == [warning]
     failed(delta, resource="agent/matching", source="second")
     assert readers.other_readers(readers.newest(10, "agent/matching")[0]) == []
 

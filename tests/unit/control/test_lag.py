@@ -61,7 +61,7 @@ def offset(delta: DeltaRs, table: str, version: int, index: int = -1) -> dict[st
     return {"reservoirId": delta.table_id(table), "reservoirVersion": version, "index": index}
 
 
-def test_before_it_ever_ran_all_there_is_lies_before_a_resource(delta: DeltaRs, plan: Plan) -> None:
+def test_the_lag_of_a_resource_that_never_ran_is_its_whole_input(delta: DeltaRs, plan: Plan) -> None:
     assert lag_of(delta, plan, INGEST) == 0
     produce(delta, 3)
     put(delta, plan, "orders", 2)
@@ -69,7 +69,7 @@ def test_before_it_ever_ran_all_there_is_lies_before_a_resource(delta: DeltaRs, 
     assert lag_of(delta, plan, JOIN) == 2
 
 
-def test_what_was_committed_after_the_offsets_of_the_last_batch_is_to_be_read(delta: DeltaRs, plan: Plan) -> None:
+def test_the_lag_counts_rows_after_the_offsets_of_the_last_batch(delta: DeltaRs, plan: Plan) -> None:
     for count in (3, 4, 5):
         produce(delta, count)
     checkpoint(delta, INGEST, "1", offset(delta, "topic__raw_orders", 1))
@@ -80,7 +80,7 @@ def test_what_was_committed_after_the_offsets_of_the_last_batch_is_to_be_read(de
     assert lag_of(delta, plan, INGEST) == 0
 
 
-def test_both_sides_of_a_join_count(delta: DeltaRs, plan: Plan) -> None:
+def test_the_lag_of_a_join_depends_on_the_offsets_of_both_sides(delta: DeltaRs, plan: Plan) -> None:
     for table, count in (("orders", 2), ("products", 3)):
         put(delta, plan, table, count)
         put(delta, plan, table, 10 * count)

@@ -25,13 +25,13 @@ def names(documents: list[Document]) -> list[str]:
     return [document.name for document in documents]
 
 
-def test_what_came_from_another_file_stays(tmp_path: Path) -> None:
+def test_resources_from_another_file_stay(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     first = applied([], write(one, "orders"), one)
     assert names(applied(first, write(two, "products"), two)) == ["orders", "products"]
 
 
-def test_what_is_no_longer_in_the_file_or_folder_is_gone(tmp_path: Path) -> None:
+def test_resources_missing_from_the_applied_file_or_folder_are_removed(tmp_path: Path) -> None:
     one = tmp_path / "one.yaml"
     first = applied([], write(one, "orders", "old-name"), one)
     assert names(applied(first, write(one, "orders", "new-name"), one)) == ["orders", "new-name"]

@@ -36,7 +36,7 @@ def test_a_batch_is_counted_once_also_when_older_ones_are_summed_up(tmp_path: Pa
         assert one.metrics == [Metric("table_operations", {"table": "users", "operation": "keys_retrieved"}, 23)]
 
 
-def test_a_batch_is_counted_whatever_the_clock_said_when_it_was_folded(tmp_path: Path) -> None:
+def test_a_batch_is_counted_even_if_its_time_is_before_that_of_earlier_ones(tmp_path: Path) -> None:
     delta = delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
     system = NativeSystemTables(delta)
     totals = Totals(delta, keep=-1)
@@ -47,7 +47,7 @@ def test_a_batch_is_counted_whatever_the_clock_said_when_it_was_folded(tmp_path:
         assert totals.resources["agent/a"]["last_batch"] == NOW - age
 
 
-def test_dead_letters_are_counted_as_they_are_now_and_failures_as_they_ever_were(tmp_path: Path) -> None:
+def test_totals_have_present_dead_letters_and_all_failures(tmp_path: Path) -> None:
     delta = delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
     system = NativeSystemTables(delta)
     system.append(PROGRESS, [batch("agent/a", 0, 3), batch("agent/a", 1, 2)])

@@ -81,11 +81,11 @@ def _table_and_rest(orders: Any, *rest: Any) -> Any:
         pytest.param(operator.itemgetter(0), "v", id="function in C"),
     ],
 )
-def test_a_function_gets_what_it_can_take(function: Function, result: Any) -> None:
+def test_a_function_gets_the_value_and_tables_that_its_parameters_name(function: Function, result: Any) -> None:
     assert call(function, "v", TABLES) == result
 
 
-def test_the_same_code_with_other_defaults_is_asked_again() -> None:
+def test_the_same_code_with_other_defaults_gets_other_arguments() -> None:
     def make(default: bool) -> Function:
         if default:
             return eval("lambda orders, value=1: (orders, value)")  # type: ignore[no-any-return]  # noqa: S307
@@ -103,7 +103,7 @@ def test_coroutines_are_awaited() -> None:
     assert call(double, 2, TABLES) == (4, "O")
 
 
-def test_what_a_coroutine_raises_is_raised() -> None:
+def test_an_error_of_a_coroutine_is_raised() -> None:
     async def fail(_: Any) -> None:
         await asyncio.sleep(0)
         raise LookupError("no")
@@ -113,7 +113,7 @@ def test_what_a_coroutine_raises_is_raised() -> None:
 
 
 @pytest.mark.parametrize("result", [[1, 2], (1, 2), {"a": 1}, "ab", None, 0, iter([1]), map(str, [1])])
-def test_whatever_is_no_generator_is_one_value(result: Any) -> None:
+def test_any_result_except_a_generator_is_one_value(result: Any) -> None:
     assert list(fan_out(result)) == [result]
 
 
@@ -153,7 +153,7 @@ def test_an_async_generator_left_early_is_closed() -> None:
     assert closed == ["closed"]
 
 
-def test_an_account_of_a_failure_has_utf_8() -> None:
+def test_an_account_of_a_failure_can_be_encoded_as_utf_8() -> None:
     def fail(value: str) -> None:
         raise ValueError(value)
 

@@ -21,7 +21,7 @@ def function(source: str) -> Snippet:
         ("def f(v): return [v['a']]", (("a",),), True),
     ],
 )
-def test_a_function_that_only_picks_columns_is_known(source: str, paths: Any, several: bool) -> None:
+def test_a_function_that_only_picks_columns_is_recognized(source: str, paths: Any, several: bool) -> None:
     assert picked(function(source)) == Picked(paths, several)
 
 
@@ -38,7 +38,7 @@ A, A_TEXT, B_TEXT = (Piece((name,), strict) for name, strict in (("a", False), (
         ("value['a'] + (f\"{value['a']}/\" + value['b'])", (A_TEXT, A, "/", B_TEXT)),
     ],
 )
-def test_a_function_that_makes_text_of_columns_is_known(returned: str, pieces: Any) -> None:
+def test_a_function_that_makes_text_of_columns_is_recognized(returned: str, pieces: Any) -> None:
     found = picked(function(f"def f(value): return {returned}"))
     assert found == Picked((Text(pieces),), several=False)
     assert picked(function(f"def f(value): return [value['c'], {returned}]")) == Picked(
@@ -48,7 +48,7 @@ def test_a_function_that_makes_text_of_columns_is_known(returned: str, pieces: A
     assert set(found.strict) == {piece.path for piece in pieces if isinstance(piece, Piece) and piece.strict}
 
 
-def test_text_is_shown_as_it_is_made() -> None:
+def test_a_text_of_columns_is_shown_as_a_template() -> None:
     found = picked(function("def f(value): return value['a'] + f\"-{value['b']}\", value['c']"))
     assert str(found) == "'{a}-{b}', c"
 
@@ -74,7 +74,7 @@ def test_other_text_is_left_to_python(returned: str) -> None:
 
 
 @pytest.mark.parametrize("parameters", ["str", "value, str"])
-def test_a_parameter_called_str_makes_no_text(parameters: str) -> None:
+def test_a_function_with_a_parameter_named_str_is_left_to_python(parameters: str) -> None:
     assert picked(function(f"def f({parameters}): return str(value['a'])")) is None
 
 
@@ -116,7 +116,7 @@ def test_any_other_function_is_left_to_python(source: str) -> None:
         ("text", None, None),
     ],
 )
-def test_columns_of_json_are_picked_where_they_are(value: Any, one: Any, several: Any) -> None:
+def test_nested_columns_are_picked_or_none_if_any_is_missing(value: Any, one: Any, several: Any) -> None:
     column, columns = Picked.of_names(("a.b",), several=False), Picked.of_names(("a.b", "c"), several=True)
     assert column.function.function({})(value) == one
     assert columns.function.function({})(value) == several

@@ -33,7 +33,7 @@ def test_a_named_entrypoint_may_be_bound_in_any_way(source: str) -> None:
     assert resolve(source, "f").entrypoint == "f"
 
 
-def test_an_unknown_entrypoint_is_refused_with_the_functions_there_are() -> None:
+def test_an_unknown_entrypoint_is_refused_with_the_names_of_functions() -> None:
     with pytest.raises(SnippetError, match=r"'c' is not defined by this Python \(functions here: a, b\)") as error:
         resolve("def a(v): ...\ndef b(v): ...\nprint(a)", "c")
     assert error.value.line is None

@@ -43,6 +43,6 @@ def test_a_function_gets_as_many_arguments_as_it_takes(function: Callable[..., A
     assert call_with(function, "v", "k") == result
 
 
-def test_one_that_takes_more_than_there_is_fails_as_python_fails() -> None:
+def test_a_missing_argument_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="missing 1 required"):
         call_with(lambda value, key, more: (value, key, more), "v", "k")

@@ -15,7 +15,7 @@ from kaspr_delta.functions.snippet import Snippet
         "'about it'\ndef f(v):\n  v.seen = True\n  return v",
     ],
 )
-def test_what_only_defines_functions_may_be_executed_once(source: str) -> None:
+def test_a_snippet_that_only_defines_functions_remembers_nothing(source: str) -> None:
     assert Snippet(source, "f").remembers_nothing
 
 
@@ -36,5 +36,5 @@ def test_what_only_defines_functions_may_be_executed_once(source: str) -> None:
         "if True:\n  def f(v): return v",
     ],
 )
-def test_what_may_remember_something_is_executed_for_every_value(source: str) -> None:
+def test_any_other_snippet_may_remember_something(source: str) -> None:
     assert not Snippet(source, "f").remembers_nothing

@@ -26,11 +26,11 @@ def test_comments_blanks_and_quotes_do_not_change_a_fingerprint(same: str) -> No
 
 
 @pytest.mark.parametrize("other", [SOURCE.replace("product_id", "product"), SOURCE.replace("return", "return 1 and")])
-def test_what_a_snippet_does_changes_it(other: str) -> None:
+def test_other_code_changes_the_fingerprint(other: str) -> None:
     assert Snippet(other, "key").fingerprint != Snippet(SOURCE, "key").fingerprint
 
 
-def test_which_function_is_called_changes_it() -> None:
+def test_another_entry_point_changes_the_fingerprint() -> None:
     two = f"{SOURCE}\ndef other(order):\n    return None\n"
     assert Snippet(two, "key").fingerprint != Snippet(two, "other").fingerprint
 
@@ -54,7 +54,7 @@ def collected_often() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("collected_often")
-def test_threads_look_at_snippets_at_once_while_garbage_is_collected() -> None:
+def test_threads_read_snippets_while_garbage_is_collected() -> None:
     source = "".join(f"def f{n}(a):\n    return [a + {n} * (a - 1), a['x']]\n" for n in range(30))
     failures: list[SystemError] = []
 
@@ -74,7 +74,7 @@ def test_threads_look_at_snippets_at_once_while_garbage_is_collected() -> None:
     assert failures == []
 
 
-def test_its_imports_are_modules_and_the_packages_they_are_in_wherever_they_stand() -> None:
+def test_imports_include_modules_and_their_packages_at_any_place() -> None:
     source = """
 import os.path as path
 from urllib import request

@@ -14,12 +14,12 @@ def loop_for_ever() -> None:
         pass
 
 
-def test_what_never_ends_is_ended() -> None:
+def test_a_block_that_never_ends_is_stopped() -> None:
     with pytest.raises(EventTimeoutError), at_most(0.1):
         loop_for_ever()
 
 
-def test_no_function_catches_it_by_accident() -> None:
+def test_a_handler_of_exception_does_not_catch_the_timeout() -> None:
     def stubborn() -> None:
         while True:
             with contextlib.suppress(Exception):
@@ -29,19 +29,19 @@ def test_no_function_catches_it_by_accident() -> None:
         stubborn()
 
 
-def test_what_ends_in_time_is_left_alone_and_so_is_what_follows() -> None:
+def test_a_block_that_ends_in_time_and_later_code_are_not_stopped() -> None:
     for _ in range(3):
         with at_most(0.3):
             time.sleep(0.01)
     time.sleep(0.6)
 
 
-def test_its_own_exceptions_come_through() -> None:
+def test_an_error_of_the_block_is_raised() -> None:
     with pytest.raises(ZeroDivisionError), at_most(10):
         _ = 1 / 0
 
 
-def test_what_ends_at_the_last_moment_either_ends_or_is_late_and_never_both() -> None:
+def test_a_block_near_its_limit_ends_or_times_out() -> None:
     outcomes: list[str] = []
     for n in range(30):
         try:
@@ -57,7 +57,7 @@ def test_what_ends_at_the_last_moment_either_ends_or_is_late_and_never_both() ->
     assert set(outcomes) == {"late", "ended"}
 
 
-def test_only_the_thread_that_is_late_is_stopped() -> None:
+def test_only_the_thread_over_its_limit_is_stopped() -> None:
     other = threading.Event()
 
     def wait() -> None:

@@ -9,7 +9,7 @@ from kaspr_delta.spec.loader import load_path
 BUNDLE = Path(__file__).parents[3] / "bundles" / "kafka-orders"
 
 
-def test_a_topic_that_lives_elsewhere_is_a_task_between_what_it_feeds_and_what_feeds_it() -> None:
+def test_a_bound_topic_is_a_unit_of_work_before_readers_or_after_writers() -> None:
     (plan,), findings = build_plans(load_path(BUNDLE))
     assert not findings
     work = {unit.key: unit for unit in work_of(plan)}

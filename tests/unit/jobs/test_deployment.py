@@ -33,13 +33,13 @@ def test_variables_of_the_bundle_become_settings() -> None:
         ({"notify": "ann@example.com, bob"}, "variable 'notify': 'bob' is no mail address"),
     ],
 )
-def test_what_a_workspace_would_refuse_is_refused_here(variables: dict[str, Any], message: str) -> None:
+def test_wrong_values_of_variables_are_refused(variables: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as refusal:
         Deployment.from_variables(variables)
     assert message in str(refusal.value)
 
 
-def test_a_schedule_does_not_matter_to_continuous_jobs() -> None:
+def test_the_schedule_of_a_continuous_deployment_is_not_checked() -> None:
     assert Deployment(mode="continuous", schedule="whatever").mode == "continuous"
 
 
@@ -52,7 +52,7 @@ def test_a_schedule_does_not_matter_to_continuous_jobs() -> None:
         ({"mode": "continuous", "compute": "serverless"}, True),
     ],
 )
-def test_scheduled_work_is_serverless_and_continuous_work_has_a_cluster_unless_told(
+def test_default_compute_is_serverless_if_scheduled_a_cluster_if_continuous(
     settings: dict[str, Any], serverless: bool
 ) -> None:
     assert Deployment(**settings).serverless is serverless

@@ -82,14 +82,14 @@ def test_only_a_task_that_no_trigger_can_start_runs_without_end(bundle: Path, co
     assert endless == ["task_every-second"]
 
 
-def test_a_run_of_a_task_that_comes_too_early_is_left_out(bundle: Path) -> None:
+def test_runs_of_a_tasks_job_are_neither_concurrent_nor_queued(bundle: Path) -> None:
     made = deployed(bundle)
     for key in TASKS:
         job = job_of(made, f"every_kind__{key}")
         assert (job["max_concurrent_runs"], job["queue"]) == (1, {"enabled": False})
 
 
-def test_continuous_jobs_are_one_a_unit_and_one_a_task(bundle: Path) -> None:
+def test_a_continuous_deployment_has_a_job_per_unit_of_work_and_per_task(bundle: Path) -> None:
     made = deployed(bundle, mode="continuous")
     scheduled = job_of(deployed(bundle), "every_kind")["tasks"]
     expected = [*(task["task_key"] for task in scheduled), *TASKS]
@@ -97,7 +97,7 @@ def test_continuous_jobs_are_one_a_unit_and_one_a_task(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", ALL_DEPLOYMENTS, ids=str)
-def test_a_workspace_takes_every_job(bundle: Path, settings: dict[str, Any]) -> None:
+def test_a_workspace_accepts_every_job(bundle: Path, settings: dict[str, Any]) -> None:
     for key in (made := deployed(bundle, **settings)).jobs:
         job = job_of(made, key)
         assert list(refused_by_a_workspace(job)) == []
@@ -112,14 +112,14 @@ def test_the_packages_of_the_application_come_with_every_job(bundle: Path, setti
         assert "emoji>=2,<3" in str(job.as_dict())
 
 
-def test_annotations_of_the_application_say_when_its_job_runs(bundle: Path) -> None:
+def test_annotations_of_the_application_set_the_schedule_of_its_job(bundle: Path) -> None:
     assert job_of(deployed(bundle), "every_kind")["schedule"] == {
         "quartz_cron_expression": "0 30 6 ? * MON-FRI",
         "timezone_id": "Europe/Berlin",
     }
 
 
-def test_a_variable_says_it_before_an_annotation(bundle: Path) -> None:
+def test_a_variable_wins_over_an_annotation(bundle: Path) -> None:
     made = deployed(bundle, schedule="0 0 * * * ?", timezone="Asia/Tokyo")
     assert job_of(made, "every_kind")["schedule"] == {
         "quartz_cron_expression": "0 0 * * * ?",
@@ -127,7 +127,7 @@ def test_a_variable_says_it_before_an_annotation(bundle: Path) -> None:
     }
 
 
-def test_everything_points_at_the_manifest_it_comes_from(bundle: Path) -> None:
+def test_resources_and_tasks_of_the_bundle_have_locations_in_manifests(bundle: Path) -> None:
     places = {".".join(path): place for path, place in deployed(bundle)._locations.items()}
     expected = {
         "resources.jobs.every_kind": "app.yaml:2",
@@ -141,7 +141,7 @@ def test_everything_points_at_the_manifest_it_comes_from(bundle: Path) -> None:
     assert found == expected
 
 
-def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Path) -> None:
+def test_an_app_serves_the_web_views_if_a_sql_warehouse_is_given(bundle: Path) -> None:
     assert not deployed(bundle).apps
     made = deployed(bundle, sql_warehouse="abc123", target="prod")
     (app,) = (dict[str, Any](app.as_dict()) for app in made.apps.values())
@@ -157,13 +157,13 @@ def test_an_app_answers_the_web_views_where_a_sql_warehouse_is_named(bundle: Pat
     assert re.search(r"serve bundles/every-kind .*\$DATABRICKS_APP_PORT", app["config"]["command"][-1])
 
 
-def test_no_two_resources_that_can_be_run_have_one_key(bundle: Path) -> None:
+def test_apps_and_jobs_have_different_keys(bundle: Path) -> None:
     made = deployed(bundle, sql_warehouse="abc123")
     assert made.apps
     assert not set(made.apps) & set(made.jobs)
 
 
-def test_an_app_whose_views_send_may_append_and_make_topics(bundle: Path) -> None:
+def test_an_app_whose_views_send_may_modify_and_create_tables(bundle: Path) -> None:
     views = bundle / "bundles" / "every-kind" / "webviews.yaml"
     send = "      - {name: tell, topicSend: {name: asked}}\n"
     views.write_text(views.read_text().replace("pipeline: [find]", "pipeline: [find, tell]") + send)
@@ -189,7 +189,7 @@ def test_viewers_may_use_the_app_and_operators_manage_it(bundle: Path) -> None:
 
 
 @pytest.mark.parametrize(("asked", "scopes"), [(True, ["sql"]), (False, None)])
-def test_the_app_gets_tokens_of_visitors_only_where_that_is_asked_for(
+def test_the_app_gets_tokens_of_visitors_only_with_read_as_visitor(
     bundle: Path, asked: bool, scopes: list[str] | None
 ) -> None:
     made = deployed(bundle, sql_warehouse="abc123", read_as_visitor=asked)
@@ -198,24 +198,24 @@ def test_the_app_gets_tokens_of_visitors_only_where_that_is_asked_for(
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_holds_data_is_destroyed_only_where_it_may_go(bundle: Path, keep: bool) -> None:
+def test_schema_and_volume_are_protected_only_with_keep_data(bundle: Path, keep: bool) -> None:
     made = deployed(bundle, keep_data=keep)
     (schema,), (volume,) = made.schemas.values(), made.volumes.values()
     for holder in (dict[str, Any](schema.as_dict()), dict[str, Any](volume.as_dict())):
         assert holder.get("lifecycle") == ({"prevent_destroy": True} if keep else None)
 
 
-def test_tables_are_external_where_a_location_is_named(bundle: Path) -> None:
+def test_tables_are_external_if_a_location_is_given(bundle: Path) -> None:
     (job, *_) = deployed(bundle, location="s3://lake/shop").jobs.values()
     assert "?location=s3://lake/shop" in str(job.as_dict())
 
 
-def test_an_application_that_nobody_declared_is_deployed_without_a_warning(bundle: Path) -> None:
+def test_an_application_without_a_kasprapp_is_deployed_without_a_warning(bundle: Path) -> None:
     (bundle / "bundles" / "every-kind" / "app.yaml").unlink()
     assert job_of(deployed(bundle), "every_kind")["schedule"]["timezone_id"] == "UTC"
 
 
-def test_what_waits_is_a_warning_of_the_bundle(bundle: Path) -> None:
+def test_a_waiting_resource_is_a_warning_of_the_bundle(bundle: Path) -> None:
     (bundle / "bundles" / "every-kind" / "joins.yaml").unlink()
     made = application_resources(Deployment(application="every-kind"), bundle)
     assert {item.severity.value for item in made.diagnostics.items} == {"warning"}

@@ -55,7 +55,7 @@ def test_continuous_work_is_a_job_per_group_and_join() -> None:
     assert all(job["max_concurrent_runs"] == 1 and len(job["tasks"]) == 1 for job in made)
 
 
-def test_a_task_runs_the_command_of_a_laptop_for_its_resources() -> None:
+def test_a_task_runs_the_command_run_for_its_resources() -> None:
     (job,) = jobs(SHOP, Deployment(application="shop-folder"))
     assert job["tasks"][0]["python_wheel_task"] == {
         "package_name": "kaspr_delta",
@@ -90,7 +90,7 @@ def test_only_a_cluster_runs_without_end(deployment: Deployment, endless: bool) 
 
 
 @given(plans(), st.sampled_from(DEPLOYMENTS))
-def test_a_workspace_takes_the_jobs_of_any_plan(any_plan: Plan, deployment: Deployment) -> None:
+def test_a_workspace_accepts_the_jobs_of_any_plan(any_plan: Plan, deployment: Deployment) -> None:
     assume(any_plan.stages)
     for job in jobs(any_plan, deployment):
         assert list(refused_by_a_workspace(job)) == []
@@ -114,7 +114,7 @@ def test_continuous_jobs_leave_retries_and_order_to_databricks() -> None:
         assert not {"max_retries", "depends_on", "timeout_seconds"} & job["tasks"][0].keys()
 
 
-def test_scheduled_tasks_are_tried_again_and_end_some_day() -> None:
+def test_scheduled_tasks_have_retries_and_a_timeout() -> None:
     (job,) = jobs(SHOP, Deployment(retries=5, timeout_minutes=20))
     assert all((task["max_retries"], task["timeout_seconds"]) == (5, 1_200) for task in job["tasks"])
     assert "pause_status" not in job["schedule"]
@@ -136,13 +136,13 @@ def test_a_cluster_without_workers_is_a_single_node() -> None:
     assert JobSettings.from_dict(job).as_dict() == job
 
 
-def test_nobody_is_told_unless_somebody_wants_to_be() -> None:
+def test_jobs_have_no_notifications_or_permissions_by_default() -> None:
     (job,) = jobs(SHOP, Deployment())
     assert not {"email_notifications", "notification_settings", "permissions"} & job.keys()
 
 
 @pytest.mark.parametrize("mode", ["scheduled", "continuous"])
-def test_failures_and_a_backlog_are_told(mode: Any) -> None:
+def test_failures_and_a_large_backlog_are_notified_by_mail(mode: Any) -> None:
     for job in jobs(SHOP, Deployment(mode=mode, notify=("ann@example.com",), backlog_bytes=5)):
         assert job["email_notifications"] == {
             "on_failure": ["ann@example.com"],
@@ -151,12 +151,12 @@ def test_failures_and_a_backlog_are_told(mode: Any) -> None:
         assert job["health"]["rules"] == [{"metric": "STREAMING_BACKLOG_BYTES", "op": "GREATER_THAN", "value": 5}]
 
 
-def test_without_a_limit_no_backlog_is_too_large() -> None:
+def test_a_backlog_limit_of_0_gives_no_health_rule() -> None:
     (job,) = jobs(SHOP, Deployment(backlog_bytes=0))
     assert "health" not in job
 
 
-def test_others_may_look_or_run() -> None:
+def test_viewers_may_view_jobs_and_operators_may_manage_runs() -> None:
     deployment = Deployment.from_variables({
         "viewers": "everybody, ann@example.com",
         "operators": "12345678-9abc-def0-1234-56789abcdef0",
@@ -169,12 +169,12 @@ def test_others_may_look_or_run() -> None:
     ]
 
 
-def test_jobs_are_found_by_their_tags() -> None:
+def test_jobs_are_tagged_with_framework_application_and_target() -> None:
     for job in jobs(SHOP, Deployment(target="prod")):
         assert job["tags"] == {"framework": "kaspr-delta", "application": "shop", "target": "prod"}
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: f"{d.mode}-{d.compute}")
-def test_a_job_is_what_the_jobs_api_understands(deployment: Deployment) -> None:
+def test_the_jobs_api_reads_every_job_unchanged(deployment: Deployment) -> None:
     for job in jobs(SHOP, deployment):
         assert JobSettings.from_dict(job).as_dict() == job

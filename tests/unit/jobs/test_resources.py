@@ -57,14 +57,14 @@ def test_tables_are_named_by_reference_because_a_target_may_rename_the_schema() 
 
 
 @pytest.mark.parametrize("name", ["1-shop", "shop_", "_shop", "größe", "9"])
-def test_whatever_an_application_is_called_references_find_its_schema(name: str) -> None:
+def test_any_name_of_an_application_gives_a_valid_key_of_its_schema(name: str) -> None:
     made = plan_resources(plan(agent("a", topic="x"), application=name), Deployment())
     (key,) = made.schemas
     assert re.fullmatch(r"[a-zA-Z]+([-_]*[a-zA-Z0-9]+)*", key)  # the CLI's own rule
     assert f"${{resources.schemas.{key}.name}}" in str(tasks_of(made))
 
 
-def test_a_job_points_at_the_manifests() -> None:
+def test_jobs_and_tasks_have_the_locations_of_their_manifests() -> None:
     made = plan_resources(plan(agent("a", topic="x", line=3), agent("b", topic="x", line=40)), Deployment())
     places = {".".join(path): place for path, place in made._locations.items()}
     task = places["resources.jobs.shop.tasks[1]"]
@@ -72,11 +72,11 @@ def test_a_job_points_at_the_manifests() -> None:
     assert places["resources.jobs.shop"].file == "bundles/shop/app.yaml"
 
 
-def test_an_application_without_agents_and_joins_deploys_nothing() -> None:
+def test_an_application_without_agents_and_joins_has_no_jobs() -> None:
     assert not plan_resources(plan(), Deployment()).jobs
 
 
-def test_mistakes_in_manifests_are_the_bundle_s_own_errors(tmp_path: Path) -> None:
+def test_errors_in_manifests_are_errors_of_the_bundle(tmp_path: Path) -> None:
     folder = tmp_path / "bundles" / "shop"
     folder.mkdir(parents=True)
     (folder / "app.yaml").write_text("apiVersion: kaspr.io/v1alpha1\nkind: KasprAp\nmetadata: {name: shop}\nspec: {}\n")
@@ -93,7 +93,7 @@ def test_a_wrong_variable_is_an_error_of_the_bundle() -> None:
     assert error.summary.startswith("variable 'schedule'")
 
 
-def test_two_applications_in_a_folder_do_not_share_a_schema(tmp_path: Path) -> None:
+def test_two_applications_in_a_folder_cannot_share_a_schema(tmp_path: Path) -> None:
     folder = tmp_path / "bundles" / "both"
     folder.mkdir(parents=True)
     document = "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: NAME}\nspec: {}\n"

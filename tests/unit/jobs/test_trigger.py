@@ -62,12 +62,12 @@ def matches(field: str, value: int, low: int, high: int, words: tuple[str, ...] 
         ("30 4 ? * * 20", "20 30 4 * * ?"),
     ],
 )
-def test_cron_is_said_in_quartz_words(cron: str, quartz: str) -> None:
+def test_cron_text_is_translated_to_quartz(cron: str, quartz: str) -> None:
     assert quartz_of(cron) == quartz
 
 
 @pytest.mark.parametrize("cron", ["0 0 13 * fri", "* * * * * */10", "* * * * * *", "0 0 */2 * 1"])
-def test_what_quartz_cannot_say_is_not_said(cron: str) -> None:
+def test_cron_text_without_a_quartz_equivalent_is_not_translated(cron: str) -> None:
     assert cron_problem(cron) is None
     assert quartz_of(cron) is None
 
@@ -93,19 +93,19 @@ crons = st.tuples(cron_field(0, 59), cron_field(0, 23), days).map(lambda f: " ".
 
 
 @given(crons.filter(lambda cron: cron_problem(cron) is None), st.integers(0, 365 * 24))
-def test_quartz_text_has_the_moments_of_the_cron_text(cron: str, hours: int) -> None:
+def test_quartz_text_fires_at_the_moments_of_the_cron_text(cron: str, hours: int) -> None:
     quartz = quartz_of(cron)
     assert quartz is not None
     assert quartz_problem(quartz) is None
     start = datetime(2027, 1, 1, tzinfo=timezone.utc) + timedelta(hours=hours)
-    came = start
+    previous = start
     for moment in islice(CronSim(for_cronsim(cron), start), 5):
         assert fires(quartz, moment)
         # Six samples in between: none of them fires.
-        between = (came + (moment - came) * share / 7 for share in range(1, 7))
-        looked = {one.replace(second=0, microsecond=0) for one in between} - {came, moment}
-        assert not [one for one in looked if came < one < moment and fires(quartz, one)]
-        came = moment
+        between = (previous + (moment - previous) * share / 7 for share in range(1, 7))
+        sampled = {one.replace(second=0, microsecond=0) for one in between} - {previous, moment}
+        assert not [one for one in sampled if previous < one < moment and fires(quartz, one)]
+        previous = moment
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_interval_is_a_periodic_trigger_in_its_largest_unit(minutes: int, per
 
 
 @pytest.mark.parametrize("milliseconds", [1_000, 90_000, MINUTE + 1])
-def test_an_interval_of_seconds_is_left_to_a_run_that_never_ends(milliseconds: int) -> None:
+def test_an_interval_that_is_no_whole_number_of_minutes_has_no_trigger(milliseconds: int) -> None:
     assert trigger_of(SchedulePlan(milliseconds, None, "UTC")) is None
 
 

@@ -10,7 +10,7 @@ from kaspr_delta.spec.loader import load_text
 from tests.unit.jobs.plans import agent, join, plan, plans
 
 
-def drawn(of: Plan) -> list[str]:
+def lines_of(of: Plan) -> list[str]:
     """One line per unit of work: its resources, and the tasks before it."""
     return [f"{unit.title} <- {', '.join(unit.after)}".rstrip(" <-") for unit in work_of(of)]
 
@@ -22,7 +22,7 @@ def test_each_unit_comes_after_those_that_feed_it() -> None:
         join("orders-products", "orders", "products"),
         agent("enrich", join="orders-products", sends=("enriched",)),
     )
-    assert drawn(enrichment) == [
+    assert lines_of(enrichment) == [
         "agent/ingest-orders",
         "agent/ingest-products",
         "join/orders-products <- agent_ingest-orders, agent_ingest-products",
@@ -31,18 +31,18 @@ def test_each_unit_comes_after_those_that_feed_it() -> None:
 
 
 def test_agents_that_share_a_table_are_one_unit() -> None:
-    assert drawn(plan(agent("a", topic="x", tables=("t",)), agent("b", topic="y", tables=("t",)))) == [
+    assert lines_of(plan(agent("a", topic="x", tables=("t",)), agent("b", topic="y", tables=("t",)))) == [
         "agent/a + agent/b"
     ]
 
 
 def test_stateless_agents_are_units_of_their_own() -> None:
-    assert drawn(plan(agent("a", topic="x"), agent("b", topic="x"))) == ["agent/a", "agent/b"]
+    assert lines_of(plan(agent("a", topic="x"), agent("b", topic="x"))) == ["agent/a", "agent/b"]
 
 
 def test_resources_that_feed_one_another_are_one_unit() -> None:
     retry = plan(agent("work", topic="jobs", sends=("failed",)), agent("again", topic="failed", sends=("jobs",)))
-    assert drawn(retry) == ["agent/again + agent/work"]
+    assert lines_of(retry) == ["agent/again + agent/work"]
 
 
 def test_a_join_between_agents_of_one_group_joins_their_unit() -> None:
@@ -55,21 +55,21 @@ def test_a_join_between_agents_of_one_group_joins_their_unit() -> None:
     assert [str(resource) for resource in unit.resources] == ["agent/first", "join/j", "agent/last"]
 
 
-def test_the_direct_way_is_left_out_where_a_longer_one_says_the_same() -> None:
+def test_a_dependency_that_others_imply_is_left_out() -> None:
     diamond = plan(
         agent("a", topic="in", sends=("x", "y")),
         agent("b", topic="x", sends=("z", "y")),
         agent("c", topic="y"),
     )
-    assert drawn(diamond) == ["agent/a", "agent/b <- agent_a", "agent/c <- agent_b"]
+    assert lines_of(diamond) == ["agent/a", "agent/b <- agent_a", "agent/c <- agent_b"]
 
 
-def test_a_unit_knows_where_its_first_resource_is_declared() -> None:
+def test_a_unit_has_the_location_and_description_of_its_first_resource() -> None:
     (unit,) = work_of(plan(agent("a", topic="x", line=12, description="Counts")))
     assert (str(unit.location), unit.description) == ("bundles/shop/agents.yaml:12:1", "Counts")
 
 
-def test_keys_hold_what_databricks_allows_and_tell_resources_apart() -> None:
+def test_task_keys_are_valid_and_differ_between_resources() -> None:
     names = ["a.b", "a_b", "a-b", "a" * 200, "a" * 201]
     keys = [task_key((ResourceRef("agent", name),)) for name in names]
     keys.append(task_key((ResourceRef("join", "a-b"),)))
@@ -78,7 +78,7 @@ def test_keys_hold_what_databricks_allows_and_tell_resources_apart() -> None:
     assert all(len(key) <= 100 and key.replace("-", "").replace("_", "").isalnum() for key in keys)
 
 
-def test_keys_hold_the_resource_names() -> None:
+def test_a_task_key_contains_the_kind_and_name_of_its_resource() -> None:
     assert task_key((ResourceRef("join", "orders-products-join"),)) == "join_orders-products-join"
 
 
@@ -98,12 +98,12 @@ def test_units_come_only_after_earlier_ones(any_plan: Plan) -> None:
 
 
 @given(plans())
-def test_agents_of_a_group_are_never_apart(any_plan: Plan) -> None:
+def test_agents_of_a_table_group_are_in_one_unit(any_plan: Plan) -> None:
     unit_of = {resource: unit.key for unit in work_of(any_plan) for resource in unit.resources}
     assert all(len({unit_of[member] for member in group}) == 1 for group in any_plan.groups)
 
 
-def test_a_table_that_is_made_from_something_is_work_between_what_it_reads_and_who_reads_it() -> None:
+def test_a_made_table_is_a_unit_of_work_after_its_origin() -> None:
     head = "apiVersion: kaspr.io/v1alpha1\nkind: %s\nmetadata: {name: %s, labels: {kaspr.io/app: shop}}\nspec: %s\n"
     join = "{leftStream: {topic: views}, rightTable: users, on: key}"
     totals = "{description: Views per user, from: {join: seen}, count: {}}"

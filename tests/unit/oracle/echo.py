@@ -36,7 +36,7 @@ class Emitted(NamedTuple):
         return self.number, self.emission.key
 
 
-def as_it_is(emission: Emission) -> Sequence[Emission]:
+def unchanged(emission: Emission) -> Sequence[Emission]:
     return [emission]
 
 
@@ -45,7 +45,7 @@ class Echo:
     """Replaces the application of a laboratory. ``spoil`` may change the emissions."""
 
     cases: Sequence[Case]
-    spoil: Spoil = as_it_is
+    spoil: Spoil = unchanged
     runs: list[set[str]] = field(default_factory=list)
     most_at_once: int = 0
     lanes: Mapping[str, Lane] = field(init=False)

@@ -26,7 +26,7 @@ def written(folder: Path, content: str) -> Path:
     return file
 
 
-def test_a_case_is_what_the_file_says(tmp_path: Path) -> None:
+def test_a_case_has_the_events_and_emissions_of_its_file(tmp_path: Path) -> None:
     (case,) = load(written(tmp_path, json.dumps([CASE])))
     assert case.events == (Event("left", "k", {"fk": "A"}, 10),)
     assert case.expected.emitted == ((Emission('"k"', None, 10),),)
@@ -55,13 +55,13 @@ def test_rows_of_windows_have_objects_for_keys(tmp_path: Path) -> None:
         (json.dumps([{**CASE, "expected": {"emitted": [[]], "final": [1]}}]), "case 1 expected final: Value error, a"),
     ],
 )
-def test_a_malformed_file_is_told_in_a_sentence(tmp_path: Path, content: str, sentence: str) -> None:
+def test_a_malformed_file_is_an_error_in_one_line(tmp_path: Path, content: str, sentence: str) -> None:
     with pytest.raises(CasesError) as caught:
         load(written(tmp_path, content))
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CasesError, match=r"^the file cannot be read: "):
         load(tmp_path)

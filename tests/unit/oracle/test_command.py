@@ -34,19 +34,21 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_directory_that_is_not_there_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_directory_is_a_wrong_call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main([str(tmp_path / "nowhere")])
     assert caught.value.code == 2
     assert "nowhere is no directory" in capsys.readouterr().err
 
 
-def test_no_cases_are_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_without_cases_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path)]) == 1
     assert printed(capsys) == ["0 passed, 0 failed"]
 
 
-def test_a_shape_without_a_driver_fails_and_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shape_without_a_driver_fails_with_one_line_per_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = copied(tmp_path, "random-table-table-outer.json", "hand-to-table-table.json")
     assert main([folder]) == 1
     assert printed(capsys) == [
@@ -99,7 +101,7 @@ def test_cases_of_a_shape_run_together_and_all_passing_is_success(
     assert printed(capsys)[-1] == "24 passed, 0 failed"
 
 
-def test_a_known_deviation_is_listed_and_counts_as_neither(
+def test_a_known_deviation_is_listed_as_neither_passed_nor_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def differing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001
@@ -116,7 +118,7 @@ def test_a_known_deviation_is_listed_and_counts_as_neither(
     assert last == "24 passed, 0 failed"
 
 
-def test_a_known_deviation_that_is_none_has_passed(
+def test_a_case_with_a_known_deviation_that_does_not_differ_passes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def passing(cases: Sequence[Case], folder: Path, seed: int) -> list[Difference | None]:  # noqa: ARG001

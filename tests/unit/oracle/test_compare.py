@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from tests.oracle.case import Case, Emission, Event, Expected, Rows, text
-from tests.oracle.compare import Difference, Outcome, Rule, at_the_end, event_by_event, fold, without_superfluous
+from tests.oracle.compare import (
+    Difference,
+    Outcome,
+    Rule,
+    difference_per_event,
+    final_difference,
+    fold,
+    without_superfluous,
+)
 
 A, B = {"left": {"fk": "A"}, "right": {"w": 1}}, {"left": {"fk": "B"}, "right": None}
 
@@ -31,10 +39,10 @@ ONE_ROW = recorded([emission("k", A)], final=rows(k=A))
 WAKES_TWO = recorded([emission("k1", A), emission("k10", A)], final=rows(k1=A, k10=A))
 
 
-def test_what_was_recorded_passes_in_both_modes() -> None:
+def test_the_recorded_outcome_passes_in_both_modes() -> None:
     outcome = Outcome([[emission("k1", A), emission("k10", A)]], rows(k10=A, k1=A))
-    assert event_by_event(WAKES_TWO, outcome) is None
-    assert at_the_end(WAKES_TWO, outcome) is None
+    assert difference_per_event(WAKES_TWO, outcome) is None
+    assert final_difference(WAKES_TWO, outcome) is None
 
 
 @pytest.mark.parametrize(
@@ -78,33 +86,33 @@ def test_what_was_recorded_passes_in_both_modes() -> None:
         ),
     ],
 )
-def test_an_event_that_emits_something_else_is_a_difference(emitted: list[Emission], difference: Difference) -> None:
-    assert event_by_event(ONE_ROW, Outcome([emitted], rows(k=A))) == difference
+def test_any_change_of_an_events_emissions_is_a_difference(emitted: list[Emission], difference: Difference) -> None:
+    assert difference_per_event(ONE_ROW, Outcome([emitted], rows(k=A))) == difference
 
 
 def test_the_order_of_an_events_emissions_counts() -> None:
     outcome = Outcome([[emission("k10", A), emission("k1", A)]], rows(k1=A, k10=A))
-    assert event_by_event(WAKES_TWO, outcome) == Difference(
+    assert difference_per_event(WAKES_TWO, outcome) == Difference(
         "event 1", f'"k1" at 10 {text(A)}', f'"k10" at 10 {text(A)}'
     )
 
 
-def test_an_emission_belongs_to_its_event() -> None:
+def test_an_emission_at_a_later_event_is_a_difference() -> None:
     case = recorded([emission("k", A)], [], final=rows(k=A))
-    late = event_by_event(case, Outcome([[], [emission("k", A)]], rows(k=A)))
+    late = difference_per_event(case, Outcome([[], [emission("k", A)]], rows(k=A)))
     assert late == Difference("event 1", f'"k" at 10 {text(A)}', "nothing")
 
 
-def test_nothing_may_come_after_the_last_event() -> None:
-    after = event_by_event(ONE_ROW, Outcome([[emission("k", A)], [emission("k", B)]], rows(k=A)))
+def test_an_emission_after_the_last_event_is_a_difference() -> None:
+    after = difference_per_event(ONE_ROW, Outcome([[emission("k", A)], [emission("k", B)]], rows(k=A)))
     assert after == Difference("after the last event", "nothing", f'"k" at 10 {text(B)}')
 
 
-def test_events_that_never_ran_are_missed() -> None:
-    assert event_by_event(ONE_ROW, Outcome([], rows(k=A))) is not None
+def test_events_that_never_ran_are_a_difference() -> None:
+    assert difference_per_event(ONE_ROW, Outcome([], rows(k=A))) is not None
 
 
-@pytest.mark.parametrize("compare", [event_by_event, at_the_end])
+@pytest.mark.parametrize("compare", [difference_per_event, final_difference])
 @pytest.mark.parametrize(
     ("result", "expected", "got"),
     [(rows(k=B), text(A), text(B)), (rows(), text(A), "nothing"), (rows(k=A, other=B), "nothing", text(B))],
@@ -115,18 +123,22 @@ def test_another_result_table_is_a_difference(compare: Any, result: Rows, expect
     assert (difference.expected, difference.got) == (expected, got)
 
 
-def test_a_channel_that_ends_otherwise_is_a_difference() -> None:
-    assert at_the_end(ONE_ROW, Outcome([[]], rows(k=A))) == Difference('final channel, key "k"', text(A), "nothing")
+def test_another_final_state_of_the_channel_is_a_difference() -> None:
+    assert final_difference(ONE_ROW, Outcome([[]], rows(k=A))) == Difference(
+        'final channel, key "k"', text(A), "nothing"
+    )
     emitted = [[emission("k", A)], [emission("k", None)]]
-    assert at_the_end(ONE_ROW, Outcome(emitted, rows(k=A))) == Difference('final channel, key "k"', text(A), "nothing")
+    assert final_difference(ONE_ROW, Outcome(emitted, rows(k=A))) == Difference(
+        'final channel, key "k"', text(A), "nothing"
+    )
 
 
-def test_the_end_alone_does_not_ask_how_it_came_about() -> None:
+def test_the_comparison_at_the_end_ignores_earlier_emissions_and_times() -> None:
     case = recorded([emission("k", A)], [emission("k", B)], final=rows(k=B))
-    assert at_the_end(case, Outcome([[], [emission("k", B, ts=99)]], rows(k=B))) is None
+    assert final_difference(case, Outcome([[], [emission("k", B, ts=99)]], rows(k=B))) is None
 
 
-def test_repetitions_and_tombstones_of_nothing_are_superfluous() -> None:
+def test_repetitions_and_tombstones_of_absent_keys_are_superfluous() -> None:
     emitted = [
         [emission("k", None), emission("j", A)],
         [emission("j", A, ts=20), emission("k", A)],
@@ -141,34 +153,34 @@ def test_repetitions_and_tombstones_of_nothing_are_superfluous() -> None:
     ]
 
 
-def test_what_is_superfluous_need_not_be_emitted() -> None:
+def test_superfluous_emissions_need_not_be_emitted() -> None:
     case = recorded([emission("k", None)], [emission("k", A)], [emission("k", A, ts=20)], final=rows(k=A))
-    assert event_by_event(case, Outcome([[], [emission("k", A)], []], rows(k=A))) is None
+    assert difference_per_event(case, Outcome([[], [emission("k", A)], []], rows(k=A))) is None
 
 
-def test_timestamps_of_what_a_deletion_causes_are_free() -> None:
+def test_timestamps_of_emissions_that_a_deletion_causes_are_not_compared() -> None:
     case = recorded([emission("k", A)], [emission("k", None)], [emission("k", B)], final=rows(k=B), deletes=(2, 3))
     outcome = Outcome([[emission("k", A)], [emission("k", None, ts=99)], [emission("k", B, ts=99)]], rows(k=B))
-    assert event_by_event(case, outcome) is None
+    assert difference_per_event(case, outcome) is None
 
 
 def test_the_timestamp_of_a_tombstone_that_a_value_causes_is_compared() -> None:
     case = recorded([emission("k", A)], [emission("k", None)], final=rows())
     outcome = Outcome([[emission("k", A)], [emission("k", None, ts=99)]], rows())
-    assert event_by_event(case, outcome) is not None
+    assert difference_per_event(case, outcome) is not None
 
 
 STREAM = Rule(stream=True, times="always")
 TWICE = recorded([emission("k", A)], [emission("k", A, ts=20)], final={})
 
 
-def test_of_a_stream_a_repetition_must_come() -> None:
+def test_a_repetition_in_a_stream_must_be_emitted() -> None:
     both = [[emission("k", A)], [emission("k", A, ts=20)]]
-    assert event_by_event(TWICE, Outcome(both, {}), STREAM) is None
-    assert at_the_end(TWICE, Outcome([[], both[1] + both[0]], {}), STREAM) is None
+    assert difference_per_event(TWICE, Outcome(both, {}), STREAM) is None
+    assert final_difference(TWICE, Outcome([[], both[1] + both[0]], {}), STREAM) is None
     once = Outcome([[emission("k", A)], []], {})
-    assert event_by_event(TWICE, once, STREAM) == Difference("event 2", f'"k" at 20 {text(A)}', "nothing")
-    assert at_the_end(TWICE, once, STREAM) == Difference("all emissions", f'"k" at 20 {text(A)}', "nothing")
+    assert difference_per_event(TWICE, once, STREAM) == Difference("event 2", f'"k" at 20 {text(A)}', "nothing")
+    assert final_difference(TWICE, once, STREAM) == Difference("all emissions", f'"k" at 20 {text(A)}', "nothing")
 
 
 @pytest.mark.parametrize(
@@ -181,28 +193,28 @@ def test_of_a_stream_a_repetition_must_come() -> None:
     ],
 )
 def test_all_emissions_of_a_stream_are_counted(emitted: list[Emission], expected: str, got: str) -> None:
-    assert at_the_end(TWICE, Outcome([emitted], {}), STREAM) == Difference("all emissions", expected, got)
+    assert final_difference(TWICE, Outcome([emitted], {}), STREAM) == Difference("all emissions", expected, got)
 
 
-def test_the_order_of_a_streams_emissions_counts_for_an_event() -> None:
+def test_the_order_of_a_streams_emissions_counts_within_an_event() -> None:
     turned = Outcome([[emission("k10", A), emission("k1", A)]], {})
-    assert event_by_event(WAKES_TWO, turned, STREAM) is not None
-    assert at_the_end(WAKES_TWO, turned, STREAM) is None
+    assert difference_per_event(WAKES_TWO, turned, STREAM) is not None
+    assert final_difference(WAKES_TWO, turned, STREAM) is None
 
 
-def test_a_record_of_a_stream_has_a_time_also_without_a_value() -> None:
+def test_with_times_always_timestamps_of_deletions_are_compared() -> None:
     case = recorded([emission("k", A)], final=rows(k=A), deletes=(1,))
     outcome = Outcome([[emission("k", A, ts=99)]], rows(k=A))
-    assert event_by_event(case, outcome) is None
-    assert event_by_event(case, outcome, Rule(times="always")) is not None
+    assert difference_per_event(case, outcome) is None
+    assert difference_per_event(case, outcome, Rule(times="always")) is not None
 
 
 def test_emissions_without_an_order_are_compared_as_a_set() -> None:
     rule = Rule(ordered=False)
     turned = Outcome([[emission("k10", A), emission("k1", A)]], rows(k1=A, k10=A))
-    assert event_by_event(WAKES_TWO, turned, rule) is None
+    assert difference_per_event(WAKES_TWO, turned, rule) is None
     one_twice = Outcome([[emission("k10", A), emission("k10", A)]], rows(k1=A, k10=A))
-    assert event_by_event(WAKES_TWO, one_twice, rule) is not None
+    assert difference_per_event(WAKES_TWO, one_twice, rule) is not None
 
 
 def test_the_greatest_time_of_a_key_is_compared_until_a_deletion_took_part_in_it() -> None:
@@ -213,7 +225,7 @@ def test_the_greatest_time_of_a_key_is_compared_until_a_deletion_took_part_in_it
 
     def difference(k: int, j: int) -> Difference | None:
         last = [emission("k", B, ts=k), emission("j", B, ts=j)]
-        return event_by_event(case, Outcome([emitted[0], [], last], rows(k=B, j=B)), rule)
+        return difference_per_event(case, Outcome([emitted[0], [], last], rows(k=B, j=B)), rule)
 
     assert difference(k=99, j=10) is None
     assert difference(k=10, j=99) == Difference("event 3", f'"j" at 10 {text(B)}', f'"j" at 99 {text(B)}')
@@ -221,17 +233,17 @@ def test_the_greatest_time_of_a_key_is_compared_until_a_deletion_took_part_in_it
 
 def test_a_row_that_came_and_went_inside_a_batch_may_be_absent() -> None:
     case = recorded([emission("k", A)], [emission("k", B)], final=rows(k=B))
-    rule = Rule(fleeting=lambda case: frozenset(case.expected.final or ()))
+    rule = Rule(optional_keys=lambda case: frozenset(case.expected.final or ()))
     never = Outcome([[], []], rows())
-    assert at_the_end(case, never, rule) is None
-    assert at_the_end(case, never) is not None
-    assert event_by_event(case, never, rule) is not None
+    assert final_difference(case, never, rule) is None
+    assert final_difference(case, never) is not None
+    assert difference_per_event(case, never, rule) is not None
     seen = Outcome([[emission("k", A)], [emission("k", B)]], rows())
-    assert at_the_end(case, seen, rule) == Difference('final channel, key "k"', "nothing", text(B))
-    assert at_the_end(case, Outcome(seen.emitted, rows(k=A)), rule) is not None
+    assert final_difference(case, seen, rule) == Difference('final channel, key "k"', "nothing", text(B))
+    assert final_difference(case, Outcome(seen.emitted, rows(k=A)), rule) is not None
 
 
-def test_numbers_that_python_takes_for_one_are_different_values() -> None:
+def test_values_of_different_types_have_different_texts() -> None:
     assert len({text(value) for value in (1, 1.0, True, "1")}) == 4
 
 
@@ -240,7 +252,7 @@ def test_a_fold_keeps_the_last_value_and_drops_tombstones() -> None:
     assert folded == rows(k=B)
 
 
-def test_a_difference_is_said_in_one_short_line() -> None:
+def test_a_difference_is_shown_in_one_short_line() -> None:
     line = str(Difference("event 3", "x" * 1000, "nothing"))
     assert line.startswith("event 3: expected xxx")
     assert line.endswith("…, got nothing")

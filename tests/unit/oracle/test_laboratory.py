@@ -17,7 +17,7 @@ from tests.oracle.compare import without_superfluous
 from tests.oracle.families import FAMILIES, family_of
 from tests.oracle.modes import MODES, differences
 from tests.oracle.typed import on_typed_tables
-from tests.unit.oracle.echo import Echo, Spoil, as_it_is
+from tests.unit.oracle.echo import Echo, Spoil, unchanged
 
 SHAPES = sorted({shape for shape, _ in FAMILIES})
 RECORDED = [case for file in sorted(VISIBLE.glob("*.json")) for case in load(file)]
@@ -25,15 +25,15 @@ CASES = {shape: [case for case in (*RECORDED, *on_typed_tables(RECORDED)) if cas
 ONE_BY_ONE, CUTS = MODES
 
 
-class Answering(Protocol):
+class EchoFactory(Protocol):
     """Makes ``Application.open`` return an Echo of these cases; the list of all opened ones."""
 
     def __call__(self, cases: Sequence[Case], spoil: Spoil = ...) -> list[Echo]: ...
 
 
 @pytest.fixture
-def answering(monkeypatch: pytest.MonkeyPatch) -> Answering:
-    def start(cases: Sequence[Case], spoil: Spoil = as_it_is) -> list[Echo]:
+def echo_factory(monkeypatch: pytest.MonkeyPatch) -> EchoFactory:
+    def start(cases: Sequence[Case], spoil: Spoil = unchanged) -> list[Echo]:
         opened: list[Echo] = []
 
         def open_application(path: Path, warehouse: Path) -> Any:
@@ -54,8 +54,10 @@ def shown(found: Sequence[object]) -> list[str]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_engine_that_answers_what_was_recorded_passes(shape: str, answering: Answering, tmp_path: Path) -> None:
-    opened = answering(CASES[shape])
+def test_an_engine_that_emits_the_recorded_results_passes(
+    shape: str, echo_factory: EchoFactory, tmp_path: Path
+) -> None:
+    opened = echo_factory(CASES[shape])
     assert shown(differences(CASES[shape], tmp_path, 0)) == []
     one_by_one, cut = opened
     assert one_by_one.most_at_once == 1
@@ -63,17 +65,17 @@ def test_an_engine_that_answers_what_was_recorded_passes(shape: str, answering: 
     assert cut.most_at_once > 1
 
 
-def test_cases_of_all_shapes_can_run_in_one_application(answering: Answering, tmp_path: Path) -> None:
+def test_cases_of_all_shapes_can_run_in_one_application(echo_factory: EchoFactory, tmp_path: Path) -> None:
     cases = [case for shape in SHAPES for case in CASES[shape]]
-    opened = answering(cases)
+    opened = echo_factory(cases)
     assert shown(differences(cases, tmp_path, 0)) == []
     assert len(opened) == len(MODES)
 
 
-def test_only_what_got_something_runs(answering: Answering, tmp_path: Path) -> None:
+def test_only_resources_with_new_events_run(echo_factory: EchoFactory, tmp_path: Path) -> None:
     long = max(CASES["table-table"], key=lambda case: len(case.events))
     short = next(case for case in CASES["to-table"] if len(case.events) == 1)
-    opened = answering([long, short])
+    opened = echo_factory([long, short])
     differences([long, short], tmp_path, 0)
     first, *others = opened[0].runs
     assert first == {f"table-table-{long.type}", f"to-table-{short.type}"}
@@ -89,16 +91,16 @@ SPOILS: dict[str, Spoil] = {
 
 @pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_engine_that_answers_something_else_fails(
-    shape: str, spoil: Spoil, answering: Answering, tmp_path: Path
+def test_an_engine_that_emits_other_results_fails(
+    shape: str, spoil: Spoil, echo_factory: EchoFactory, tmp_path: Path
 ) -> None:
-    def says_something(case: Case) -> bool:
+    def emits_a_value(case: Case) -> bool:
         emitted = case.expected.emitted
         kept = emitted if family_of(case).rule.stream else without_superfluous(emitted)
         return any(emission.value for emissions in kept for emission in emissions)
 
-    cases = [case for case in CASES[shape] if says_something(case)]
-    answering(cases, spoil)
+    cases = [case for case in CASES[shape] if emits_a_value(case)]
+    echo_factory(cases, spoil)
     found = dict(zip((case.name for case in cases), differences(cases, tmp_path, 0), strict=True))
     assert [name for name, difference in found.items() if difference is None] == []
     assert all(str(difference).startswith(f"{ONE_BY_ONE}, event ") for difference in found.values())

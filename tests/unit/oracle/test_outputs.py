@@ -17,12 +17,12 @@ def change(run: int, key: str, value: Any, ts: int = 0, number: int = 0) -> Resu
     return Result(run, number, Emission(text(key), None if value is None else text(value), ts))
 
 
-def test_of_a_run_the_last_change_of_a_key_counts() -> None:
+def test_only_the_last_change_of_a_key_in_a_run_counts() -> None:
     changes = [change(0, "k", 1), change(0, "j", 1), change(0, "k", 2, ts=5), change(1, "k", 3)]
     assert list(differences_by_run(changes)) == [change(0, "k", 2, ts=5), change(0, "j", 1), change(1, "k", 3)]
 
 
-def test_a_row_that_was_written_again_is_no_difference() -> None:
+def test_a_row_that_was_written_again_unchanged_is_no_difference() -> None:
     assert list(differences_by_run([change(0, "k", 1), change(1, "k", 1, ts=9)])) == [change(0, "k", 1)]
     replaced = [change(0, "k", 1), change(1, "k", None), change(1, "k", 1)]
     assert list(differences_by_run(replaced)) == [change(0, "k", 1)]
@@ -57,16 +57,16 @@ def test_a_change_of_a_table_is_an_emission_of_its_case(monkeypatch: pytest.Monk
     assert emissions(monkeypatch, row()) == [Result(40, 3, Emission('"k"', '{"count":2}', 7))]
 
 
-def test_a_window_belongs_to_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_window_of_a_row_is_part_of_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     (found,) = emissions(monkeypatch, row(window_start=at(10), window_end=at(20)))
     assert found.emission.key == '{"end":20,"key":"k","start":10}'
 
 
-def test_a_row_without_a_value_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_without_a_value_is_an_emission_without_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = row(value=None, _commit_version=5, _change_type="update_postimage")
     assert [found.emission.value for found in emissions(monkeypatch, row(), gone)] == ['{"count":2}', None]
 
 
-def test_a_row_without_a_key_breaks_the_run_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_without_a_key_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StrayResultError, match="key null with value 2 belongs to no case"):
         emissions(monkeypatch, row(key=None))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracle.case import Case, Event, Expected, Side
-from tests.oracle.turns import Turn, cut_anywhere, cut_between_sides, one_by_one, together
+from tests.oracle.turns import Turn, cut_anywhere, cut_between_sides, merge_schedules, one_by_one
 
 SIDES: st.SearchStrategy[list[Side]] = st.lists(st.sampled_from(["left", "right"]), min_size=1, max_size=15)
 CASES = st.dictionaries(st.integers(0, 20), SIDES, max_size=8).map(
@@ -34,7 +34,7 @@ def all_schedules(cases: Mapping[int, Case], seed: int) -> list[list[Turn]]:
         one_by_one(cases),
         cut_anywhere(cases, dice(seed)),
         cut_between_sides(cases, dice(seed)),
-        together(cut_anywhere(cases, dice(seed)), []),
+        merge_schedules(cut_anywhere(cases, dice(seed)), []),
     ]
 
 
@@ -51,19 +51,19 @@ def test_no_turn_is_empty(cases: Mapping[int, Case], seed: int) -> None:
 
 
 @given(cases=CASES)
-def test_one_by_one_the_place_of_an_event_is_its_turn(cases: Mapping[int, Case]) -> None:
+def test_one_by_one_the_turn_of_an_event_is_its_index(cases: Mapping[int, Case]) -> None:
     for place, turn in enumerate(one_by_one(cases)):
         assert all(list(events) == [cases[number].events[place]] for number, events in turn.items())
 
 
 @given(cases=CASES, seed=st.integers())
-def test_where_sides_have_an_order_a_turn_has_one_side_of_a_case(cases: Mapping[int, Case], seed: int) -> None:
+def test_cut_between_sides_a_turn_has_events_of_one_side_per_case(cases: Mapping[int, Case], seed: int) -> None:
     for turn in cut_between_sides(cases, dice(seed)):
         assert all(len({event.side for event in events}) == 1 for events in turn.values())
 
 
 @pytest.mark.parametrize("schedule", [cut_anywhere, cut_between_sides])
-def test_batches_are_cut_and_not_all(schedule: object) -> None:
+def test_a_cut_gives_several_turns_and_some_have_several_events(schedule: object) -> None:
     cases = {number: case(["left"] * 12) for number in range(4)}
     assert callable(schedule)
     turns = schedule(cases, dice(0))
@@ -71,11 +71,11 @@ def test_batches_are_cut_and_not_all(schedule: object) -> None:
     assert any(len(events) > 1 for turn in turns for events in turn.values())
 
 
-def test_the_same_seed_cuts_the_same() -> None:
+def test_the_same_seed_gives_the_same_turns() -> None:
     cases = {number: case(["left", "right"] * 5) for number in range(4)}
     assert all_schedules(cases, 7) == all_schedules(cases, 7)
 
 
 def test_schedules_of_different_cases_run_at_the_same_time() -> None:
     first, second = one_by_one({0: case(["left"])}), one_by_one({1: case(["left", "right"])})
-    assert [set(turn) for turn in together(first, second)] == [{0, 1}, {1}]
+    assert [set(turn) for turn in merge_schedules(first, second)] == [{0, 1}, {1}]

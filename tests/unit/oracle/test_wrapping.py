@@ -11,16 +11,16 @@ CASE = Case("a case", "stream-stream", "outer", {"grace_ms": 5}, (), (), Expecte
 LEFT, RIGHT = wrapped(7, CASE, {"v": 1}), wrapped(7, CASE, {"w": 2})
 
 
-def test_a_value_tells_its_case_and_its_parameters() -> None:
+def test_a_wrapped_value_has_its_case_and_parameters() -> None:
     assert LEFT == {"case": 7, "params": {"grace_ms": 5}, "row": {"v": 1}}
     assert unwrapped(LEFT) == {"v": 1}
 
 
-def test_what_deletes_stays_none() -> None:
+def test_none_is_not_wrapped() -> None:
     assert (wrapped(7, CASE, None), wrapped_key(7, None), unwrapped(None)) == (None, None, None)
 
 
-def test_a_result_of_a_join_is_shown_as_it_was_recorded() -> None:
+def test_a_result_of_a_join_is_unwrapped_to_the_recorded_text() -> None:
     assert joined({"left": LEFT, "right": RIGHT}) == text({"left": {"v": 1}, "right": {"w": 2}})
     assert joined({"left": None, "right": RIGHT}) == text({"left": None, "right": {"w": 2}})
     assert joined(None) is None
@@ -36,7 +36,7 @@ def test_a_result_of_a_join_is_shown_as_it_was_recorded() -> None:
         (None, RIGHT, (7, None)),
     ],
 )
-def test_the_key_tells_the_case_and_where_there_is_none_the_value(key: Any, value: Any, expected: Any) -> None:
+def test_the_case_of_a_result_is_in_its_key_or_else_in_its_value(key: Any, value: Any, expected: Any) -> None:
     assert owner(key, value) == expected
 
 

@@ -23,23 +23,23 @@ CSV file: file:///data/rows/wrong.csv
 """
 
 
-def test_a_failure_is_told_without_the_stack() -> None:
+def test_a_failure_is_shown_without_the_stack() -> None:
     assert short_text(ValueError("no\n\tat a.b.C(D.java:1)")) == "ValueError: no"
 
 
-def test_of_a_failure_in_another_thread_the_cause_is_told() -> None:
-    told = short_text(RuntimeError(AWAITED))
-    assert told.endswith("CSV header does not conform to the schema.\nCSV file: file:///data/rows/wrong.csv")
-    assert "awaitResult" not in told
+def test_a_failure_in_another_thread_is_shown_by_its_cause() -> None:
+    message = short_text(RuntimeError(AWAITED))
+    assert message.endswith("CSV header does not conform to the schema.\nCSV file: file:///data/rows/wrong.csv")
+    assert "awaitResult" not in message
 
 
-def test_an_error_of_this_package_is_its_own_sentence() -> None:
+def test_an_error_of_this_package_is_shown_without_its_class() -> None:
     assert short_text(RebuildNeededError("join/j", "a table is gone")).startswith(
         "join/j cannot go on: a table is gone."
     )
 
 
-def _query(failure: Exception | None = None) -> Any:
+def _failed_run(failure: Exception | None = None) -> Any:
     """A fake run that failed: the disk of its tables, the error of its batch, and its recovery's account."""
     namespace = SimpleNamespace(disk=Path("/wh"))
     feed_ended = RebuildNeededError("join/j", "changes are gone")
@@ -51,23 +51,23 @@ def test_resources_that_a_full_disk_stopped_share_one_sentence() -> None:
     """One disk error is in Spark's text; the other is the error of the batch, which Spark's text omits."""
     join, agent = ResourceRef("join", "j"), ResourceRef("agent", "a")
     full = OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
-    failures = Failures({join: _query(), agent: _query(failure=full)})
+    failures = Failures({join: _failed_run(), agent: _failed_run(failure=full)})
     failures.note(join, RuntimeError("FileNotFoundException, after file:/wh/shop/j: No space left on device"))
     failures.note(agent, RuntimeError("the stream failed"))
     with pytest.raises(ResourceFailedError) as raised:
         failures.tell()
-    told = "the disk of /wh is full: free space, then run again; nothing that was committed is lost"
-    assert str(raised.value) == f"join/j, agent/a failed: {told}"
+    message = "the disk of /wh is full: free space, then run again; nothing that was committed is lost"
+    assert str(raised.value) == f"join/j, agent/a failed: {message}"
 
 
-def test_a_full_disk_that_stopped_no_resource_is_the_same_sentence() -> None:
+def test_a_full_disk_outside_of_resources_is_explained_in_the_same_way() -> None:
     with (
         pytest.raises(SetupError, match="the disk of /wh is full: free space, then run again"),
-        disk_errors_explained(_query().batch.delta),
+        disk_errors_explained(_failed_run().batch.delta),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", "/wh/shop/j")
 
 
-def test_an_error_that_is_none_of_the_disk_stays_what_it_is() -> None:
-    with pytest.raises(ZeroDivisionError), disk_errors_explained(_query().batch.delta):
+def test_an_error_without_a_disk_problem_is_raised_unchanged() -> None:
+    with pytest.raises(ZeroDivisionError), disk_errors_explained(_failed_run().batch.delta):
         raise ZeroDivisionError

@@ -22,19 +22,19 @@ COUNTS = {
 }
 
 
-def test_the_last_batch_says_what_its_steps_took_and_what_its_merges_did() -> None:
+def test_the_last_batch_has_seconds_of_steps_and_counts_of_merges() -> None:
     batch = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
     assert batch.steps == {"decide": 1.24, "commit": 0.3, "fold": 2.9}
     assert (batch.read, batch.pruned) == (3, 40)
     assert (batch.merged, batch.copied, batch.rewritten) == (2, 125_000, 1)
 
 
-def test_of_what_was_not_noted_nothing_is_said() -> None:
+def test_a_batch_without_counts_has_no_steps_and_no_merges() -> None:
     batch = LastBatch.of(1, 1, 4.5, None)
     assert (batch.steps, batch.merged) == ({}, None)
 
 
-def test_a_wide_status_shows_why_a_batch_was_slow() -> None:
+def test_a_wide_status_shows_files_rows_and_seconds_of_the_last_batch() -> None:
     last = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
     ran = ResourceStatus(ResourceRef("join", "orders-products"), "ran", 1, 1, 0, None, last)
     new = ResourceStatus(ResourceRef("agent", "ingest"), "new")

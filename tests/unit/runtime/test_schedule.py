@@ -26,7 +26,7 @@ def test_without_a_schedule_a_task_is_due_once_at_the_start() -> None:
     assert due(None, 5) == ["03-28 23:30:00 +0000"]
 
 
-def test_an_interval_is_due_after_it_and_again() -> None:
+def test_a_task_with_an_interval_is_first_due_after_one_interval() -> None:
     assert due(SchedulePlan(90_000, None, "UTC"), 2) == ["03-28 23:31:30 +0000", "03-28 23:33:00 +0000"]
 
 
@@ -45,7 +45,7 @@ def test_a_cron_text_is_due_in_its_time_zone(cron: str, zone: str, moments: list
     assert due(SchedulePlan(None, cron, zone), 2) == moments
 
 
-class FakeQuery:
+class FakeTaskRun:
     """A fake run of a task that lasts some seconds."""
 
     def __init__(self, seconds: float = 0.0, error: Exception | None = None) -> None:
@@ -70,10 +70,13 @@ class FakeQuery:
 
 
 def fire(
-    query: FakeQuery, schedule: SchedulePlan | None, seconds: float, started: dict[ResourceRef, datetime] | None = None
+    task_run: FakeTaskRun,
+    schedule: SchedulePlan | None,
+    seconds: float,
+    started: dict[ResourceRef, datetime] | None = None,
 ) -> list[tuple[ResourceRef, Exception]]:
     failures: list[tuple[ResourceRef, Exception]] = []
-    task: Any = query
+    task: Any = task_run
     spark: Any = None
     since = {} if started is None else started
     with tasks_firing(spark, [(task, schedule)], lambda ref, error: failures.append((ref, error)), since):
@@ -83,33 +86,33 @@ def fire(
 
 
 def test_a_task_without_a_schedule_runs_once() -> None:
-    query = FakeQuery()
-    assert fire(query, None, 0.2) == []
-    assert query.runs == 1
+    task_run = FakeTaskRun()
+    assert fire(task_run, None, 0.2) == []
+    assert task_run.runs == 1
 
 
-def test_what_a_long_run_missed_is_not_made_up_for_and_runs_never_overlap() -> None:
-    query = FakeQuery(seconds=0.25)
-    fire(query, SchedulePlan(100, None, "UTC"), 0.9)
-    assert 2 <= query.runs <= 4
-    assert query.most_at_once == 1
+def test_firings_during_a_long_run_are_skipped_and_runs_never_overlap() -> None:
+    task_run = FakeTaskRun(seconds=0.25)
+    fire(task_run, SchedulePlan(100, None, "UTC"), 0.9)
+    assert 2 <= task_run.runs <= 4
+    assert task_run.most_at_once == 1
 
 
-def test_what_stops_a_task_for_good_is_told() -> None:
+def test_an_error_that_stops_a_task_is_reported() -> None:
     broken = OSError("disk full")
-    assert fire(FakeQuery(error=broken), None, 0.1) == [(ResourceRef("task", "t"), broken)]
+    assert fire(FakeTaskRun(error=broken), None, 0.1) == [(ResourceRef("task", "t"), broken)]
 
 
-def test_a_task_that_is_not_due_yet_ends_at_once() -> None:
-    query = FakeQuery()
+def test_a_task_that_is_not_due_does_not_delay_the_end() -> None:
+    task_run = FakeTaskRun()
     started = datetime.now(timezone.utc)
-    fire(query, SchedulePlan(3_600_000, None, "UTC"), 0.0)
+    fire(task_run, SchedulePlan(3_600_000, None, "UTC"), 0.0)
     assert datetime.now(timezone.utc) - started < timedelta(seconds=2)
-    assert query.runs == 0
+    assert task_run.runs == 0
 
 
-def test_when_others_are_applied_a_task_goes_on_as_if_nothing_had_been() -> None:
-    once, hourly, started = FakeQuery(), FakeQuery(), dict[ResourceRef, datetime]()
+def test_a_new_scheduler_keeps_the_start_times_of_tasks() -> None:
+    once, hourly, started = FakeTaskRun(), FakeTaskRun(), dict[ResourceRef, datetime]()
     for _ in range(3):
         fire(once, None, 0.2, started)
     assert once.runs == 1
@@ -118,25 +121,25 @@ def test_when_others_are_applied_a_task_goes_on_as_if_nothing_had_been() -> None
     assert hourly.runs == 1
 
 
-def test_an_interval_goes_on_whatever_the_clock_is_set_to() -> None:
-    query = FakeQuery()
+def test_an_interval_goes_on_when_the_clock_is_put_back() -> None:
+    task_run = FakeTaskRun()
     with time_machine.travel(time.time()) as clock:
         threading.Timer(0.1, lambda: clock.move_to(time.time() - 3_600)).start()
-        fire(query, SchedulePlan(200, None, "UTC"), 0.7)
-    assert 2 <= query.runs <= 3
+        fire(task_run, SchedulePlan(200, None, "UTC"), 0.7)
+    assert 2 <= task_run.runs <= 3
 
 
-def test_a_moment_of_a_day_comes_when_the_clock_is_put_forward() -> None:
-    query, noon = FakeQuery(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
+def test_a_cron_task_runs_when_the_clock_is_put_forward_to_its_time() -> None:
+    task_run, noon = FakeTaskRun(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
     with time_machine.travel(noon - timedelta(hours=1)) as clock:
         threading.Timer(0.1, lambda: clock.move_to(noon)).start()
-        fire(query, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
-    assert query.runs == 1
+        fire(task_run, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
+    assert task_run.runs == 1
 
 
-def test_a_moment_of_a_day_comes_once_when_the_clock_is_put_back() -> None:
-    query, noon = FakeQuery(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
+def test_a_cron_task_runs_once_when_the_clock_is_put_back() -> None:
+    task_run, noon = FakeTaskRun(), datetime(2026, 3, 30, 12, tzinfo=timezone.utc)
     with time_machine.travel(noon - timedelta(seconds=0.2)) as clock:
         threading.Timer(0.6, lambda: clock.move_to(noon - timedelta(seconds=0.2))).start()
-        fire(query, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
-    assert query.runs == 1
+        fire(task_run, SchedulePlan(None, "0 12 * * *", "UTC"), 1.5)
+    assert task_run.runs == 1

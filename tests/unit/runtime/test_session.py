@@ -40,22 +40,22 @@ def test_a_profile_leads_to_its_session() -> None:
 
 
 @pytest.mark.usefixtures("databricks_connect")
-def test_a_profile_that_gives_no_session_is_told_in_a_sentence() -> None:
+def test_a_profile_that_gives_no_session_is_an_error_with_the_reason() -> None:
     with pytest.raises(SetupError, match=r"^profile 'home' gives no Spark session: profile home is not configured$"):
         databricks_session("home")
 
 
-def test_without_databricks_connect_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_databricks_connect_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "databricks.connect", None)
     with pytest.raises(SetupError, match=r"pip install 'kaspr-delta\[connect\]'"):
         Application.open(warehouse=UNITY, profile="work")
 
 
-def test_databricks_does_not_reach_a_folder_of_this_machine(tmp_path: Path) -> None:
+def test_a_profile_together_with_a_local_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="name unity://"):
         Application.open(warehouse=tmp_path, profile="work")
 
 
-def test_a_session_and_a_profile_are_one_too_many() -> None:
+def test_a_session_together_with_a_profile_is_refused() -> None:
     with pytest.raises(UsageError, match="both were given"):
         Application.open(warehouse=UNITY, profile="work", spark=object())  # type: ignore[arg-type]  # never looked at

@@ -11,7 +11,7 @@ from kaspr_delta.runtime.table_groups import TableGroups
 REFS = [ResourceRef("agent", name) for name in "abcde"]
 
 
-class Classic:
+class ClassicSession:
     """A session of this process."""
 
 
@@ -19,7 +19,7 @@ def session_on_connect() -> Any:
     return type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
 
 
-def queries(groups: str) -> Any:
+def runs(groups: str) -> Any:
     """A fake run for each resource; its table group is the digit at its position."""
     resources = [SimpleNamespace(table_group=group) for group in groups]
     return {ref: SimpleNamespace(resource=resource) for ref, resource in zip(REFS, resources, strict=True)}
@@ -33,14 +33,16 @@ def namespace(*, bind: bool) -> Any:
     ("groups", "expected"),
     [("12345", ["abcde"]), ("11234", ["acde", "b"]), ("12121", ["ab", "cd", "e"]), ("11111", list("abcde"))],
 )
-def test_of_those_that_share_tables_one_runs_at_a_time(groups: str, expected: list[str]) -> None:
-    apart = TableGroups(session_on_connect(), namespace(bind=False), queries(groups)).apart(REFS)
+def test_agents_that_share_tables_run_one_at_a_time(groups: str, expected: list[str]) -> None:
+    apart = TableGroups(session_on_connect(), namespace(bind=False), runs(groups)).apart(REFS)
     assert ["".join(ref.name for ref in refs) for refs in apart] == expected
 
 
-@pytest.mark.parametrize(("session", "bind"), [(session_on_connect(), True), (Classic(), False), (Classic(), True)])
-def test_all_run_at_once_where_their_batches_exclude_each_other(session: Any, bind: bool) -> None:
-    groups = TableGroups(session, namespace(bind=bind), queries("11111"))
+@pytest.mark.parametrize(
+    ("session", "bind"), [(session_on_connect(), True), (ClassicSession(), False), (ClassicSession(), True)]
+)
+def test_agents_run_at_once_where_their_batches_exclude_each_other(session: Any, bind: bool) -> None:
+    groups = TableGroups(session, namespace(bind=bind), runs("11111"))
     assert groups.apart(REFS) == [REFS]
     with groups.held(REFS):  # takes no lock: the fake namespace has none
         pass

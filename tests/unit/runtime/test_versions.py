@@ -11,30 +11,30 @@ from kaspr_delta.runtime.versions import TRIED, Versions
 ROOT = Path(__file__).parents[3]
 
 
-def test_versions_of_which_a_lane_runs_are_no_news() -> None:
+def test_versions_that_a_lane_runs_give_no_warning() -> None:
     versions = Versions("4.0.1", "4.0.1", "3.12.3")
     assert str(versions) == "Spark 4.0.1, Delta 4.0.1, Python 3.12.3"
     assert versions.warning is None
 
 
-def test_a_runtime_that_brings_its_own_delta_is_known_by_its_spark_and_python() -> None:
+def test_without_a_delta_version_spark_and_python_decide_the_warning() -> None:
     assert Versions("4.0.0", None, "3.12.3").warning is None
     assert Versions("3.5.2", None, "3.12.3").warning is not None
 
 
 @pytest.mark.parametrize("versions", [("4.3.0", "4.4.1", "3.12.0"), ("4.2.0", "4.3.0", "3.11.7")])
-def test_versions_that_no_lane_runs_together_are_said(versions: tuple[str, str, str]) -> None:
+def test_versions_that_no_lane_runs_together_give_a_warning(versions: tuple[str, str, str]) -> None:
     warning = Versions(*versions).warning
     assert warning is not None
     assert f"Python {versions[2]} were never tried together. The tests run on Spark 4.0 with Delta 4.0" in warning
 
 
-def test_delta_is_not_told_where_spark_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delta_version_is_left_out_on_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
     assert str(Versions.with_spark("4.0.0")) == f"Spark 4.0.0, Python {platform.python_version()}"
 
 
-def test_what_counts_as_tried_is_what_the_lanes_install() -> None:
+def test_tried_versions_are_those_that_the_lanes_install() -> None:
     """The lanes have the older combinations, the package's extra ``local`` has the newest one."""
     pins = re.compile(r"(?:pyspark|delta-spark)(?:\[\w+\])?==(\d+\.\d+)")
     lanes = {tuple(pins.findall(file.read_text())) for file in (ROOT / "lanes").glob("*.txt")}

@@ -88,17 +88,17 @@ def test_json_is_read_as_python_reads_it(text: str) -> None:
 
 
 @given(JSON)
-def test_values_come_back_as_they_were(value: Any) -> None:
+def test_values_are_read_back_unchanged(value: Any) -> None:
     assert parse(value_text(value)) == value
 
 
 @given(JSON)
-def test_what_is_written_as_a_key_is_canonical(key: Any) -> None:
+def test_written_keys_are_canonical(key: Any) -> None:
     assert is_canonical(canonical_key(key))
 
 
 @given(st.dictionaries(st.integers() | TEXT | st.booleans(), JSON, max_size=5))
-def test_objects_whose_names_are_no_text_have_canonical_keys_too(key: dict[Any, Any]) -> None:
+def test_objects_with_names_that_are_not_text_have_canonical_keys(key: dict[Any, Any]) -> None:
     assert is_canonical(canonical_key(key))
 
 
@@ -156,12 +156,12 @@ def test_values_keep_the_order_of_their_names() -> None:
         ({1: "one", None: 0}, {"1": "one", "null": 0}),
     ],
 )
-def test_what_is_not_json_by_nature_follows_kasprs_rules(value: Any, plain: Any) -> None:
+def test_other_python_objects_are_written_by_kasprs_rules(value: Any, plain: Any) -> None:
     assert json.loads(value_text(value)) == plain
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [float("-inf")], {"x": float("nan")}])
-def test_numbers_that_json_has_not_are_refused(value: Any) -> None:
+def test_nan_and_infinity_are_not_written(value: Any) -> None:
     with pytest.raises(SerializationError):
         value_text(value)
     with pytest.raises(SerializationError):
@@ -169,7 +169,7 @@ def test_numbers_that_json_has_not_are_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", "-Infinity"])
-def test_texts_of_numbers_that_json_has_not_are_refused(text: str) -> None:
+def test_nan_and_infinity_are_not_read(text: str) -> None:
     with pytest.raises(SerializationError):
         parse(text)
 
@@ -181,12 +181,12 @@ def test_lone_surrogates_are_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {(1, 2): 3}, 1j, Broken(), lambda: 1])
-def test_what_has_no_text_is_refused_with_its_type(value: Any) -> None:
+def test_a_value_without_json_text_is_refused_with_its_type(value: Any) -> None:
     with pytest.raises(SerializationError, match=type(value).__name__):
         value_text(value)
 
 
-def test_circles_and_bottomless_values_are_refused() -> None:
+def test_circular_and_too_deep_values_are_refused() -> None:
     circle: list[Any] = []
     circle.append(circle)
     deep: list[Any] = []

@@ -28,7 +28,7 @@ from kaspr_delta.spec.ddl import columns_of
         ("STRUCT<a: BINARY, b: MAP<BIGINT, STRING>>", {"a": b"x", "b": {7: "seven"}}),
     ],
 )
-def test_what_columns_hold_is_read_from_its_json_as_it_was(of: str, value: Any) -> None:
+def test_column_values_are_read_back_from_plain_json_unchanged(of: str, value: Any) -> None:
     kind = columns_of(f"c {of}")[0].type
     text = value_text(plain_json(value))
     assert read(kind, json.loads(text, parse_float=Decimal)) == value

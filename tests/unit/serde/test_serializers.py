@@ -31,7 +31,7 @@ def test_json_null_is_read_as_none() -> None:
 
 @pytest.mark.parametrize("name", ["raw", "binary"])
 @given(data=st.binary())
-def test_bytes_come_back(name: SerializerName, data: bytes) -> None:
+def test_raw_and_binary_return_bytes_unchanged(name: SerializerName, data: bytes) -> None:
     assert decode(name, encode_value(name, data)) == data
     assert decode(name, encode_key(name, data)) == data
 
@@ -76,7 +76,7 @@ def test_a_number_and_its_text_are_different_keys() -> None:
         ("pickle", NotPicklable()),
     ],
 )
-def test_what_cannot_be_written_is_refused(name: SerializerName, value: Any) -> None:
+def test_values_that_cannot_be_encoded_are_refused(name: SerializerName, value: Any) -> None:
     with pytest.raises(SerializationError):
         encode_value(name, value)
     with pytest.raises(SerializationError):
@@ -87,6 +87,6 @@ def test_what_cannot_be_written_is_refused(name: SerializerName, value: Any) -> 
     ("name", "data"),
     [("json", b"abc"), ("json", b""), ("binary", b"?"), ("pickle", b"?"), ("pickle", b"AAAA"), ("pickle", b"")],
 )
-def test_what_cannot_be_read_is_refused(name: SerializerName, data: bytes) -> None:
+def test_bytes_that_cannot_be_decoded_are_refused(name: SerializerName, data: bytes) -> None:
     with pytest.raises(SerializationError):
         decode(name, data)

@@ -17,18 +17,18 @@ ORDERS = TypedText(JSON, TypedPlan(("id",), columns_of("id BIGINT, price DECIMAL
 PLACES = TypedText(JSON, TypedPlan(("country", "zip"), columns_of("country STRING, zip INT, name STRING")))
 
 
-def test_a_key_is_what_stands_in_its_columns() -> None:
+def test_a_key_has_the_values_of_its_columns() -> None:
     assert (ORDERS.key(7), PLACES.key(("DE", 10115))) == ("7", '["DE",10115]')
     assert (ORDERS.key_object("7"), PLACES.key_object('["DE",10115]')) == (7, ("DE", 10115))
 
 
 @pytest.mark.parametrize("key", ["DE", ("DE",), ("DE", 1, 2), (1, "DE"), None])
-def test_a_key_of_several_columns_is_a_list_of_as_many(key: Any) -> None:
+def test_a_key_of_several_columns_needs_a_value_for_each_column(key: Any) -> None:
     with pytest.raises(SerializationError):
         PLACES.key(key)
 
 
-def test_a_foreign_key_with_a_gap_belongs_to_no_row() -> None:
+def test_a_foreign_key_with_a_null_column_is_none() -> None:
     assert PLACES.foreign_key(("DE", None)) is None
     assert PLACES.foreign_key(["DE", 1]) == '["DE",1]'
 
@@ -45,11 +45,11 @@ def test_a_row_has_the_key_under_which_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("text", "is_key"), [("7", True), ("7.0", False), ('"7"', False), ("07", False), ("null", False), ("[7]", False)]
 )
-def test_only_its_own_spelling_is_a_key(text: str, is_key: bool) -> None:
+def test_only_the_canonical_spelling_is_a_key(text: str, is_key: bool) -> None:
     assert ORDERS.is_key(text) is is_key
 
 
-def test_a_pair_is_read_side_by_side_each_by_its_own_types() -> None:
+def test_each_side_of_a_pair_is_read_by_its_own_types() -> None:
     pair = PairText(JSON, ORDERS, TableText(JSON))
     assert pair.value_object('{"left":{"id":1,"price":2.50},"right":{"price":2.50}}') == {
         "left": {"id": 1, "price": Decimal("2.50")},
@@ -66,11 +66,11 @@ def struct(text: str) -> Type:
     return Type("STRUCT", fields=columns_of(text))
 
 
-def test_columns_that_come_are_added_and_others_cannot_be_mended() -> None:
-    added, told = changed_columns(
+def test_new_columns_are_added_and_other_changes_are_named() -> None:
+    added, differences = changed_columns(
         struct("a INT, s STRUCT<x: INT, gone: INT>, b STRING"),
         struct("b INT, s STRUCT<x: INT, `new one`: DATE>, c DATE"),
     )
     assert [(name, str(kind)) for name, kind in added] == [("`s`.`new one`", "DATE"), ("`c`", "DATE")]
-    assert told == ["column 'a' is gone", "column 'b' was STRING and is INT", "column 's.gone' is gone"]
+    assert differences == ["column 'a' is gone", "column 'b' was STRING and is INT", "column 's.gone' is gone"]
     assert changed_columns(struct("a INT"), struct("a INT")) == ([], [])

@@ -47,7 +47,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 @pytest.mark.parametrize("text", VALUES)
 @given(data=st.data())
-def test_what_is_written_is_read_as_it_was(text: str, data: st.DataObject) -> None:
+def test_written_values_are_read_back_unchanged(text: str, data: st.DataObject) -> None:
     value = data.draw(st.none() | VALUES[text])
     through_json = json.loads(json.dumps(written(kind(text), value, "c")), parse_float=Decimal)
     assert read(kind(text), through_json) == value
@@ -71,7 +71,7 @@ def test_what_is_written_is_read_as_it_was(text: str, data: st.DataObject) -> No
         ("STRUCT<a: INT, b: INT>", {"a": 1}, {"a": 1, "b": None}),
     ],
 )
-def test_what_fits_is_taken(text: str, given_as: Any, kept_as: Any) -> None:
+def test_values_that_fit_a_type_are_converted(text: str, given_as: Any, kept_as: Any) -> None:
     assert read(kind(text), written(kind(text), given_as, "c")) == kept_as
 
 
@@ -103,7 +103,7 @@ def test_what_fits_is_taken(text: str, given_as: Any, kept_as: Any) -> None:
         ("STRUCT<a: INT>", [1], "c is STRUCT<`a`: INT>, and [1] is not"),
     ],
 )
-def test_what_does_not_fit_is_told(text: str, value: Any, message: str) -> None:
+def test_a_value_that_does_not_fit_is_refused_with_the_reason(text: str, value: Any, message: str) -> None:
     with pytest.raises(SerializationError) as error:
         written(kind(text), value, "c")
     assert str(error.value) == message
@@ -127,7 +127,7 @@ def test_text_that_is_no_value_of_the_type_cannot_be_read(text: str, value: Any)
         [("DECIMAL(38, 0)", 10**37), ("DECIMAL(38, 0)", Decimal(10) ** 37)],
     ],
 )
-def test_keys_are_equal_by_value_whatever_the_width_of_their_type(equal: list[tuple[str, Any]]) -> None:
+def test_equal_keys_of_different_types_have_the_same_text(equal: list[tuple[str, Any]]) -> None:
     assert len({key_text(kind(text), value, "k") for text, value in equal}) == 1
 
 
@@ -148,14 +148,14 @@ def test_a_key_of_decimals_keeps_all_its_digits() -> None:
 
 
 class TestAFloatHas32Bits:
-    def test_it_is_the_same_from_text_and_from_a_column(self) -> None:
+    def test_a_float_is_the_same_from_text_and_from_a_column(self) -> None:
         assert read(kind("FLOAT"), Decimal("0.1")) == 0.10000000149011612 == written(kind("FLOAT"), 0.1, "c")
 
-    def test_what_is_too_large_does_not_fit(self) -> None:
+    def test_a_number_that_is_too_large_for_a_float_is_refused(self) -> None:
         with pytest.raises(SerializationError, match="c is FLOAT, and 1e"):
             written(kind("FLOAT"), 1e39, "c")
 
 
-def test_a_char_is_as_long_as_its_type_says_as_in_spark() -> None:
+def test_a_char_is_padded_to_the_length_of_its_type() -> None:
     of = kind("CHAR(4)")
     assert (key_text(of, "é", "c"), read(of, "é"), from_columns(of, "é")) == ('"é   "', "é   ", "é   ")

@@ -33,7 +33,9 @@ def problems(written: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("windowed", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_what_may_be_done_with_an_origin(origin: str, operation: str, *, windowed: bool, grouped: bool) -> None:
+def test_each_origin_accepts_only_its_aggregations(
+    origin: str, operation: str, *, windowed: bool, grouped: bool
+) -> None:
     written = {"from": {origin: "x"}, operation.split(maxsplit=1)[0]: OPERATIONS[operation]}
     written |= {"window": WINDOW} if windowed else {}
     written |= {"groupBy": CODE} if grouped else {}
@@ -52,19 +54,19 @@ def test_what_may_be_done_with_an_origin(origin: str, operation: str, *, windowe
 
 
 @pytest.mark.parametrize("pair", list(itertools.combinations(["toTable", "count", "reduce", "aggregate"], 2)))
-def test_two_ways_exclude_each_other(pair: tuple[str, str]) -> None:
+def test_two_aggregations_exclude_each_other(pair: tuple[str, str]) -> None:
     written: dict[str, Any] = {"from": {"topic": "x"}} | {name: OPERATIONS[name] for name in pair}
     assert problems(written) == [f"a table is made in one way: '{pair[1]}' excludes '{pair[0]}' (at {{other}})"]
 
 
-def test_an_origin_needs_a_way_and_a_way_an_origin() -> None:
+def test_from_needs_an_aggregation_and_an_aggregation_needs_from() -> None:
     assert problems({"from": {"topic": "x"}}) == ["'from' needs one of 'toTable', 'count', 'reduce' and 'aggregate'"]
     for way in ("count", "groupBy", "reduce"):
         (message,) = problems({way: CODE})
         assert "required field 'from' is missing" in message
 
 
-def test_a_table_that_functions_write_has_none_of_it() -> None:
+def test_a_table_without_from_may_have_a_window_and_partitions() -> None:
     assert problems({"window": WINDOW, "partitions": 3}) == []
 
 

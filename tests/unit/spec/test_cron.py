@@ -27,5 +27,5 @@ def test_a_cron_text_has_five_fields_or_seconds_last(text: str) -> None:
         ("1,,2 * * * *", "'' is no minute"),
     ],
 )
-def test_what_is_wrong_with_a_cron_text_is_told(text: str, problem: str) -> None:
+def test_a_wrong_cron_text_is_refused_with_the_reason(text: str, problem: str) -> None:
     assert cron_problem(text) == problem

@@ -17,13 +17,13 @@ def test_columns_are_read_as_spark_writes_them() -> None:
     )
 
 
-def test_nested_types_are_types() -> None:
+def test_nested_types_are_read() -> None:
     (column,) = columns_of("items ARRAY<STRUCT<sku: STRING, `of it`: MAP<STRING, ARRAY<DOUBLE>>>>")
     assert str(column) == "`items` ARRAY<STRUCT<`sku`: STRING, `of it`: MAP<STRING, ARRAY<DOUBLE>>>>"
     assert columns_of(str(column)) == (column,)
 
 
-def test_a_type_has_one_name() -> None:
+def test_synonyms_of_a_type_become_one_name() -> None:
     text = "a INTEGER, b LONG, c SHORT, d BYTE, e REAL, f NUMERIC(4), g DEC, h TIMESTAMP_LTZ"
     assert [str(column.type) for column in columns_of(text)] == (
         ["INT", "BIGINT", "SMALLINT", "TINYINT", "FLOAT", "DECIMAL(4,0)", "DECIMAL(10,0)", "TIMESTAMP"]
@@ -62,7 +62,7 @@ def test_columns_are_read_as_delta_keeps_them() -> None:
         ("id STRING; DROP TABLE x", "'; DROP TABLE x' is not understood"),
     ],
 )
-def test_what_is_wrong_with_columns_is_said(text: str, message: str) -> None:
+def test_malformed_columns_are_refused_with_the_reason(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=r"^") as error:
         columns_of(text)
     assert str(error.value) == message

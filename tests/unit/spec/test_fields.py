@@ -17,7 +17,7 @@ def test_models_are_found_through_lists_and_optional_fields() -> None:
     assert spec_at(KasprAgent, ("metadata", "labels", "any")) is None
 
 
-def test_a_field_is_described_where_it_is_declared() -> None:
+def test_the_description_of_a_field_is_found_by_its_path() -> None:
     assert description_of(KasprJoin, ("spec", "leftTable")) == "the KasprTable whose rows drive the join"
     assert description_of(KasprJoin, ("spec", "nothing")) == ""
 

@@ -56,11 +56,11 @@ def loaded(spec: str) -> tuple[list[JoinSpec], tuple[Finding, ...]]:
     return joins, found.findings
 
 
-def told(spec: str) -> list[str]:
+def messages(spec: str) -> list[str]:
     return [finding.message for finding in loaded(spec)[1]]
 
 
-def test_exactly_the_combinations_of_the_table_are_accepted() -> None:
+def test_exactly_the_combinations_of_the_shapes_are_accepted() -> None:
     combinations = [
         (set(fields), kind)
         for size in range(len(WRITTEN) + 1)
@@ -80,7 +80,7 @@ def test_exactly_the_combinations_of_the_table_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_field_that_does_not_belong_is_told_with_its_place_and_that_of_what_excludes_it(shape: str) -> None:
+def test_a_field_that_a_shape_excludes_is_refused_with_both_places(shape: str) -> None:
     needed, allowed, types = SHAPES[shape]
     for extra in sorted(set(WRITTEN) - needed - allowed):
         fields = [*sorted(needed), extra]
@@ -114,12 +114,12 @@ def test_a_field_that_does_not_belong_is_told_with_its_place_and_that_of_what_ex
     ],
 )
 def test_the_message_names_the_place_of_the_other_field(spec: str, message: str) -> None:
-    assert told(spec) == [message]
+    assert messages(spec) == [message]
 
 
-def test_rules_are_told_beside_what_is_wrong_with_the_fields() -> None:
+def test_broken_rules_are_reported_together_with_errors_of_fields() -> None:
     spec = "leftTable: a\nrightTable: b\ntype: lfet\nwindow: {before: 1 minute, after: 1m}\noutputChanel: x"
-    assert told(spec) == [
+    assert messages(spec) == [
         "required field 'extractor' is missing in spec",
         "'spec.type' must be 'inner', 'left' or 'outer', found the text 'lfet'",
         "'window' is for two streams, and 'leftTable' (at m.yaml:5:14) is a table",
@@ -128,23 +128,23 @@ def test_rules_are_told_beside_what_is_wrong_with_the_fields() -> None:
     ]
 
 
-def test_where_a_field_is_misspelt_it_is_not_called_missing() -> None:
-    assert told("leftTabel: a\nrightTable: b\non: key") == ["unknown field 'leftTabel' in spec"]
-    assert told("leftTable: a\nrightTable: b\nextractr: " + CODE) == ["unknown field 'extractr' in spec"]
+def test_a_misspelt_field_is_not_reported_as_missing() -> None:
+    assert messages("leftTabel: a\nrightTable: b\non: key") == ["unknown field 'leftTabel' in spec"]
+    assert messages("leftTable: a\nrightTable: b\nextractr: " + CODE) == ["unknown field 'extractr' in spec"]
 
 
 def test_a_forgotten_extractor_is_an_error() -> None:
-    assert told("leftTable: a\nrightTable: b") == ["required field 'extractor' is missing in spec"]
-    assert told("leftTable: a\nrightTable: b\nextractor:") == ["required field 'extractor' is empty in spec"]
+    assert messages("leftTable: a\nrightTable: b") == ["required field 'extractor' is missing in spec"]
+    assert messages("leftTable: a\nrightTable: b\nextractor:") == ["required field 'extractor' is empty in spec"]
 
 
-def test_on_is_a_key_like_any_other_in_yaml() -> None:
+def test_on_is_read_as_a_key_and_not_as_a_boolean() -> None:
     for written in ("on: key", "'on': key", '"on": "key"', "{on: key}"):
         spec = f"leftTable: a\nrightTable: b\n{written.strip('{}')}"
         assert [join.on for join in loaded(spec)[0]] == ["key"]
 
 
-def test_a_window_has_no_grace_unless_it_says_so() -> None:
+def test_a_window_without_grace_has_a_grace_of_0s() -> None:
     sides = "leftStream: {topic: a}\nrightStream: {topic: b}\non: key\n"
     (join,), _ = loaded(sides + "window: {before: 0s, after: 250ms}")
     assert join.window is not None

@@ -58,7 +58,7 @@ def changed(data: Any, values: Iterator[Any]) -> Iterator[Any]:
             yield from ([*data[:index], other, *data[index + 1 :]] for other in changed(value, values))
 
 
-def what_is_wrong(data: Any) -> set[str]:
+def error_types(data: Any) -> set[str]:
     """The types of the models' errors. PROBLEMS: a broken rule between fields, which the schema lacks."""
     try:
         MANIFEST.validate_python(data)
@@ -76,24 +76,24 @@ def test_the_published_schema_is_that_of_the_models() -> None:
     assert json.loads(SCHEMA.read_text()) == manifest_schema()
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_a_valid_json_schema() -> None:
     Draft7Validator.check_schema(manifest_schema())
 
 
 @pytest.mark.parametrize("file", BUNDLES, ids=lambda file: f"{file.parent.name}/{file.name}")
-def test_manifests_of_the_bundles_are_valid_and_say_so_to_editors(file: Path) -> None:
+def test_manifests_of_the_bundles_are_valid_and_name_the_schema(file: Path) -> None:
     assert file.read_text().startswith("# yaml-language-server: $schema=../../docs/kaspr.schema.json\n")
     for document in documents(file):
         assert [error.message for error in VALIDATOR.iter_errors(document)] == []
 
 
 @pytest.mark.parametrize("manifest", list(every_field()), ids=lambda manifest: manifest["kind"])
-def test_every_field_is_in_the_schema_and_what_the_models_refuse_in_one_is_refused(manifest: Data) -> None:
+def test_the_schema_has_every_field_and_refuses_the_same_values_as_the_models(manifest: Data) -> None:
     assert [error.message for error in VALIDATOR.iter_errors(manifest)] == []
     tried = refused = 0
     for other in changed(manifest, itertools.cycle(OTHER_VALUES)):
         tried += 1
-        wrong = what_is_wrong(other)
+        wrong = error_types(other)
         if wrong - {PROBLEMS}:
             refused += 1
             assert not VALIDATOR.is_valid(other), (wrong, other)
@@ -103,8 +103,8 @@ def test_every_field_is_in_the_schema_and_what_the_models_refuse_in_one_is_refus
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_an_error_in_one_kind_is_told_of_that_kind(kind: str) -> None:
+def test_an_error_in_a_manifest_is_reported_for_its_own_kind(kind: str) -> None:
     manifest = {"apiVersion": "kaspr.io/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": {"no-such": 1}}
-    told = " ".join(error.message for error in VALIDATOR.iter_errors(manifest))
-    assert "no-such" in told
-    assert "is not one of" not in told
+    messages = " ".join(error.message for error in VALIDATOR.iter_errors(manifest))
+    assert "no-such" in messages
+    assert "is not one of" not in messages

@@ -20,6 +20,6 @@ def test_every_kind_has_its_names() -> None:
         assert kind_called(short_kind(kind)) == kind
 
 
-def test_an_unknown_kind_is_told_what_there_is() -> None:
+def test_an_unknown_kind_is_an_error_with_a_similar_name() -> None:
     with pytest.raises(NotFoundError, match="join"):
         kind_called("jion")

@@ -44,7 +44,7 @@ def messages(text: str) -> list[str]:
     return [str(finding) for finding in load_text(text, "m.yaml").findings]
 
 
-def test_every_document_knows_its_text_and_its_first_line() -> None:
+def test_every_document_has_its_text_and_its_first_line() -> None:
     loaded = load_text(f"# first\n{APP}---\n# second\n\n{TABLE}", "m.yaml")
     assert [manifest.location for manifest in loaded.manifests] == [Location("m.yaml", 2), Location("m.yaml", 9)]
     assert [manifest.text for manifest in loaded.manifests] == [APP, TABLE]
@@ -130,11 +130,11 @@ def test_merge_keys_and_anchors_are_read() -> None:
         ('a: "x\n', "m.yaml:1:4: error: the text ends inside quotes (close the quotes)"),
     ],
 )
-def test_yaml_that_cannot_be_meant_is_told_in_plain_words(text: str, message: str) -> None:
+def test_unsupported_yaml_is_an_error_with_the_remedy(text: str, message: str) -> None:
     assert message in messages(text)
 
 
-def test_two_errors_of_one_document_are_told_together() -> None:
+def test_two_errors_of_one_document_are_reported_together() -> None:
     text = JOIN.replace("leftTable", "leftTabel").replace("return order[", "return order(")
     assert [finding.location.line for finding in load_text(text, "m.yaml").findings] == [8, 14]
 

@@ -51,7 +51,7 @@ def test_a_type_of_spark_goes_to_arrow_and_back(kind: spark.DataType) -> None:
     ],
     ids=str,
 )
-def test_what_holds_the_same_values_is_the_same_for_spark(kind: pa.DataType, expected: spark.DataType) -> None:
+def test_arrow_types_with_the_same_values_have_one_spark_type(kind: pa.DataType, expected: spark.DataType) -> None:
     assert spark_schema_of(pa.schema([("value", kind)])) == row(expected)
 
 
@@ -59,7 +59,7 @@ def test_text_of_any_collation_is_text() -> None:
     assert arrow_schema_of(row(spark.StringType("UTF8_LCASE"))).field("value").type == pa.string()
 
 
-def test_a_type_that_the_other_has_not_is_named() -> None:
+def test_the_error_names_a_type_without_a_counterpart() -> None:
     with pytest.raises(TypeError, match="uint8"):
         spark_schema_of(pa.schema([("value", pa.uint8())]))
     with pytest.raises(TypeError, match="interval year to month has no values in Arrow"):

@@ -16,12 +16,12 @@ from kaspr_delta.storage.native.log_files import newest_in
         "[DELTA_PATH_DOES_NOT_EXIST] /wh/shop/orders doesn't exist, or is not a Delta table.",
     ],
 )
-def test_a_table_that_spark_misses_is_named_with_what_to_do(text: str) -> None:
-    told = "the table orders is gone: /wh/shop/orders was removed while it was in use. Run again"
-    assert str(what_is_gone(RuntimeError(text))).startswith(told)
+def test_a_removed_table_is_named_with_advice(text: str) -> None:
+    expected = "the table orders is gone: /wh/shop/orders was removed while it was in use. Run again"
+    assert str(what_is_gone(RuntimeError(text))).startswith(expected)
 
 
-def test_a_checkpoint_that_spark_misses_is_named() -> None:
+def test_a_removed_checkpoint_is_named() -> None:
     folder = "/wh/shop/_kaspr/checkpoints/agent-copy/20261125T002700-86c1dbda/commits"
     error = RuntimeError(
         f"[STREAM_FAILED] terminated with exception: File file:{folder} does not exist SQLSTATE: XXKST"
@@ -29,7 +29,7 @@ def test_a_checkpoint_that_spark_misses_is_named() -> None:
     assert str(what_is_gone(error)) == (f"its checkpoint is gone: {folder} was removed while it was in use. Run again")
 
 
-def test_a_column_that_was_dropped_is_named() -> None:
+def test_a_dropped_column_is_named() -> None:
     text = (
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `size` cannot be"
         " resolved. Did you mean one of the following? [`price`, `day`]. SQLSTATE: 42703"
@@ -37,7 +37,7 @@ def test_a_column_that_was_dropped_is_named() -> None:
     assert str(what_is_gone(RuntimeError(text))).startswith("column `size` of a table it reads is gone")
 
 
-def test_changes_that_were_vacuumed_are_no_table_that_is_gone() -> None:
+def test_vacuumed_changes_are_not_taken_for_a_removed_table() -> None:
     vacuumed = "java.io.FileNotFoundException: File file:/wh/shop/orders/part-1.parquet does not exist"
     assert what_is_gone(RuntimeError(vacuumed)) is None
 

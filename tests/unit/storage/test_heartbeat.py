@@ -18,7 +18,7 @@ EVERY = 10.0
 
 
 @dataclass
-class Time:
+class ManualClock:
     """A clock that the test sets. Settling takes no real time, and leases are renewed only by the test."""
 
     now: float = 1_000_000
@@ -33,8 +33,8 @@ class Time:
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "locks" / "running-join-orders.json"
 
 
-def lease(path: Path, time: Time, ahead: float = 0) -> Lease:
+def lease(path: Path, time: ManualClock, ahead: float = 0) -> Lease:
     def clock() -> float:
         return time.now + ahead
 
@@ -57,7 +57,7 @@ def left_by_another(path: Path, *, count: int = 3, beat: float = 0) -> Record:
     return record
 
 
-def renewing(held: Lease, time: Time) -> Callable[[], None]:
+def renewing(held: Lease, time: ManualClock) -> Callable[[], None]:
     """A function to be called while time passes: it renews the lease whenever a renewal is due."""
     began = time.now
 
@@ -79,7 +79,7 @@ def beat(held: Lease) -> None:
 
 
 @contextlib.contextmanager
-def held_and_lost(path: Path, time: Time) -> Iterator[Lease]:
+def held_and_lost(path: Path, time: ManualClock) -> Iterator[Lease]:
     with (
         pytest.raises(AlreadyRunningError, match=r"join/orders may run twice on main\.shop: another took .* reach"),
         lease(path, time).held() as held,
@@ -87,7 +87,7 @@ def held_and_lost(path: Path, time: Time) -> Iterator[Lease]:
         yield held
 
 
-def test_the_file_tells_who_runs_and_is_the_only_one(path: Path, time: Time) -> None:
+def test_the_lock_file_names_the_holder_and_is_the_only_file(path: Path, time: ManualClock) -> None:
     with lease(path, time).held() as held:
         for count in (1, 2):
             found = record_in(path)
@@ -99,7 +99,7 @@ def test_the_file_tells_who_runs_and_is_the_only_one(path: Path, time: Time) -> 
 
 
 @pytest.mark.parametrize("ahead", [0, 60, -60, 3_600])
-def test_a_second_holder_is_refused_however_its_clock_differs(path: Path, time: Time, ahead: float) -> None:
+def test_a_second_holder_is_refused_at_any_difference_of_clocks(path: Path, time: ManualClock, ahead: float) -> None:
     with lease(path, time).held() as held:
         time.now += 4
         time.while_settling = renewing(held, time)
@@ -114,8 +114,8 @@ def test_a_second_holder_is_refused_however_its_clock_differs(path: Path, time: 
         assert not held.lost.is_set()
 
 
-def test_a_wall_clock_that_is_set_back_or_stands_still_costs_no_lease(
-    path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
+def test_a_lease_is_kept_if_the_wall_clock_is_set_back_or_stops(
+    path: Path, time: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with lease(path, time).held() as held:
         time.while_settling = renewing(held, time)
@@ -126,14 +126,14 @@ def test_a_wall_clock_that_is_set_back_or_stands_still_costs_no_lease(
         assert not held.lost.is_set()
 
 
-def test_release_frees_at_once(path: Path, time: Time) -> None:
+def test_a_released_lease_is_free_at_once(path: Path, time: ManualClock) -> None:
     with lease(path, time).held():
         pass
     with lease(path, time).held() as held:
         assert record_in(path).holder == held.holder
 
 
-def test_an_error_of_the_block_releases_and_is_the_one_raised(path: Path, time: Time) -> None:
+def test_an_error_in_the_block_is_raised_and_releases_the_lease(path: Path, time: ManualClock) -> None:
     holder = lease(path, time)
     holder.lost.set()
     with pytest.raises(ZeroDivisionError), holder.held():
@@ -142,7 +142,7 @@ def test_an_error_of_the_block_releases_and_is_the_one_raised(path: Path, time: 
 
 
 @pytest.mark.parametrize("beat", [0, 999_971, 1_000_000, 1_000_060])
-def test_a_record_that_nobody_renews_is_taken_over_after_thirty_seconds(path: Path, time: Time, beat: float) -> None:
+def test_a_lease_without_renewal_is_taken_over_after_thirty_seconds(path: Path, time: ManualClock, beat: float) -> None:
     record, began = left_by_another(path, beat=beat), time.now
 
     def still_there() -> None:
@@ -156,28 +156,28 @@ def test_a_record_that_nobody_renews_is_taken_over_after_thirty_seconds(path: Pa
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{", b"[]", b'{"holder": "another"}', b"\xff\xfe", b'"beat"'])
-def test_a_file_that_tells_nothing_is_taken_over(path: Path, time: Time, garbage: bytes) -> None:
+def test_an_unreadable_lock_file_is_taken_over(path: Path, time: ManualClock, garbage: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(garbage)
     with lease(path, time).held() as held:
         assert record_in(path).holder == held.holder
 
 
-def test_a_beat_without_end_is_no_beat(path: Path, time: Time) -> None:
+def test_a_lease_with_an_infinite_beat_is_taken_over(path: Path, time: ManualClock) -> None:
     left_by_another(path)
     path.write_text(path.read_text().replace("0.0", "Infinity"))
     with lease(path, time).held():
         pass
 
 
-def test_of_two_that_start_at_once_the_last_to_write_wins_and_the_other_refuses(path: Path, time: Time) -> None:
+def test_of_two_simultaneous_starts_the_first_to_write_is_refused(path: Path, time: ManualClock) -> None:
     time.while_settling = lambda: left_by_another(path, count=int(time.now))
     with pytest.raises(AlreadyRunningError, match=r"already runs on main\.shop: process 4711 on host worker-7"):
         lease(path, time).held().__enter__()
     assert record_in(path).holder == "another"
 
 
-def test_a_file_that_vanishes_while_it_settles_is_written_again(path: Path, time: Time) -> None:
+def test_a_lock_file_that_vanishes_while_settling_is_written_again(path: Path, time: ManualClock) -> None:
     def vanish() -> None:
         path.unlink()
         time.while_settling = lambda: None
@@ -187,7 +187,7 @@ def test_a_file_that_vanishes_while_it_settles_is_written_again(path: Path, time
         assert record_in(path).holder == held.holder
 
 
-def test_an_interrupt_while_it_settles_leaves_no_file(path: Path, time: Time) -> None:
+def test_an_interrupt_while_settling_leaves_no_lock_file(path: Path, time: ManualClock) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -197,7 +197,7 @@ def test_an_interrupt_while_it_settles_leaves_no_file(path: Path, time: Time) ->
     assert list(path.parent.iterdir()) == []
 
 
-def test_the_holder_beats_by_itself_until_it_leaves(path: Path, time: Time) -> None:
+def test_a_holder_renews_its_lease_until_it_leaves(path: Path, time: ManualClock) -> None:
     pauses, ended = threading.Semaphore(0), threading.Semaphore(0)
 
     def pause(left: threading.Event, seconds: float) -> bool:
@@ -222,7 +222,7 @@ def test_the_holder_beats_by_itself_until_it_leaves(path: Path, time: Time) -> N
 
 
 @pytest.mark.parametrize("beat_at", [0, 1e12])
-def test_a_holder_whose_place_was_taken_notices_at_its_next_beat(path: Path, time: Time, beat_at: float) -> None:
+def test_a_lost_lease_is_noticed_at_the_next_beat(path: Path, time: ManualClock, beat_at: float) -> None:
     with held_and_lost(path, time) as held:
         record = left_by_another(path, beat=beat_at)
         assert not held.lost.is_set()
@@ -231,19 +231,19 @@ def test_a_holder_whose_place_was_taken_notices_at_its_next_beat(path: Path, tim
     assert record_in(path) == record
 
 
-def test_a_holder_whose_place_was_taken_notices_at_the_end_without_a_beat(path: Path, time: Time) -> None:
+def test_a_lost_lease_is_noticed_at_the_end_without_a_beat(path: Path, time: ManualClock) -> None:
     with held_and_lost(path, time):
         left_by_another(path)
 
 
-def test_a_holder_that_slept_goes_on_when_nobody_came(path: Path, time: Time) -> None:
+def test_a_holder_that_slept_keeps_a_lease_that_was_not_taken(path: Path, time: ManualClock) -> None:
     with lease(path, time).held() as held:
         time.now += 3_600
         beat(held)
         assert record_in(path).count == 2
 
 
-def test_a_file_that_somebody_removed_is_written_again(path: Path, time: Time) -> None:
+def test_a_removed_lock_file_is_written_again_at_the_next_beat(path: Path, time: ManualClock) -> None:
     with lease(path, time).held() as held:
         path.unlink()
         time.now += EVERY
@@ -251,9 +251,7 @@ def test_a_file_that_somebody_removed_is_written_again(path: Path, time: Time) -
         assert record_in(path).holder == held.holder
 
 
-def test_a_holder_that_slept_and_finds_no_file_knows_that_another_may_have_come_and_gone(
-    path: Path, time: Time
-) -> None:
+def test_a_holder_that_slept_loses_its_lease_if_the_file_is_gone(path: Path, time: ManualClock) -> None:
     with held_and_lost(path, time) as held:
         path.unlink()
         time.now += 30
@@ -261,8 +259,8 @@ def test_a_holder_that_slept_and_finds_no_file_knows_that_another_may_have_come_
         assert held.lost.is_set()
 
 
-def test_storage_that_fails_is_tolerated_until_the_last_beat_is_old(
-    path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
+def test_failing_storage_is_tolerated_until_the_last_beat_is_old(
+    path: Path, time: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise OSError
@@ -289,7 +287,7 @@ def test_storage_that_fails_is_tolerated_until_the_last_beat_is_old(
     assert not path.exists()
 
 
-def test_storage_that_fails_at_the_start_is_an_error(path: Path, time: Time) -> None:
+def test_failing_storage_at_the_start_is_an_error(path: Path, time: ManualClock) -> None:
     path.mkdir(parents=True)
     with pytest.raises(OSError, match=path.name):
         lease(path, time).held().__enter__()

@@ -32,12 +32,12 @@ spec: {leftTable: orders, rightTable: prices, type: inner, column: price}
 """
 
 
-def test_what_can_be_followed_is_readable_for_thirty_days_whatever_is_vacuumed() -> None:
+def test_topics_keep_removed_files_for_thirty_days() -> None:
     assert TOPIC.properties[FILES] == "interval 30 days"
     assert FILES not in SUBSCRIPTIONS.properties
 
 
-def test_the_application_says_for_how_long_and_a_table_says_it_for_itself() -> None:
+def test_a_table_may_override_the_feed_retention_of_the_application() -> None:
     (plan,), _ = build_plans(load_text(MANIFESTS, "shop.yaml"))
     properties = {table: layout.properties for table, layout in tables_of(plan)}
     for table in ("orders", "joined"):

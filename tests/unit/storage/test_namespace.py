@@ -19,7 +19,7 @@ def lock_file(folder: Path) -> Path:
     return folder / "_locks" / "running-agent-orders.json"
 
 
-def test_in_a_folder_a_resource_that_runs_is_not_started_twice_and_others_are(tmp_path: Path) -> None:
+def test_in_a_folder_a_running_resource_is_refused_and_others_start(tmp_path: Path) -> None:
     namespace = Warehouse(str(tmp_path)).namespace("shop")
     with namespace.resource_lock("agent/orders"):
         with pytest.raises(AlreadyRunningError, match="agent/orders already runs on"):
@@ -30,7 +30,7 @@ def test_in_a_folder_a_resource_that_runs_is_not_started_twice_and_others_are(tm
         pass
 
 
-def test_on_a_volume_a_resource_that_runs_is_not_started_twice(tmp_path: Path) -> None:
+def test_on_a_volume_a_running_resource_is_refused(tmp_path: Path) -> None:
     namespace = on_a_volume(tmp_path)
     with namespace.resource_lock("agent/orders"):
         with pytest.raises(AlreadyRunningError, match=r"agent/orders already runs on main\.shop: process"):
@@ -39,7 +39,7 @@ def test_on_a_volume_a_resource_that_runs_is_not_started_twice(tmp_path: Path) -
     assert not lock_file(tmp_path).exists()
 
 
-def test_on_a_volume_what_runs_on_another_machine_is_not_started_here(tmp_path: Path) -> None:
+def test_on_a_volume_a_resource_running_on_another_machine_is_refused(tmp_path: Path) -> None:
     lock_file(tmp_path).parent.mkdir()
     refused = threading.Event()
 
@@ -60,14 +60,14 @@ def test_on_a_volume_what_runs_on_another_machine_is_not_started_here(tmp_path: 
         other.join()
 
 
-def test_a_warehouse_may_name_where_its_tables_are() -> None:
+def test_a_warehouse_may_name_the_location_of_its_tables() -> None:
     external = Warehouse("unity://main.shop/checkpoints?location=s3://lake/shop/").namespace("")
     assert external.declared_location("orders") == "s3://lake/shop/orders"
     assert external.checkpoints == Path("/Volumes/main/shop/checkpoints")
     assert Warehouse("unity://main.shop/checkpoints").namespace("").declared_location("orders") is None
 
 
-def test_where_volumes_are_out_of_reach_nothing_runs() -> None:
+def test_without_access_to_the_volume_a_resource_cannot_run() -> None:
     namespace = Warehouse("unity://main.shop/checkpoints").namespace("")
     with pytest.raises(UsageError, match=r"agent/orders cannot run from here: .* in /Volumes/main/shop/checkpoints"):
         namespace.resource_lock("agent/orders").__enter__()

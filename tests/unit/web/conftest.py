@@ -110,7 +110,7 @@ def serving(shop: Shop) -> Serving:
     return start
 
 
-def eventually(question: Callable[[], Any], seconds: float = 10.0) -> Any:
+def wait_for(question: Callable[[], Any], seconds: float = 10.0) -> Any:
     """The first true result of ``question``, which is called until then."""
     deadline = time.monotonic() + seconds
     while not (answer := question()):

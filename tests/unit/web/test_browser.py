@@ -66,10 +66,12 @@ class Window:
         self.context.set_default_timeout(10_000)
         self.page: Page = self.context.new_page()
         self.errors: list[str] = []
-        self.asked: set[str] = set()
+        self.requested_servers: set[str] = set()
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.asked.add(request.url.split("/ui")[0].removesuffix("/")))
+        self.page.on(
+            "request", lambda request: self.requested_servers.add(request.url.split("/ui")[0].removesuffix("/"))
+        )
         self.base = base.removesuffix("/")
 
     def __enter__(self) -> Page:
@@ -79,12 +81,12 @@ class Window:
         self.context.close()
         if error[0] is None:
             assert self.errors == []
-            assert self.asked == {self.base}, "pages work offline"
+            assert self.requested_servers == {self.base}, "pages work offline"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_every_page_fits_its_window_and_asks_nobody_else(
+def test_every_page_fits_its_window_and_requests_no_other_server(
     browser: Browser, shop: Shop, scheme: Any, width: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     kept = tmp_path_factory.getbasetemp() / "screenshots"
@@ -102,7 +104,7 @@ def test_every_page_fits_its_window_and_asks_nobody_else(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_what_is_behind_it(browser: Browser, shop: Shop, scheme: Any) -> None:
+def test_text_has_enough_contrast_to_its_background(browser: Browser, shop: Shop, scheme: Any) -> None:
     """The contrast is at least 4.5 to 1, as WCAG 2 requires of text."""
     with Window(browser, shop, color_scheme=scheme) as page:
         page.goto("/ui/")
@@ -118,7 +120,7 @@ def test_text_stands_out_from_what_is_behind_it(browser: Browser, shop: Shop, sc
                 assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
 
 
-def test_the_topology_is_walked_with_the_keyboard(browser: Browser, shop: Shop) -> None:
+def test_the_topology_can_be_used_with_the_keyboard(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/")
         page.keyboard.press("Tab")
@@ -134,7 +136,7 @@ def test_the_topology_is_walked_with_the_keyboard(browser: Browser, shop: Shop) 
         expect(page.get_by_role("heading", level=1)).to_have_text(label)
 
 
-def test_every_resource_is_a_click_away_and_the_way_back_too(browser: Browser, shop: Shop) -> None:
+def test_every_resource_page_is_one_click_from_the_topology_and_back(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/")
         names = page.locator("main td:first-child a").all_inner_texts()
@@ -153,7 +155,7 @@ def test_every_resource_is_a_click_away_and_the_way_back_too(browser: Browser, s
         expect(page.get_by_role("cell", name="topic/raw-orders", exact=True)).to_be_visible()
 
 
-def test_where_dead_letters_are_the_picture_is_red(browser: Browser, shop: Shop) -> None:
+def test_the_line_and_box_of_a_resource_with_dead_letters_are_red(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/")
         bad = page.evaluate("getComputedStyle(document.querySelector('.bad')).color")
@@ -164,7 +166,7 @@ def test_where_dead_letters_are_the_picture_is_red(browser: Browser, shop: Shop)
         expect(page).to_have_url(re.compile(r"dead-letters\?resource=agent"))
 
 
-def test_a_dead_letter_is_retried_after_asking_once_more(browser: Browser, shop: Shop) -> None:
+def test_a_dead_letter_is_retried_once_and_only_after_confirmation(browser: Browser, shop: Shop) -> None:
     def on_topic() -> int:
         return shop.delta.count("topic__raw_orders")
 
@@ -190,7 +192,7 @@ def test_a_dead_letter_is_retried_after_asking_once_more(browser: Browser, shop:
         expect(page.get_by_text("None: all that came in could be processed.")).to_be_visible()
 
 
-def test_a_form_of_yesterday_is_refused_in_words(browser: Browser, shop: Shop) -> None:
+def test_a_form_with_an_outdated_seal_is_refused_with_a_message(browser: Browser, shop: Shop) -> None:
     window = Window(browser, shop)
     with window as page:
         page.goto("/ui/dead-letters")
@@ -201,7 +203,7 @@ def test_a_form_of_yesterday_is_refused_in_words(browser: Browser, shop: Shop) -
         window.errors.clear()  # the browser logs the status 403
 
 
-def test_the_slider_leads_to_an_older_version_as_soon_as_it_is_moved(browser: Browser, shop: Shop) -> None:
+def test_moving_the_slider_opens_the_page_of_an_older_version(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/table/orders")
         slider = page.get_by_role("slider", name=re.compile("Version"))
@@ -230,7 +232,7 @@ def test_without_scripts_a_button_leads_to_the_older_version(browser: Browser, s
         expect(page.get_by_text("No rows at version 0.")).to_be_visible()
 
 
-def test_what_is_shown_while_records_arrive_is_new_with_each_load(browser: Browser, shop: Shop) -> None:
+def test_each_load_of_the_topology_shows_the_present_lag(browser: Browser, shop: Shop) -> None:
     with Window(browser, shop) as page:
         page.goto("/ui/")
         expect(page.locator("svg")).to_contain_text("lag 1")

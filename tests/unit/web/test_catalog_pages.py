@@ -130,7 +130,7 @@ def client(server: Workspace) -> Iterator[httpx.Client]:
         yield asking
 
 
-def test_a_page_costs_few_statements_each_with_an_end(server: Workspace, client: httpx.Client) -> None:
+def test_a_page_needs_few_statements_with_bounded_results(server: Workspace, client: httpx.Client) -> None:
     for path, most in (("", 5), ("table/users", 10), ("table/users?version=1", 12), ("dead-letters", 2)):
         server.asked.clear()
         assert client.get(f"/ui/{path}").status_code == 200
@@ -140,7 +140,7 @@ def test_a_page_costs_few_statements_each_with_an_end(server: Workspace, client:
     assert client.get("/ui/table/nothing").status_code == 404
 
 
-def test_rows_and_commits_are_shown_and_nothing_is_retried(server: Workspace, client: httpx.Client) -> None:
+def test_pages_show_rows_and_commits_and_refuse_retries(server: Workspace, client: httpx.Client) -> None:
     page = client.get("/ui/table/users").text
     assert "Committed 2024-05-01 10:00:00 UTC" in page
     assert "by merge: 1 rows changed" in page
@@ -152,7 +152,7 @@ def test_rows_and_commits_are_shown_and_nothing_is_retried(server: Workspace, cl
     assert server.asked == []
 
 
-def test_before_the_first_run_nothing_is_there_and_pages_say_so(server: Workspace, client: httpx.Client) -> None:
+def test_before_the_first_run_pages_show_no_rows_and_no_dead_letters(server: Workspace, client: httpx.Client) -> None:
     server.missing = ("_kaspr_resources", "_kaspr_events", "_kaspr_progress", "_kaspr_dead_letters", "users")
     overview = client.get("/ui/").text
     assert "table/users" in overview
@@ -162,7 +162,7 @@ def test_before_the_first_run_nothing_is_there_and_pages_say_so(server: Workspac
     assert "None: all that came in" in client.get("/ui/dead-letters").text
 
 
-def test_a_refusal_is_a_page_that_says_why(server: Workspace, client: httpx.Client) -> None:
+def test_a_refused_statement_gives_a_page_with_the_reason(server: Workspace, client: httpx.Client) -> None:
     server.refusal = "no grant SELECT on <table>"
     answer = client.get("/ui/table/users")
     assert answer.status_code == 503
@@ -176,7 +176,7 @@ def test_a_refusal_is_a_page_that_says_why(server: Workspace, client: httpx.Clie
         ("time travel is not for tables with row filters", "1 cannot be read: .* row filters. Choose a newer version"),
     ],
 )
-def test_where_versions_are_refused_what_is_there_now_is_shown(
+def test_if_older_versions_are_refused_the_newest_rows_are_shown(
     server: Workspace, client: httpx.Client, refusal: str, why: str
 ) -> None:
     server.refusal, server.refuses = refusal, "VERSION AS OF"
@@ -191,7 +191,7 @@ def test_where_versions_are_refused_what_is_there_now_is_shown(
     assert re.search("change feed cannot be read here: .*Spark may read it", client.get("/ui/table/users").text)
 
 
-def test_what_cannot_be_counted_together_is_counted_one_by_one() -> None:
+def test_tables_are_counted_one_by_one_if_one_of_them_is_missing() -> None:
     workspace = Workspace(missing=("new",))
     assert reads(workspace).counts(["users", "new"]) == {"users": 1, "new": 0}
     assert len(workspace.asked) == 3
@@ -199,7 +199,7 @@ def test_what_cannot_be_counted_together_is_counted_one_by_one() -> None:
     assert reads(workspace).counts([]) == {}
 
 
-def test_commits_are_read_however_times_and_maps_are_written() -> None:
+def test_commits_are_read_in_every_spelling_of_times_and_metrics() -> None:
     history = reads(Workspace()).history("users")
     assert (history.versions, history.newest_change) == (range(3), 2)
     commits = [history.commit(version) for version in history.versions]
@@ -211,7 +211,7 @@ def test_commits_are_read_however_times_and_maps_are_written() -> None:
     ]
 
 
-def test_texts_of_a_visitor_end_nothing_in_a_statement() -> None:
+def test_texts_of_a_visitor_are_escaped_in_statements() -> None:
     workspace = Workspace()
     reads(workspace).newest(DEAD_LETTERS, ["at"], 5, {"resource": "\\' OR true --"})
     Past(reads(workspace), "users").then(1, "\\' OR true --")
@@ -249,7 +249,7 @@ def test_in_an_app_pages_are_read_as_the_visitor_and_views_as_the_server(
 
 
 @pytest.mark.parametrize("why", ["no proxy is believed", "no Databricks App"])
-def test_elsewhere_a_token_in_a_header_is_not_used(
+def test_a_token_in_a_header_is_ignored_without_a_proxy_or_outside_an_app(
     server: Workspace, visitors: dict[str, Workspace], monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "no Databricks App":
@@ -261,15 +261,15 @@ def test_elsewhere_a_token_in_a_header_is_not_used(
         assert visitors == {}
 
 
-def test_a_token_that_may_not_ask_is_told_of() -> None:
+def test_a_token_without_permission_is_an_error_with_the_reason() -> None:
     workspace = Workspace()
-    told = PermissionDenied("the token lacks the scope sql")
-    workspace.execute_statement = lambda *_, **__: (_ for _ in ()).throw(told)  # type: ignore[method-assign]
+    denied = PermissionDenied("the token lacks the scope sql")
+    workspace.execute_statement = lambda *_, **__: (_ for _ in ()).throw(denied)  # type: ignore[method-assign]
     with pytest.raises(SetupError, match="w1 cannot be asked: the token lacks the scope sql"):
         reads(workspace).history("users")
 
 
-class Nothing(http.server.BaseHTTPRequestHandler):
+class NotFoundHandler(http.server.BaseHTTPRequestHandler):
     """Answers each request with status 404."""
 
     def do_GET(self) -> None:
@@ -279,12 +279,12 @@ class Nothing(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_a_client_of_a_visitor_brings_their_token_beside_the_keys_of_the_server(
+def test_a_visitors_client_uses_their_token_and_not_the_servers_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DATABRICKS_CLIENT_ID", "server")
     monkeypatch.setenv("DATABRICKS_CLIENT_SECRET", "of the server")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Nothing) as workspace:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), NotFoundHandler) as workspace:
         threading.Thread(target=workspace.serve_forever, daemon=True).start()
         made = client_of_visitor(f"http://127.0.0.1:{workspace.server_port}")(TOKEN)
         assert made.config.authenticate() == {"Authorization": f"Bearer {TOKEN}"}

@@ -18,7 +18,7 @@ import pytest
 from kaspr_delta.runtime.applying import apply_manifests
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.namespace import Warehouse
-from tests.unit.web.conftest import ROOT, Shop, eventually, plan_of
+from tests.unit.web.conftest import ROOT, Shop, plan_of, wait_for
 
 CLIENTS = 200
 SECONDS = 60
@@ -27,7 +27,7 @@ REQUESTS = 10_000
 GROWTH = 64
 
 
-class Running:
+class ServerProcess:
     """``kaspr-delta serve`` in a process of its own."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
@@ -42,7 +42,7 @@ class Running:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[tuple[Running, Shop]]:
+def desk(tmp_path: Path) -> Iterator[tuple[ServerProcess, Shop]]:
     shop = Shop(tmp_path, "order_desk")
     apply_manifests(Warehouse(str(tmp_path)), load_path(ROOT / "bundles" / "order-desk"))
     shop.put(plan_of(shop, "desk-orders"), {f"O{number}": {"item": "Widget", "quantity": 1} for number in range(5_000)})
@@ -51,10 +51,10 @@ def desk(tmp_path: Path) -> Iterator[tuple[Running, Shop]]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ)  # noqa: S603
     try:
-        said = eventually(lambda: log.read_text() if "at http" in log.read_text() else "", seconds=120)
-        url = said.split(" at ")[1].split()[0]
-        eventually(lambda: answers(url), seconds=60)
-        yield Running(process, url), shop
+        printed = wait_for(lambda: log.read_text() if "at http" in log.read_text() else "", seconds=120)
+        url = printed.split(" at ")[1].split()[0]
+        wait_for(lambda: answers(url), seconds=60)
+        yield ServerProcess(process, url), shop
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0, log.read_text()
@@ -69,7 +69,7 @@ def answers(url: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-def test_no_request_however_odd_is_answered_with_a_server_error(desk: tuple[Running, Shop]) -> None:
+def test_no_random_request_is_answered_with_a_server_error(desk: tuple[ServerProcess, Shop]) -> None:
     running, _ = desk
     options = ["--checks", "not_a_server_error", "--max-examples", str(REQUESTS * 2 // 5), "--phases", "fuzzing"]
     command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{running.url}/openapi.json", *options]
@@ -91,20 +91,20 @@ def test_no_request_however_odd_is_answered_with_a_server_error(desk: tuple[Runn
 
 
 @pytest.mark.slow
-def test_many_clients_are_answered_for_a_minute_without_an_error_and_with_bounded_memory(
-    desk: tuple[Running, Shop],
+def test_200_clients_get_correct_rows_for_a_minute_in_bounded_memory(
+    desk: tuple[ServerProcess, Shop],
 ) -> None:
     running, _ = desk
-    assert set(asyncio.run(ask(running.url, CLIENTS, 5))) == {200}
+    assert set(asyncio.run(request_orders(running.url, CLIENTS, 5))) == {200}
     before = running.megabytes
-    counted = asyncio.run(ask(running.url, CLIENTS, SECONDS))
+    counted = asyncio.run(request_orders(running.url, CLIENTS, SECONDS))
     grown = running.megabytes - before
     print(f"{counted} in {SECONDS} s by {CLIENTS} clients, {grown:.0f} MB more than {before:.0f}")  # noqa: T201
     assert set(counted) == {200}
     assert grown < GROWTH
 
 
-async def ask(url: str, clients: int, seconds: float) -> Counter[int]:
+async def request_orders(url: str, clients: int, seconds: float) -> Counter[int]:
     """Run clients at once, each with one request after another; answers by status, -1 for a wrong row."""
     counted: Counter[int] = Counter()
     end = time.monotonic() + seconds

@@ -58,7 +58,7 @@ def content(copy: LocalCopy) -> dict[Any, Any]:
     return {json.loads(str(key)): json.loads(value) for key, value in copy.scan(None).items()}
 
 
-def test_what_is_inserted_changed_and_deleted_is_followed_without_a_new_copy(
+def test_inserts_changes_and_deletions_are_followed_without_a_new_copy(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.put(table, {"a": 1, "b": 2, "c": 3})
@@ -73,7 +73,7 @@ def test_what_is_inserted_changed_and_deleted_is_followed_without_a_new_copy(
     assert copy.fetch(['"a"', '"b"', '"d"', '"zz"']) == {'"a"': "10", '"d"': "5"}
 
 
-def test_before_it_was_copied_a_table_is_asked(shop: Shop, table: TablePlan, copy: LocalCopy) -> None:
+def test_a_table_is_queried_until_it_is_copied(shop: Shop, table: TablePlan, copy: LocalCopy) -> None:
     assert copy.fetch(['"a"']) == {}
     shop.put(table, {"a": 1, "it's": 2})
     assert not copy.ready
@@ -81,20 +81,20 @@ def test_before_it_was_copied_a_table_is_asked(shop: Shop, table: TablePlan, cop
     assert content(copy) == {"a": 1, "it's": 2}
 
 
-def test_what_was_read_before_it_was_copied_is_never_undone(
+def test_a_finished_copy_is_not_older_than_earlier_queries(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A query shows a commit that is newer than the unfinished copy."""
     copied = LocalCopy.copied_anew
 
-    def slowly(self: LocalCopy, head: Head) -> State:
+    def copied_during_a_write(self: LocalCopy, head: Head) -> State:
         state = copied(self, head)
         shop.put(table, {"a": 2})
         assert content(self) == {"a": 2}
         monkeypatch.setattr(LocalCopy, "copied_anew", copied)
         return state
 
-    monkeypatch.setattr(LocalCopy, "copied_anew", slowly)
+    monkeypatch.setattr(LocalCopy, "copied_anew", copied_during_a_write)
     shop.put(table, {"a": 1})
     assert copy.refresh()
     assert content(copy) == {"a": 2}
@@ -115,9 +115,7 @@ def test_a_table_that_was_dropped_and_made_anew_is_copied_anew(shop: Shop, table
     assert content(copy) == {"b": 2}
 
 
-def test_of_several_rows_of_one_key_the_newest_counts_also_when_one_of_them_goes(
-    shop: Shop, table: TablePlan, copy: LocalCopy
-) -> None:
+def test_the_newest_row_of_a_key_counts_also_after_a_deletion(shop: Shop, table: TablePlan, copy: LocalCopy) -> None:
     shop.put(table, {"a": 1})
     copy.refresh()
     shop.put(table, {"a": 2})
@@ -132,7 +130,7 @@ def test_of_several_rows_of_one_key_the_newest_counts_also_when_one_of_them_goes
 
 
 @pytest.mark.usefixtures("table")
-def test_what_is_no_row_is_none(shop: Shop, copy: LocalCopy) -> None:
+def test_rows_with_a_null_key_or_value_are_left_out(shop: Shop, copy: LocalCopy) -> None:
     now = datetime.now(timezone.utc)
     schema = pa.schema([("key", pa.string()), ("value", pa.string()), ("timestamp", pa.timestamp("us", "UTC"))])
     nothing: list[tuple[str | None, str | None]] = [(None, "1"), ('"a"', None), ('"b"', "null")]
@@ -172,7 +170,7 @@ def test_changes_that_do_not_fit_memory_are_kept_in_files(
     assert len(list(copy.folder.iterdir())) < 50
 
 
-def test_rows_are_found_across_the_pieces_in_which_a_file_is_read(
+def test_rows_are_found_in_all_pieces_in_which_a_file_is_read(
     shop: Shop, table: TablePlan, copy: LocalCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kaspr_delta.web.sorted_run.BATCH_ROWS", 3)
@@ -190,7 +188,7 @@ def test_rows_are_found_across_the_pieces_in_which_a_file_is_read(
     assert anew.fetch(['"a"', '"z"', '"k021"']) == {}
 
 
-def test_a_commit_that_only_a_deletion_vector_tells_of_is_not_believed_to_the_feed(tmp_path: Path, shop: Shop) -> None:
+def test_a_commit_with_a_deletion_vector_and_no_change_file_is_not_followed(tmp_path: Path, shop: Shop) -> None:
     log = tmp_path / "wh" / "shop" / "t" / "_delta_log"
     log.mkdir(parents=True)
     vector = {"storageType": "u"}
@@ -205,7 +203,7 @@ def test_a_commit_that_only_a_deletion_vector_tells_of_is_not_believed_to_the_fe
     assert [shop.delta.followable("t", version, version) for version in range(5)] == [True, False, True, True, False]
 
 
-def test_raw_keys_and_windows_are_places_too(shop: Shop, tmp_path: Path) -> None:
+def test_rows_with_raw_keys_or_windows_are_fetched_and_scanned(shop: Shop, tmp_path: Path) -> None:
     window = "name: w\nwindow: {tumbling: {size: 1m}}"
     raw = "name: r\nkeySerializer: raw\nvalueSerializer: raw"
     shop.apply(manifest("KasprTable", "w", window), manifest("KasprTable", "r", raw))

@@ -91,7 +91,7 @@ def test_a_resource_shows_its_state_batches_rows_and_spec(orders: Shop) -> None:
         assert shop.client.get("/ui/a/b/c").json()["detail"] == "there is no such page"
 
 
-def test_dead_letters_tell_why(orders: Shop) -> None:
+def test_the_page_of_dead_letters_shows_reasons_and_links_to_resources(orders: Shop) -> None:
     with served(orders) as shop:
         text = shop.client.get("/ui/dead-letters").text
         assert "event failed" in text
@@ -120,7 +120,7 @@ def failed(orders: Shop) -> Shop:
     return orders
 
 
-def test_a_dead_letter_is_retried_by_the_form_of_its_page_alone(failed: Shop) -> None:
+def test_a_dead_letter_is_retried_only_by_the_form_of_its_page(failed: Shop) -> None:
     with served(failed) as shop:
         form = retry_form(shop)
         for wrong in ({}, {**form, "seal": ""}, {**form, "seal": "é"}, {**form, "letter": ""}):
@@ -138,12 +138,12 @@ def test_a_dead_letter_is_retried_by_the_form_of_its_page_alone(failed: Shop) ->
         assert shop.client.post("/ui/dead-letters/retry", data=form).status_code == 303
         assert on_topic(shop) == [EVIL.encode()] * 2
         assert 'topic="topic.raw-orders"' in shop.client.get("/metrics").text
-        told = shop.client.get("/ui/agent/ingest-orders").text
-        assert "1 dead letter put on topic `raw-orders` again" in told
+        agent_page = shop.client.get("/ui/agent/ingest-orders").text
+        assert "1 dead letter put on topic `raw-orders` again" in agent_page
         assert shop.client.get("/ui/dead-letters/retry?resource=agent/ingest-orders&letter=x").status_code == 404
 
 
-def test_who_reaches_the_server_under_another_name_may_change_nothing(failed: Shop) -> None:
+def test_requests_for_another_host_or_through_a_proxy_cannot_retry(failed: Shop) -> None:
     with served(failed) as shop:
         for headers in ({"host": "evil.example"}, {"x-forwarded-for": "10.0.0.1"}):
             page = shop.client.get("/ui/dead-letters", headers=headers).text
@@ -153,7 +153,7 @@ def test_who_reaches_the_server_under_another_name_may_change_nothing(failed: Sh
             assert (refused.status_code, on_topic(shop)) == (403, [EVIL.encode()])
 
 
-def test_behind_a_proxy_only_who_is_named_may_retry_and_is_told_of(failed: Shop) -> None:
+def test_behind_a_proxy_only_the_named_user_may_retry_and_is_in_the_event(failed: Shop) -> None:
     with served(failed, behind_proxy=True) as shop:
         ann, bob = ({"x-forwarded-email": f"{name}@example.org"} for name in ("ann", "bob"))
         assert "does not name the user" in shop.client.get("/ui/dead-letters").text
@@ -164,7 +164,7 @@ def test_behind_a_proxy_only_who_is_named_may_retry_and_is_told_of(failed: Shop)
         assert "as ann@example.org asked" in shop.client.get("/ui/agent/ingest-orders", headers=ann).text
 
 
-def test_the_token_is_a_password_for_pages_and_for_nothing_else(failed: Shop) -> None:
+def test_the_token_is_a_password_for_pages_only(failed: Shop) -> None:
     secret = "-".join("abc")
     with served(failed, token=secret) as shop:
         asked = shop.client.get("/ui/")
@@ -176,7 +176,7 @@ def test_the_token_is_a_password_for_pages_and_for_nothing_else(failed: Shop) ->
         assert shop.client.post("/ui/dead-letters/retry", data={}).status_code == 401
 
 
-def test_a_resource_shows_what_its_last_change_did_and_what_it_was(orders: Shop) -> None:
+def test_the_page_of_a_table_shows_its_last_change_and_older_versions(orders: Shop) -> None:
     rows = orders.delta.rows("orders")
     orders.delta.delete("orders", "key = '\"O2\"'")
     orders.delta.append("orders", pa.Table.from_pylist([{**rows[0], "key": '"O3"'}], rows_schema(orders)))
@@ -207,7 +207,7 @@ spec: {input: {topic: {name: raw-orders}}}
 
 
 @pytest.mark.parametrize(("button", "marked"), [({"readers": "failed"}, True), ({"readers": "all"}, False), ({}, True)])
-def test_where_others_read_the_topic_the_page_says_so_and_asks_for_whom_the_record_is(
+def test_the_retry_page_names_other_readers_and_offers_a_retry_without_them(
     failed: Shop, tmp_path: Path, button: dict[str, str], *, marked: bool
 ) -> None:
     (tmp_path / "audit.yaml").write_text(AUDIT)
@@ -227,11 +227,11 @@ def test_where_others_read_the_topic_the_page_says_so_and_asks_for_whom_the_reco
         assert len(headers) == 2
 
 
-def test_the_status_tells_the_letters_that_are_there_and_the_metric_all_that_ever_were(failed: Shop) -> None:
+def test_the_status_counts_present_letters_and_the_metric_all_letters(failed: Shop) -> None:
     with served(failed) as shop:
         assert shop.client.post("/ui/dead-letters/retry", data=retry_form(shop)).status_code == 303
-        stands = {one["resource"]: one for one in shop.client.get("/status/").json()["resources"]}
-        agent = stands["agent/ingest-orders"]
+        by_resource = {one["resource"]: one for one in shop.client.get("/status/").json()["resources"]}
+        agent = by_resource["agent/ingest-orders"]
         assert (agent["deadLetters"], agent["failures"]) == (0, 1)
         counted = r'kaspr_resource_dead_letters_total{[^}]*resource="agent/ingest-orders"[^}]*} 1.0'
         assert re.search(counted, shop.client.get("/metrics").text)
@@ -242,7 +242,7 @@ def rows_schema(shop: Shop) -> pa.Schema:
     return arrow_schema(table_layout(plan_of(shop, "orders")).columns)
 
 
-def test_of_a_version_whose_files_are_gone_that_is_told(orders: Shop) -> None:
+def test_a_version_whose_files_are_gone_gives_a_page_with_the_reason(orders: Shop) -> None:
     location = folder_of(orders.delta.namespace, "orders")
     assert location is not None
     orders.delta.delete("orders", "key = '\"O2\"'")
@@ -254,8 +254,8 @@ def test_of_a_version_whose_files_are_gone_that_is_told(orders: Shop) -> None:
         assert shop.client.get("/ui/table/orders").status_code == 200
 
 
-def test_the_lines_of_the_topology_tell_rows_lag_and_failures(failed: Shop) -> None:
-    failed.delta.append("topic__raw_orders", failed_record(2))
+def test_lines_of_the_topology_show_rows_lag_and_dead_letters(failed: Shop) -> None:
+    failed.delta.append("topic__raw_orders", raw_order_records(2))
     with served(failed) as shop:
         page = shop.client.get("/ui/").text
         assert (
@@ -268,7 +268,7 @@ def test_the_lines_of_the_topology_tell_rows_lag_and_failures(failed: Shop) -> N
         assert re.search(r"topic/raw-orders<td>agent/ingest-orders<td[^>]*>0 so far<td[^>]*>3<td[^>]*>1</tr>", page)
 
 
-def test_lines_of_agents_tell_what_went_along_them_and_lines_to_joins_the_rows_there_are(orders: Shop) -> None:
+def test_lines_of_agents_count_records_so_far_and_lines_to_joins_present_rows(orders: Shop) -> None:
     counts = {
         counter("messages_received_per_topic", "raw-orders"): 4,
         counter("table_operations", "orders", "keys_updated"): 3,
@@ -293,12 +293,12 @@ def test_lines_of_agents_tell_what_went_along_them_and_lines_to_joins_the_rows_t
         assert along("table/orders -> join/orders-products-join") == "1 rows or records now"
 
 
-def failed_record(count: int) -> pa.Table:
+def raw_order_records(count: int) -> pa.Table:
     rows = [{"key": b"k", "value": b"v", "partition": 0, "seq": number} for number in range(count)]
     return pa.Table.from_pylist(rows, arrow_schema(TOPIC.columns))
 
 
-def test_pages_are_read_only_need_the_token_and_know_their_prefix(serving: Serving) -> None:
+def test_pages_need_the_token_refuse_post_and_link_below_their_prefix(serving: Serving) -> None:
     secret = "-".join("abc")
     with serving(manifest("KasprTable", "t", "name: t"), token=secret, root_path="/apps/x") as shop:
         assert shop.client.get("/ui/").status_code == 401
@@ -308,7 +308,7 @@ def test_pages_are_read_only_need_the_token_and_know_their_prefix(serving: Servi
         assert shop.client.get("/", headers=bearer).headers["location"] == "/apps/x/ui/"
 
 
-def test_tables_of_others_and_typed_ones_have_pages_too(serving: Serving) -> None:
+def test_typed_tables_and_tables_of_others_have_pages(serving: Serving) -> None:
     """Rows of a table in a catalog are not counted: they are not on this machine."""
     elsewhere = manifest("KasprTable", "elsewhere", "source: {table: main.sales.products, key: [id]}")
     typed = manifest("KasprTable", "typed", "schema: 'id STRING, zip INT'\nkey: id")
@@ -330,7 +330,7 @@ def test_a_view_may_answer_at_the_root(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("bundle", sorted(folder.name for folder in (ROOT / "bundles").iterdir() if folder.is_dir()))
-def test_no_box_lies_on_another_and_what_feeds_stands_left(bundle: str) -> None:
+def test_boxes_and_labels_do_not_overlap_and_sources_are_left_of_targets(bundle: str) -> None:
     (plan,), _ = build_plans(load_path(ROOT / "bundles" / bundle))
     drawn = picture(plan)
     places = {(box.x, box.y) for box in drawn.boxes}

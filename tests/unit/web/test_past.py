@@ -32,13 +32,13 @@ def delta(tmp_path: Path) -> DeltaRs:
     return delta_rs(Warehouse(str(tmp_path)).namespace("shop"))
 
 
-def written(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
+def append_rows(delta: DeltaRs, layout: Layout, *rows: dict[str, Any]) -> Past:
     delta.ensure("t", layout)
     delta.append("t", pa.Table.from_pylist(list(rows), arrow_schema(layout.columns)))
     return Past(NativePageReads(delta), "t")
 
 
-def test_a_table_that_nobody_wrote_has_no_past(delta: DeltaRs) -> None:
+def test_a_missing_or_empty_table_has_no_changes(delta: DeltaRs) -> None:
     assert Past(NativePageReads(delta), "t").versions == range(0)
     delta.ensure("t", RAW)
     past = Past(NativePageReads(delta), "t")
@@ -47,12 +47,12 @@ def test_a_table_that_nobody_wrote_has_no_past(delta: DeltaRs) -> None:
     assert past.then(0).count == 0
 
 
-def test_rows_show_where_their_window_begins_and_ends_and_stand_in_its_order(delta: DeltaRs) -> None:
+def test_rows_show_their_windows_and_are_sorted_by_key_and_window(delta: DeltaRs) -> None:
     hours = [AT + timedelta(hours=n) for n in range(3)]
     rows = [
         {"key": key, "value": "a", "window_start": hours[n], "window_end": hours[n + 1]} for n in (1, 0) for key in "21"
     ]
-    past = written(delta, WINDOWED, *rows)
+    past = append_rows(delta, WINDOWED, *rows)
     shown = past.then(1).rows
     assert [tuple(row) for row in shown] == [("key", "value", "window_start", "window_end", "timestamp")] * 4
     assert [(row["key"], row["window_start"], row["window_end"]) for row in shown] == [
@@ -66,9 +66,9 @@ def test_rows_show_where_their_window_begins_and_ends_and_stand_in_its_order(del
     assert past.then(0).since[0].row["window_end"] == hours[1]
 
 
-def test_rows_of_one_key_are_told_apart_by_their_windows(delta: DeltaRs) -> None:
+def test_rows_of_one_key_are_distinguished_by_their_windows(delta: DeltaRs) -> None:
     rows = [{"key": "1", "value": "a", "window_start": AT + timedelta(hours=n)} for n in (0, 1)]
-    past = written(delta, WINDOWED, *rows)
+    past = append_rows(delta, WINDOWED, *rows)
     deltalake.DeltaTable(str(folder_of(delta.namespace, "t"))).update(
         predicate="window_start = arrow_cast('2024-05-01T01:00:00Z', 'Timestamp(Microsecond, Some(\"UTC\"))')",
         updates={"value": "'b'"},
@@ -86,23 +86,23 @@ def test_rows_of_one_key_are_told_apart_by_their_windows(delta: DeltaRs) -> None
     assert [one.row["window_start"] for one in then.since] == [AT + timedelta(hours=1)]
 
 
-def test_of_a_table_with_bytes_for_keys_no_key_can_be_asked_for(delta: DeltaRs) -> None:
-    past = written(delta, RAW, {"key": b"\xff", "value": b"1"})
-    written(delta, RAW, {"key": b"\xfe", "value": b"2"})
+def test_a_table_with_raw_keys_ignores_a_filter_by_key(delta: DeltaRs) -> None:
+    past = append_rows(delta, RAW, {"key": b"\xff", "value": b"1"})
+    append_rows(delta, RAW, {"key": b"\xfe", "value": b"2"})
     assert not past.has_text_keys
     then = past.then(1, "x")
     assert (then.count, then.changed) == (1, 1)
     assert [(one.before, one.row["key"]) for one in then.since] == [(None, b"\xfe")]
 
 
-def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: DeltaRs) -> None:
+def test_rows_of_a_typed_table_are_distinguished_by_their_key_columns(delta: DeltaRs) -> None:
     row = {"shop": "a", "id": 1, "at": {"zip": 1}, "_timestamp": AT}
-    written(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
+    append_rows(delta, TYPED, row, {**row, "id": 2}, {**row, "shop": "b"})
     past = Past(NativePageReads(delta), "t", ("shop", "id"), is_typed=True)
     delta.delete("t", "shop = 'a' AND id = 2")
-    written(delta, TYPED, {**row, "id": 3})
+    append_rows(delta, TYPED, {**row, "id": 3})
     delta.delete("t", "shop = 'b'")
-    written(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
+    append_rows(delta, TYPED, {**row, "shop": "b", "at": {"zip": 2}})
     then = past.then(1, "a")
     assert (then.count, then.changed) == (3, 3)
     assert [(one.row["shop"], one.row["id"], one.word) for one in then.since] == [
@@ -118,19 +118,19 @@ def test_rows_of_a_typed_table_are_told_apart_by_the_columns_of_its_key(delta: D
     assert one.then(1, "b").count == 1
 
 
-def test_of_a_log_the_records_of_the_last_batch_are_shown_and_nothing_is_compared(delta: DeltaRs) -> None:
+def test_a_log_shows_the_records_of_its_last_commit_without_a_comparison(delta: DeltaRs) -> None:
     row = {"key": "1", "left": "{}", "right": None, "seq": 0}
-    past = written(delta, LOG, {**row, "kind": "value"})
-    written(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
+    past = append_rows(delta, LOG, {**row, "kind": "value"})
+    append_rows(delta, LOG, {**row, "kind": "value", "right": "1"}, {**row, "kind": "state", "seq": 1})
     last = past.last_change()
     assert last is not None
     assert [(one.word, one.row["right"]) for one in last.changes] == [("new", "1")]
     assert past.then(1).changed is None
 
 
-def test_versions_before_the_oldest_checkpoint_have_left_the_log(delta: DeltaRs) -> None:
+def test_versions_that_have_left_the_log_cannot_be_chosen(delta: DeltaRs) -> None:
     for number in range(4):
-        written(delta, RAW, {"key": b"k", "value": str(number).encode()})
+        append_rows(delta, RAW, {"key": b"k", "value": str(number).encode()})
     location = folder_of(delta.namespace, "t")
     assert location is not None
     deltalake.DeltaTable(str(location), version=2).create_checkpoint()

@@ -17,7 +17,7 @@ from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.layout import TOPICS
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.web.server import web_application
-from tests.unit.web.conftest import ROOT, Serving, Shop, eventually, manifest, plan_of, served, view
+from tests.unit.web.conftest import ROOT, Serving, Shop, manifest, plan_of, served, view, wait_for
 
 USERS = manifest("KasprTable", "users", "name: users")
 LOOKUP = view("lookup", "GET", "/user/{id}", "def f(request, users): return users.get(request['id'])", tables="users")
@@ -51,7 +51,7 @@ processors:
 """
 
 
-def test_d_6_what_is_posted_is_on_its_topic_when_the_answer_comes(serving: Serving) -> None:
+def test_d_6_posted_records_are_on_their_topic_before_the_response(serving: Serving) -> None:
     with serving(manifest("KasprWebView", "topic-publisher", PUBLISHER)) as shop:
         content = [{"key": "k", "value": {"a": 1}}, {"key": "l", "value": None}]
         answer = shop.client.post("/topics/t1", json={"content": content})
@@ -68,7 +68,7 @@ def test_d_6_what_is_posted_is_on_its_topic_when_the_answer_comes(serving: Servi
         assert float(sent[1]) == 2
 
 
-def test_d_7_a_later_operation_may_ask_for_a_path_parameter_by_way_of_the_request(serving: Serving) -> None:
+def test_d_7_a_later_operation_gets_a_path_parameter_through_the_value(serving: Serving) -> None:
     """In Kaspr only the first operation gets path parameters. Its value passes them on."""
     spec = """
     request: {method: PUT, path: "/{region}/products"}
@@ -91,7 +91,7 @@ def test_d_7_a_later_operation_may_ask_for_a_path_parameter_by_way_of_the_reques
         assert sends(shop, "products") == [(b'"P1"', b'{"id":"P1","region":"eu"}')]
 
 
-def test_d_8_an_unknown_product_is_told_by_the_body_of_an_error(serving: Serving) -> None:
+def test_d_8_an_unknown_product_gives_the_error_body_of_the_view(serving: Serving) -> None:
     response = """
     contentType: application/json
     bodySelector:
@@ -103,12 +103,12 @@ def test_d_8_an_unknown_product_is_told_by_the_body_of_an_error(serving: Serving
     with serving(products, known) as shop:
         shop.put(plan_of(shop, "products"), {"P1": {"name": "Widget"}})
         # Until the new row is seen the answer is the body of an error, which is truthy: hence the comparison.
-        assert eventually(lambda: shop.client.get("/products/P1").json() == {"id": "P1", "name": "Widget"})
+        assert wait_for(lambda: shop.client.get("/products/P1").json() == {"id": "P1", "name": "Widget"})
         unknown = shop.client.get("/products/P9")
         assert (unknown.status_code, unknown.json()) == (500, {"error": "no such product", "asked": "'P9'"})
 
 
-def test_e_4_what_tells_of_an_error_sees_what_init_made(serving: Serving) -> None:
+def test_e_4_the_selector_of_error_bodies_sees_the_names_of_init(serving: Serving) -> None:
     spec = """
     request: {method: GET, path: "/api/v1/metrics/{dimension}"}
     response:
@@ -146,13 +146,13 @@ def test_s1_8_a_view_reads_a_count_with_its_default(tmp_path: Path) -> None:
     apply_manifests(Warehouse(str(tmp_path)), load_path(ROOT / "bundles" / "event-counting"))
     with served(counters) as running:
         running.put(plan_of(running, "event-counters"), {"a": 2, "unknown": 1})
-        eventually(lambda: running.client.get("/count/a").json()["count"])
+        wait_for(lambda: running.client.get("/count/a").json()["count"])
         counts = [running.client.get(f"/count/{category}").json() for category in ("a", "unknown", "zzz")]
         assert counts[0] == {"category": "a", "count": 2}
         assert [count["count"] for count in counts] == [2, 1, 0]
 
 
-def test_changes_of_a_table_are_read_at_once(serving: Serving) -> None:
+def test_a_changed_row_is_read_within_a_second(serving: Serving) -> None:
     with serving(USERS, LOOKUP) as shop:
 
         def reads(expected: str) -> bool:
@@ -161,20 +161,20 @@ def test_changes_of_a_table_are_read_at_once(serving: Serving) -> None:
         assert reads("")
         for number in range(3):
             shop.put(plan_of(shop, "users"), {"u1": number})
-            eventually(partial(reads, str(number)), seconds=1.0)
+            wait_for(partial(reads, str(number)), seconds=1.0)
 
 
-def test_applied_changed_and_deleted_views_are_taken_up(serving: Serving) -> None:
+def test_a_running_server_follows_applied_changed_and_deleted_manifests(serving: Serving) -> None:
     one, other = (view("v", "GET", "/v", f"def f(request): return '{text}'") for text in ("one", "other"))
     with serving(USERS, one) as shop:
         assert shop.client.get("/v").text == "one"
         shop.apply(other, LOOKUP)
-        eventually(lambda: shop.client.get("/v").text == "other", seconds=3)
+        wait_for(lambda: shop.client.get("/v").text == "other", seconds=3)
         assert shop.client.get("/user/u1").status_code == 200
         registry_of(Warehouse(str(shop.folder)), "shop").change(lambda before: without(before, "KasprTable", "users"))
-        eventually(lambda: shop.client.get("/user/u1").status_code == 503, seconds=3)
+        wait_for(lambda: shop.client.get("/user/u1").status_code == 503, seconds=3)
         registry_of(Warehouse(str(shop.folder)), "shop").change(lambda before: without(before, "KasprWebView", "v"))
-        eventually(lambda: shop.client.get("/v").status_code == 404, seconds=3)
+        wait_for(lambda: shop.client.get("/v").status_code == 404, seconds=3)
 
 
 def test_many_clients_send_at_once_and_nothing_is_lost(serving: Serving) -> None:
@@ -206,7 +206,7 @@ def test_many_clients_send_at_once_and_nothing_is_lost(serving: Serving) -> None
         assert head.version < 60  # requests that came during a commit share the next one
 
 
-def test_metrics_are_kasprs(serving: Serving) -> None:
+def test_metrics_have_the_names_and_labels_of_kaspr(serving: Serving) -> None:
     with serving(USERS, LOOKUP) as shop:
         shop.put(plan_of(shop, "users"), {"u1": 1, "u2": 2})
         shop.client.get("/user/u1")
@@ -223,7 +223,7 @@ def test_metrics_are_kasprs(serving: Serving) -> None:
         } <= lines, scraped.text
 
 
-def test_status_has_kasprs_fields_and_those_of_the_command(serving: Serving) -> None:
+def test_status_has_the_fields_of_kaspr_and_of_the_command_status(serving: Serving) -> None:
     with serving(USERS, LOOKUP) as shop:
         status = shop.client.get("/status/").json()
         assert (status["leader"], status["rebalancing"], status["app"]) == (True, False, "shop")
@@ -232,25 +232,25 @@ def test_status_has_kasprs_fields_and_those_of_the_command(serving: Serving) -> 
         assert shop.client.post("/status/").status_code == 405
 
 
-def test_open_api_tells_of_each_view(serving: Serving) -> None:
+def test_open_api_describes_each_view(serving: Serving) -> None:
     dated = view("dated", "POST", "/on/{day:[0-9]{4}}", "def f(request): return 1", response="statusCode: 201")
     with serving(USERS, LOOKUP, dated) as shop:
-        told = shop.client.get("/openapi.json").json()
-        assert told["paths"]["/user/{id}"]["get"]["operationId"] == "lookup"
-        assert told["paths"]["/user/{id}"]["get"]["x-kaspr-tables"] == ["users"]
-        (day,) = told["paths"]["/on/{day}"]["post"]["parameters"]
+        document = shop.client.get("/openapi.json").json()
+        assert document["paths"]["/user/{id}"]["get"]["operationId"] == "lookup"
+        assert document["paths"]["/user/{id}"]["get"]["x-kaspr-tables"] == ["users"]
+        (day,) = document["paths"]["/on/{day}"]["post"]["parameters"]
         assert day["schema"]["pattern"] == "^(?:[0-9]{4})$"
-        assert "201" in told["paths"]["/on/{day}"]["post"]["responses"]
-        assert "security" not in told
+        assert "201" in document["paths"]["/on/{day}"]["post"]["responses"]
+        assert "security" not in document
 
 
-def test_below_a_prefix_paths_are_what_follows_it(serving: Serving) -> None:
+def test_a_server_below_a_prefix_matches_paths_without_it(serving: Serving) -> None:
     with serving(view("v", "GET", "/v/{x}", "def f(request, x): return x"), root_path="/apps/shop") as shop:
         assert shop.client.get("/v/1").text == "1"
         assert shop.client.get("/status/").json()["app"] == "shop"
 
 
-def test_only_what_was_applied_to_this_machine_is_served(shop: Shop) -> None:
+def test_a_server_refuses_unknown_schemas_and_catalogs_without_sql_warehouse(shop: Shop) -> None:
     with pytest.raises(NotFoundError):
         web_application(Warehouse(str(shop.folder)).namespace("other"))
     with pytest.raises(UsageError, match="name a SQL warehouse"):

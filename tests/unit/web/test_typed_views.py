@@ -18,7 +18,7 @@ from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.web import known_tables
 from kaspr_delta.web.local_copy import LocalCopy
 from tests.folders import folder_of
-from tests.unit.web.conftest import Serving, Shop, eventually, manifest, plan_of, view
+from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, view, wait_for
 
 SHOPS = pa.schema(
     [
@@ -70,7 +70,7 @@ def put(location: Path, rows: list[Mapping[str, Any]], schema: pa.Schema = SHOPS
     )
 
 
-def place(shop: Shop, table: str) -> Path:
+def table_folder(shop: Shop, table: str) -> Path:
     location = folder_of(shop.delta.namespace, table)
     assert location is not None
     return location
@@ -78,8 +78,8 @@ def place(shop: Shop, table: str) -> Path:
 
 def test_a_view_looks_up_rows_by_the_columns_of_their_key(serving: Serving) -> None:
     with serving(WRITTEN, LOOKUP) as shop:
-        put(place(shop, "shops"), [BERLIN, {**NOTHING, "country": "DE", "number": 8}])
-        assert eventually(lambda: (found := shop.client.get("/shops/DE/7")).status_code == 200 and found).json() == {
+        put(table_folder(shop, "shops"), [BERLIN, {**NOTHING, "country": "DE", "number": 8}])
+        assert wait_for(lambda: (found := shop.client.get("/shops/DE/7")).status_code == 200 and found).json() == {
             "country": "DE",
             "number": 7,
             "since": "2020-02-29",
@@ -97,11 +97,11 @@ def test_a_view_looks_up_rows_by_the_columns_of_their_key(serving: Serving) -> N
 def test_functions_of_views_see_the_types_of_columns(serving: Serving) -> None:
     python = "def types(value, shops): return [[k, repr(row)] for k, row in shops.items()]"
     with serving(WRITTEN, view("types", "GET", "/types", python, tables="shops")) as shop:
-        put(place(shop, "shops"), [BERLIN])
-        assert eventually(lambda: shop.client.get("/types").json()) == [[["DE", 7], repr(BERLIN)]]
+        put(table_folder(shop, "shops"), [BERLIN])
+        assert wait_for(lambda: shop.client.get("/types").json()) == [[["DE", 7], repr(BERLIN)]]
 
 
-def test_a_view_cannot_write_a_table_of_columns(serving: Serving) -> None:
+def test_a_view_cannot_write_a_typed_table(serving: Serving) -> None:
     python = "def f(value, shops): shops['DE', 7] = {}"
     with serving(WRITTEN, view("w", "GET", "/w", python, tables="shops")) as shop:
         assert "cannot be written here" in shop.client.get("/w").text
@@ -118,38 +118,38 @@ PRODUCT = view(
 )
 
 
-def foreign(folder: Path, key: str = "id") -> str:
+def table_of_others(folder: Path, key: str = "id") -> str:
     return manifest("KasprTable", "products", f"source: {{table: {folder}, key: [{key}]}}")
 
 
-def test_a_table_that_others_write_is_read_as_soon_as_it_is_there(serving: Serving, tmp_path: Path) -> None:
-    with serving(foreign(tmp_path / "products"), PRODUCT) as shop:
+def test_a_table_of_others_is_read_once_it_exists_and_then_followed(serving: Serving, tmp_path: Path) -> None:
+    with serving(table_of_others(tmp_path / "products"), PRODUCT) as shop:
         waiting = shop.client.get("/products/1")
         assert waiting.status_code == 503
         assert "table/products waits: " in waiting.json()["detail"]
         assert "is not there" in waiting.json()["detail"]
         put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS)
-        assert eventually(lambda: (found := shop.client.get("/products/1")).status_code == 200 and found).json() == {
+        assert wait_for(lambda: (found := shop.client.get("/products/1")).status_code == 200 and found).json() == {
             "id": 1,
             "name": "Widget",
         }
         put(tmp_path / "products", [{"id": 2, "name": "Lamp"}], PRODUCTS)
-        assert eventually(lambda: shop.client.get("/products/2").json())["name"] == "Lamp"
+        assert wait_for(lambda: shop.client.get("/products/2").json())["name"] == "Lamp"
         deltalake.DeltaTable(tmp_path / "products").delete("id = 1")
-        assert eventually(lambda: shop.client.get("/products/1").text == "null")
+        assert wait_for(lambda: shop.client.get("/products/1").text == "null")
 
 
 @pytest.mark.parametrize(
-    ("feed", "key", "told"),
+    ("feed", "key", "message"),
     [(False, "id", "delta.enableChangeDataFeed = true"), (True, "no", "there is no column 'no'")],
 )
-def test_a_view_says_what_is_wrong_with_a_table_of_others(
-    serving: Serving, tmp_path: Path, feed: bool, key: str, told: str
+def test_a_view_answers_503_with_the_problem_of_a_table_of_others(
+    serving: Serving, tmp_path: Path, feed: bool, key: str, message: str
 ) -> None:
     put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS, feed=feed)
-    with serving(foreign(tmp_path / "products", key), PRODUCT) as shop:
+    with serving(table_of_others(tmp_path / "products", key), PRODUCT) as shop:
         waiting = shop.client.get("/products/1")
-        assert (waiting.status_code, told in waiting.json()["detail"]) == (503, True)
+        assert (waiting.status_code, message in waiting.json()["detail"]) == (503, True)
 
 
 def test_a_table_in_a_catalog_is_not_read_without_spark(serving: Serving) -> None:
@@ -166,7 +166,7 @@ def products(shop: Shop, tmp_path: Path) -> TablePlan:
     """A Delta table of others, with known columns."""
     schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
     put(tmp_path / "products", [], schema)
-    shop.apply(foreign(tmp_path / "products"))
+    shop.apply(table_of_others(tmp_path / "products"))
     columns = shop.delta.types(str(tmp_path / "products"))
     assert columns is not None
     plan = plan_of(shop, "products")
@@ -183,9 +183,7 @@ class SimpleStore:
         self.columns = shop.delta.types
 
 
-def test_of_several_rows_of_one_key_the_greater_one_counts_as_in_a_join(
-    shop: Shop, products: TablePlan, tmp_path: Path
-) -> None:
+def test_the_greatest_row_of_a_key_counts_as_in_a_join(shop: Shop, products: TablePlan, tmp_path: Path) -> None:
     """Numbers are compared as numbers, and null comes first."""
     schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
     rows = [{"id": 1, "name": "same", "tags": tags} for tags in ([9], [10], [10, None], None)]
@@ -198,7 +196,7 @@ def test_of_several_rows_of_one_key_the_greater_one_counts_as_in_a_join(
         copy.refresh()
 
 
-def test_what_others_change_is_followed_without_a_new_copy(
+def test_changes_by_others_are_followed_without_a_new_copy(
     shop: Shop, products: TablePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = PRODUCTS.append(pa.field("tags", pa.list_(pa.int32())))
@@ -249,7 +247,7 @@ def test_columns_that_the_table_does_not_have_yet_are_null(shop: Shop, tmp_path:
     shop.apply(manifest("KasprTable", "t", "schema: 'id INT, name STRING, later DECIMAL(3, 1)'\nkey: id"))
     plan = plan_of(shop, "t")
     put(
-        place(shop, "t"),
+        table_folder(shop, "t"),
         [{"id": 1, "name": "Widget"}],
         PRODUCTS.append(pa.field("_timestamp", pa.timestamp("us", "UTC"))),
     )
@@ -258,7 +256,7 @@ def test_columns_that_the_table_does_not_have_yet_are_null(shop: Shop, tmp_path:
     assert text_of(plan).value_object(copy.fetch(["1"])["1"]) == {"id": 1, "name": "Widget", "later": None}
 
 
-def test_a_column_that_has_another_type_by_now_is_an_error_not_the_rows_of_before(
+def test_a_column_whose_type_has_changed_is_an_error_instead_of_old_rows(
     shop: Shop, products: TablePlan, tmp_path: Path
 ) -> None:
     put(tmp_path / "products", [{"id": 1, "name": "Widget"}], PRODUCTS.append(pa.field("tags", pa.list_(pa.int32()))))

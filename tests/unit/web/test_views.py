@@ -10,12 +10,12 @@ import pytest
 
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import table_layout
-from tests.unit.web.conftest import Serving, eventually, manifest, plan_of, view
+from tests.unit.web.conftest import Serving, manifest, plan_of, view, wait_for
 
 USERS = manifest("KasprTable", "users", "name: users")
 
 
-def test_s1_7_a_view_looks_up_a_row_and_an_unknown_one_is_told(serving: Serving) -> None:
+def test_s1_7_a_view_returns_a_row_or_an_error_for_an_unknown_key(serving: Serving) -> None:
     lookup = """
     def lookup(value, users):
         user_id = value["user_id"]
@@ -23,14 +23,14 @@ def test_s1_7_a_view_looks_up_a_row_and_an_unknown_one_is_told(serving: Serving)
     """
     with serving(USERS, view("lookup", "GET", "/user/{user_id}", lookup, tables="users", response="")) as shop:
         shop.put(plan_of(shop, "users"), {"u1": {"channel": "sms"}})
-        eventually(lambda: "channel" in shop.client.get("/user/u1").text)
+        wait_for(lambda: "channel" in shop.client.get("/user/u1").text)
         known, unknown = shop.client.get("/user/u1"), shop.client.get("/user/u2")
         assert (known.status_code, known.json()) == (200, {"channel": "sms"})
         assert (unknown.status_code, unknown.json()) == (200, {"error": "not found"})
         assert known.headers["content-type"] == "application/json"
 
 
-def test_path_parameters_are_keywords_and_items_and_text(serving: Serving) -> None:
+def test_path_parameters_are_text_in_arguments_and_in_the_request(serving: Serving) -> None:
     both = """
     async def both(request, region, product_id):
         return [request["region"], region, product_id, request.match_info["product_id"], request.path]
@@ -42,7 +42,7 @@ def test_path_parameters_are_keywords_and_items_and_text(serving: Serving) -> No
         assert shop.client.get("/%FF/products/7").status_code == 400
 
 
-def test_the_request_tells_its_query_headers_and_body(serving: Serving) -> None:
+def test_the_request_has_its_method_query_headers_and_body(serving: Serving) -> None:
     tell = """
     async def tell(request):
         seen = [request.method, request.query.get("a"), request.query.getall("a"), request.query_string]
@@ -53,7 +53,7 @@ def test_the_request_tells_its_query_headers_and_body(serving: Serving) -> None:
         assert said == ["POST", "1", ["1", "2"], "a=1&a=2", "me", {"k": "ü"}, '{"k":"ü"}', 10]
 
 
-def test_a_body_that_is_not_what_was_asked_for_is_the_callers_fault(serving: Serving) -> None:
+def test_a_body_that_is_not_json_is_answered_with_400(serving: Serving) -> None:
     with serving(view("v", "POST", "/v", "async def f(request): return await request.json()")) as shop:
         for body in (b"{", b"", b"\xff"):
             refused = shop.client.post("/v", content=body)
@@ -74,7 +74,7 @@ def test_a_body_that_is_not_what_was_asked_for_is_the_callers_fault(serving: Ser
         ("application/octet-stream", "b'x'", ("application/octet-stream", "x")),
     ],
 )
-def test_the_content_type_says_how_the_value_is_written(
+def test_the_content_type_decides_how_the_value_is_written(
     serving: Serving, content_type: str, returned: str, expected: tuple[str, str]
 ) -> None:
     response = f"contentType: {content_type}" if content_type else ""
@@ -110,7 +110,7 @@ def test_selectors_make_status_and_body_of_success_and_error(serving: Serving) -
         assert bad.json() == {"failed": "division by zero", "in": "answer"}
 
 
-def test_headers_are_selected_too(serving: Serving) -> None:
+def test_selectors_make_headers_of_success_and_error(serving: Serving) -> None:
     response = """
     headersSelector:
       onSuccess: {python: "def h(value): return {'X-A': value, 'Content-Type': 'text/csv'}"}
@@ -123,7 +123,7 @@ def test_headers_are_selected_too(serving: Serving) -> None:
         assert (bad.status_code, bad.headers["x-b"]) == (500, "failed")
 
 
-def test_a_header_that_would_begin_another_response_is_an_error(serving: Serving) -> None:
+def test_a_line_break_in_a_header_is_an_error(serving: Serving) -> None:
     response = """headersSelector: {onSuccess: {python: "def h(value): return {'X-A': value}"}}"""
     with serving(view("v", "GET", "/v", "def f(request): return request.query['k']", response=response)) as shop:
         assert shop.client.get("/v?k=a%0d%0aSet-Cookie:x").status_code == 500
@@ -134,7 +134,7 @@ def test_trap_23_the_last_value_of_a_generator_is_the_body(serving: Serving) -> 
         assert shop.client.get("/v").text == "c"
 
 
-def test_trap_24_an_error_is_500_or_what_the_exception_says_and_never_the_status_code_of_success(
+def test_trap_24_an_error_has_status_500_or_the_one_of_its_exception(
     serving: Serving,
 ) -> None:
     python = """
@@ -153,7 +153,7 @@ def test_trap_24_an_error_is_500_or_what_the_exception_says_and_never_the_status
         assert refused.json()["details"] == {"by": "you"}
 
 
-def test_an_error_in_what_tells_of_the_error_is_a_bare_500(serving: Serving) -> None:
+def test_an_error_in_the_error_selector_is_a_bare_500(serving: Serving) -> None:
     response = """bodySelector: {onError: {python: "def b(error): return error['nothing']"}}"""
     with serving(view("v", "GET", "/v", "def f(request): 1 / 0", response=response)) as shop:
         answer = shop.client.get("/v")
@@ -179,7 +179,7 @@ processors:
     ("pipe", "query", "expected"),
     [("", "", ""), ("keep, first", "", ""), ("keep, first, second", "?keep", [1, "2020-01-01"]), ("first", "", 1)],
 )
-def test_what_is_dropped_answers_with_nothing_and_init_is_seen_by_all(
+def test_a_dropped_request_has_an_empty_answer_and_operations_see_init(
     serving: Serving, pipe: str, query: str, expected: Any
 ) -> None:
     with serving(manifest("KasprWebView", "v", PIPELINE.replace("PIPE", pipe))) as shop:
@@ -202,7 +202,7 @@ def test_other_methods_are_405_and_head_falls_back_to_get(serving: Serving) -> N
         assert shop.client.get("/nothing").json()["status"] == 404
 
 
-def test_the_path_with_more_text_wins(serving: Serving) -> None:
+def test_the_path_with_more_literal_text_wins(serving: Serving) -> None:
     one, all_ = (
         view(name, "GET", path, f"def f(request): return '{name}'")
         for name, path in (("one", "/user/me"), ("all", "/user/{id}"))
@@ -220,7 +220,7 @@ def test_tables_are_read_only_in_views(serving: Serving) -> None:
         assert "table 'users' cannot be written here" in answer.json()["message"]
 
 
-def test_a_view_without_its_table_says_what_it_waits_for(serving: Serving) -> None:
+def test_a_view_without_its_table_answers_503_with_the_reason(serving: Serving) -> None:
     with serving(view("v", "GET", "/v", "def f(request, users): return 1", tables="users")) as shop:
         answer = shop.client.get("/v")
         assert answer.status_code == 503
@@ -239,7 +239,9 @@ def test_a_function_that_never_ends_holds_up_its_own_request_only(serving: Servi
         assert shop.client.get("/v").text == "fine"
 
 
-def test_a_call_that_waits_outside_python_is_not_waited_for(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_blocked_outside_python_is_answered_with_504(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kaspr_delta.web.asgi.PATIENCE", 0.2)
     app = (
         "apiVersion: kaspr.io/v1alpha1\nkind: KasprApp\nmetadata: {name: shop}\nspec: {config: {eventTimeout: 200ms}}\n"
@@ -251,13 +253,13 @@ def test_a_call_that_waits_outside_python_is_not_waited_for(serving: Serving, mo
         assert shop.client.get("/v").text == "fine"
 
 
-def test_a_body_may_not_be_endless(serving: Serving) -> None:
+def test_a_request_body_over_10_mib_is_refused(serving: Serving) -> None:
     with serving(view("v", "POST", "/v", "async def f(request): return len(await request.read())")) as shop:
         assert shop.client.post("/v", content=b"x" * 10 * 2**20).text == str(10 * 2**20)
         assert shop.client.post("/v", content=b"x" * (10 * 2**20 + 1)).status_code == 413
 
 
-def test_a_server_with_a_token_answers_those_who_bring_it(serving: Serving) -> None:
+def test_a_server_with_a_token_refuses_requests_without_it_except_healthz(serving: Serving) -> None:
     secret = "-".join("abc")
     with serving(view("v", "GET", "/v", "def f(request): return 'in'"), token=secret) as shop:
         assert shop.client.get("/v").status_code == 401
@@ -267,7 +269,7 @@ def test_a_server_with_a_token_answers_those_who_bring_it(serving: Serving) -> N
         assert shop.client.get("/healthz").status_code == 200
 
 
-def test_only_a_proxy_that_is_trusted_says_who_asks(serving: Serving) -> None:
+def test_only_a_trusted_proxy_names_the_user_of_a_request(serving: Serving) -> None:
     who = view("v", "GET", "/v", "def f(request): return request.user")
     asked = {"x-forwarded-email": "ann@example.org"}
     with serving(who) as shop:
@@ -276,7 +278,7 @@ def test_only_a_proxy_that_is_trusted_says_who_asks(serving: Serving) -> None:
         assert shop.client.get("/v", headers=asked).text == "ann@example.org"
 
 
-def test_a_view_sees_the_windows_of_this_moment(serving: Serving) -> None:
+def test_a_view_reads_the_windows_of_the_present_time(serving: Serving) -> None:
     counts = manifest("KasprTable", "counts", "name: counts\nwindow: {tumbling: {size: 1h}}")
     python = "def f(request, counts, key): return [counts.get(key), counts[key].delta(3600), len(counts)]"
     with serving(counts, view("v", "GET", "/v/{key}", python, tables="counts")) as shop:
@@ -289,5 +291,5 @@ def test_a_view_sees_the_windows_of_this_moment(serving: Serving) -> None:
             for count, start in ((5, hour), (4, hour - timedelta(hours=1)), (3, hour + timedelta(hours=1)))
         ]
         shop.delta.append("counts", pa.Table.from_pylist(rows, arrow_schema(layout.columns)))
-        seen = eventually(lambda: (answer := shop.client.get("/v/a")).status_code == 200 and answer.json())
+        seen = wait_for(lambda: (answer := shop.client.get("/v/a")).status_code == 200 and answer.json())
         assert seen in ([5, 4, 1], [3, 5, 1])  # the second if the hour has just ended

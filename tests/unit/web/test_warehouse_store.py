@@ -31,19 +31,19 @@ class Api:
     """A fake statement execution API: the answers to come, and the calls so far."""
 
     answers: Iterator[Any]
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def execute_statement(self, statement: str, warehouse_id: str, **_: Any) -> Any:
         assert warehouse_id == "w1"
-        self.asked.append(statement)
+        self.requests.append(statement)
         return next(self.answers)
 
     def get_statement(self, statement_id: str) -> Any:
-        self.asked.append(f"get {statement_id}")
+        self.requests.append(f"get {statement_id}")
         return next(self.answers)
 
     def get_statement_result_chunk_n(self, statement_id: str, chunk: int) -> Any:
-        self.asked.append(f"chunk {chunk} of {statement_id}")
+        self.requests.append(f"chunk {chunk} of {statement_id}")
         return next(self.answers)
 
 
@@ -70,10 +70,10 @@ def test_a_statement_is_waited_for_and_its_parts_are_put_together(monkeypatch: p
     pending = answer(StatementState.PENDING)
     asking, api = warehouse(pending, answer(DONE, part([["1"]], following=1)), part([["2"], [None]]))
     assert list(asking.rows("SELECT 1")) == [["1"], ["2"], [None]]
-    assert api.asked == ["SELECT 1", "get s1", "chunk 1 of s1"]
+    assert api.requests == ["SELECT 1", "get s1", "chunk 1 of s1"]
 
 
-def test_a_statement_that_fails_says_why() -> None:
+def test_a_failed_statement_is_an_error_with_the_reason() -> None:
     asking, _ = warehouse(answer(StatementState.FAILED, error="no such column"))
     with pytest.raises(SetupError, match="w1 refuses a statement: no such column"):
         list(asking.rows("SELECT x"))
@@ -87,29 +87,29 @@ def test_a_table_that_is_not_there_has_no_version() -> None:
     assert asking.version("t") == 7
 
 
-def test_rows_are_asked_for_by_their_keys_and_quotes_end_nothing(shop: Shop) -> None:
+def test_rows_are_queried_by_their_keys_with_escaped_quotes(shop: Shop) -> None:
     shop.apply(manifest("KasprTable", "t", "name: t"))
     rows: list[list[str | None]] = [['"it\'s"', "0", "2", "2"], ['"it\'s"', "0", "1", "1"], ['"a"', "0", None, "null"]]
     asking, api = warehouse(answer(DONE, part(rows)))
     reader = WarehouseReader(asking, plan_of(shop, "t"))
     assert reader.fetch([]) == {}
     assert reader.fetch(['"it\'s"', '"a"']) == {'"it\'s"': "2"}
-    (statement,) = api.asked
+    (statement,) = api.requests
     assert statement.endswith(
         """FROM `main`.`shop`.`t` WHERE `key` IS NOT NULL AND `value` IS NOT NULL AND """
         """`key` IN ('"a"', '"it\\'s"')"""
     )
 
 
-def test_windows_and_raw_keys_are_asked_for_too(shop: Shop) -> None:
+def test_rows_are_queried_by_windows_and_raw_keys(shop: Shop) -> None:
     shop.apply(manifest("KasprTable", "w", "name: w\nkeySerializer: raw\nwindow: {tumbling: {size: 1m}}"))
     rows: list[list[str | None]] = [["YQ==", "60000", "1", "5"], ["YQ==", "0", "1", "4"]]
     asking, api = warehouse(answer(DONE, part(rows)), answer(DONE, part(rows[:1])))
     reader = WarehouseReader(asking, plan_of(shop, "w"))
     assert reader.fetch([Cell("YQ==", 60_000)]) == {Cell("YQ==", 60_000): "5"}
-    assert "`key` IN (unhex('61'))" in api.asked[0]
+    assert "`key` IN (unhex('61'))" in api.requests[0]
     assert reader.scan(60_000) == {Cell("YQ==", 60_000): "5"}
-    assert api.asked[1].endswith("`window_start` = timestamp_millis(60000)")
+    assert api.requests[1].endswith("`window_start` = timestamp_millis(60000)")
 
 
 def test_given_manifests_are_served_over_a_sql_warehouse() -> None:
@@ -122,19 +122,19 @@ def test_given_manifests_are_served_over_a_sql_warehouse() -> None:
     route, parameters = found
     answering = route.methods["GET"]
     assert not isinstance(answering, str)
-    said = answering.answer(Request("GET", "/user/u1", "", Headers({}), parameters, b""))
-    assert (said.status, said.body) == (200, b'{"a":1}')
-    assert len(api.asked) == 1
+    response = answering.answer(Request("GET", "/user/u1", "", Headers({}), parameters, b""))
+    assert (response.status, response.body) == (200, b'{"a":1}')
+    assert len(api.requests) == 1
 
 
-def test_the_web_side_needs_neither_spark_nor_pandas() -> None:
+def test_web_modules_are_imported_without_spark_and_pandas() -> None:
     """A Databricks App installs its packages at every start."""
     blocked = "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'delta', 'pandas']))"
     imported = "import kaspr_delta.cli, kaspr_delta.web.asgi, kaspr_delta.web.pages, kaspr_delta.web.warehouse_store"
     subprocess.run([sys.executable, "-c", f"{blocked}; {imported}"], check=True, timeout=120)  # noqa: S603
 
 
-def test_rows_of_typed_tables_are_asked_for_by_the_columns_of_their_keys(shop: Shop) -> None:
+def test_rows_of_typed_tables_are_queried_by_their_key_columns(shop: Shop) -> None:
     columns = "'country STRING, id DECIMAL(38, 0), at TIMESTAMP, day DATE'"
     shop.apply(manifest("KasprTable", "t", f"schema: {columns}\nkey: [country, id, at]"))
     later = '{"country":"it\'s","id":"7","at":"2024-05-01T10:00:00.000000Z","day":"2024-02-29"}'
@@ -148,7 +148,7 @@ def test_rows_of_typed_tables_are_asked_for_by_the_columns_of_their_keys(shop: S
     key = '["it\'s",7,"2024-05-01T10:00:00.000000Z"]'
     assert reader.fetch([]) == {}
     assert reader.fetch([key]) == {key: later}
-    (statement,) = api.asked
+    (statement,) = api.requests
     fields = "'country', `country`, 'id', `id`, 'at', `at`, 'day', `day`"
     assert statement.startswith(
         f"SELECT unix_micros(`_timestamp`), to_json(named_struct({fields}), map('timeZone', 'UTC'"
@@ -157,7 +157,7 @@ def test_rows_of_typed_tables_are_asked_for_by_the_columns_of_their_keys(shop: S
     assert set(reader.scan(None)) == {key, key.replace("7", "8")}
 
 
-def test_columns_of_tables_of_others_are_described() -> None:
+def test_columns_of_tables_of_others_are_read_with_describe_table() -> None:
     described: list[list[str | None]] = [
         ["id", "bigint", None],
         ["unit price", "decimal(10,2)", None],
@@ -172,5 +172,5 @@ def test_columns_of_tables_of_others_are_described() -> None:
     assert [str(column) for column in found] == [
         "`id` BIGINT", "`unit price` DECIMAL(10,2)", "`shop` STRUCT<`country`: STRING, `zip`: INT>",
     ]  # fmt: skip
-    assert api.asked == ["DESCRIBE TABLE `main`.`shop`.`products`"]
+    assert api.requests == ["DESCRIBE TABLE `main`.`shop`.`products`"]
     assert "cannot be read: SQL warehouse w1 refuses a statement: no grant" in store.columns("main.shop.products")

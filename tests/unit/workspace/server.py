@@ -22,13 +22,13 @@ class FakeWorkspace:
     jobs: list[dict[str, Any]] = field(default_factory=list)
     runs: list[dict[str, Any]] = field(default_factory=list)
     outputs: dict[int, dict[str, Any]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    requested_paths: list[str] = field(default_factory=list)
     refuses: bool = False
     user: str = "ann@example.com"
 
     def answer(self, path: str, query: dict[str, str]) -> dict[str, Any] | None:
         """The answer of a workspace; None for an unknown path or run."""
-        self.asked.append(path)
+        self.requested_paths.append(path)
         if path == "/api/2.0/preview/scim/v2/Me":
             return {"userName": self.user}
         if path == "/api/2.2/jobs/list":

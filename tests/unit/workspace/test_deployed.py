@@ -10,7 +10,7 @@ from tests.unit.workspace.server import JOIN, FakeWorkspace
 
 
 @pytest.mark.usefixtures("workspace")
-def test_jobs_are_those_of_the_target_whatever_else_there_is() -> None:
+def test_only_jobs_of_the_target_are_listed() -> None:
     jobs = Workspace.connect().jobs("prod")
     assert [(one.name, one.application, one.starts) for one in jobs] == [
         ("order-system", "order-system", "0 0/15 * * * ? UTC"),
@@ -21,7 +21,7 @@ def test_jobs_are_those_of_the_target_whatever_else_there_is() -> None:
     assert (dev.name, dev.starts) == ("[dev ann] order-system", "0 0/15 * * * ? UTC (paused)")
 
 
-def test_for_development_everybody_sees_what_is_theirs(workspace: FakeWorkspace) -> None:
+def test_on_a_development_target_users_see_only_their_own_jobs(workspace: FakeWorkspace) -> None:
     workspace.user = "bob@example.com"
     (dev,) = Workspace.connect().jobs("dev")
     assert dev.name == "[dev bob] order-system"
@@ -31,7 +31,7 @@ def test_for_development_everybody_sees_what_is_theirs(workspace: FakeWorkspace)
 
 
 @pytest.mark.usefixtures("workspace")
-def test_of_each_job_the_newest_runs_are_told() -> None:
+def test_each_job_has_its_newest_runs_with_their_tasks() -> None:
     jobs = Workspace.connect().jobs("prod", "order-system", runs=2)
     assert [[run.id for run in one.runs] for one in jobs] == [[13, 12], []]
     newest = jobs[0].runs[0]
@@ -56,7 +56,7 @@ def test_a_run_that_is_queued_has_not_started(workspace: FakeWorkspace) -> None:
 
 
 @pytest.mark.usefixtures("workspace")
-def test_a_run_that_goes_on_has_not_taken_any_time_yet() -> None:
+def test_a_run_that_goes_on_has_no_duration() -> None:
     (job,) = Workspace.connect().jobs("prod", "page-views")
     assert (job.runs[0].state, job.runs[0].seconds, job.runs[0].failed) == ("RUNNING", None, False)
 
@@ -69,19 +69,19 @@ def test_a_run_that_goes_on_has_not_taken_any_time_yet() -> None:
     ],
 )
 @pytest.mark.usefixtures("workspace")
-def test_what_was_never_deployed_is_not_found(target: str, application: str | None, message: str) -> None:
+def test_an_unknown_target_or_application_is_not_found(target: str, application: str | None, message: str) -> None:
     with pytest.raises(NotFoundError, match=r".*") as error:
         Workspace.connect().jobs(target, application)
     assert str(error.value) == message
 
 
-def test_what_a_workspace_refuses_is_told_in_a_sentence(workspace: FakeWorkspace) -> None:
+def test_a_refused_request_is_an_error_with_the_workspaces_message(workspace: FakeWorkspace) -> None:
     workspace.refuses = True
     with pytest.raises(SetupError, match="you may not look at jobs"):
         Workspace.connect().jobs("prod")
 
 
-def test_without_credentials_it_is_said_how_to_log_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_the_error_names_the_login_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABRICKS_CONFIG_FILE", "/dev/null")
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name, raising=False)

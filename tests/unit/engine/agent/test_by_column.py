@@ -35,7 +35,7 @@ from tests.unit.engine.agent.agents import (
 DOUBLE = mapped("def f(v): return v * 2")
 
 
-def quickly(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str, Any]]:
+def effects_by_column(agent: Executor, records: Sequence[InputRecord]) -> list[dict[str, Any]]:
     quick = ByColumn.of(agent)
     assert quick is not None
     return _plain(pa.Table.from_batches(quick.effects(arrow(records), 100), SCHEMA))
@@ -78,36 +78,38 @@ def numbered(*values: Any) -> list[InputRecord]:
         ((DOUBLE,), []),
     ],
 )
-def test_it_gives_what_one_event_after_another_gives(pipeline: tuple[OperationPlan, ...], outputs: list[Any]) -> None:
+def test_effects_by_column_equal_effects_event_by_event(
+    pipeline: tuple[OperationPlan, ...], outputs: list[Any]
+) -> None:
     records = numbered(*range(8))
-    result = quickly(executor(*pipeline, outputs=outputs), records)
+    result = effects_by_column(executor(*pipeline, outputs=outputs), records)
     assert result == one_by_one(executor(*pipeline, outputs=outputs), records)
 
 
-def test_what_cannot_be_read_is_a_dead_letter_and_the_others_go_on() -> None:
+def test_an_unreadable_record_is_a_dead_letter_and_the_others_go_on() -> None:
     records = numbered(1, 2, b"{oops", 4, 5)
     records[3] = records[3]._replace(key=b"{no key")
     records[4] = records[4]._replace(value=None, key=None, timestamp=None)
     agent = executor(mapped("def f(v): return [v]"))
-    result = quickly(agent, records)
+    result = effects_by_column(agent, records)
     assert [row["kind"] for row in result] == ["send", "send", "dead-letter", "dead-letter", "send"]
     assert [row["seq"] for row in result] == [100, 101, 102, 103, 104]
     assert result == one_by_one(agent, records)
 
 
-def test_records_keep_the_order_of_their_events_also_where_some_are_out_of_the_ordinary() -> None:
+def test_sends_keep_the_order_of_events_if_an_event_fans_out() -> None:
     source = "def f(v):\n  if v == 2: return (n for n in (v, v))\n  return v"
-    result = quickly(executor(mapped(source), outputs=[send_to("a"), send_to("b")]), numbered(1, 2, 3))
+    result = effects_by_column(executor(mapped(source), outputs=[send_to("a"), send_to("b")]), numbered(1, 2, 3))
     assert [(row["seq"], row["target"], row["value"]) for row in result] == [
         (100 + n, target, value)
         for n, (value, target) in enumerate((value, target) for value in (b"1", b"2", b"2", b"3") for target in "ab")
     ]
 
 
-def test_when_all_goes_well_functions_are_called_once_and_in_order() -> None:
+def test_without_failures_functions_are_called_once_and_in_order() -> None:
     init = "calls = []\ndef note(v):\n  calls.append(v)\n  return list(calls)"
     agent = executor(mapped("def f(v): return note(v)"), init=init)
-    assert [row["value"] for row in quickly(agent, numbered(1, 2, 3, 4))] == [
+    assert [row["value"] for row in effects_by_column(agent, numbered(1, 2, 3, 4))] == [
         b"[1]",
         b"[1,2]",
         b"[1,2,3]",
@@ -115,68 +117,73 @@ def test_when_all_goes_well_functions_are_called_once_and_in_order() -> None:
     ]
 
 
-def test_an_event_that_fails_has_called_its_functions_once(tmp_path: Path) -> None:
+def test_a_failed_event_calls_its_functions_once(tmp_path: Path) -> None:
     note = (
         f"def f(v):\n  with open({str(tmp_path / 'calls')!r}, 'a') as file: file.write(str(v))\n  return 6 // (v - 3)"
     )
-    kinds = [row["kind"] for row in quickly(executor(mapped(note)), numbered(1, 3, 4))]
+    kinds = [row["kind"] for row in effects_by_column(executor(mapped(note)), numbered(1, 3, 4))]
     assert kinds == ["send", "dead-letter", "send"]
     assert (tmp_path / "calls").read_text() == "134"
 
 
-def test_only_what_fans_out_without_telling_is_called_once_more() -> None:
+def test_only_a_function_that_returns_a_generator_is_called_again() -> None:
     init = "from collections import Counter\ncalls = Counter()\ndef note(v):\n  calls[v] += 1\n  return calls[v]"
     source = "def f(v):\n  if note(v) < 2 and v == 3: return (n for n in (v,))\n  return note(v)"
-    values = [row["value"] for row in quickly(executor(mapped(source), init=init), numbered(1, 3, 4))]
+    values = [row["value"] for row in effects_by_column(executor(mapped(source), init=init), numbered(1, 3, 4))]
     assert values == [b"2", b"3", b"2"]
 
 
-def test_after_a_failure_init_runs_anew() -> None:
+def test_init_runs_anew_after_a_failed_event() -> None:
     init = "calls = []\ndef note(v):\n  calls.append(1 / v)\n  return len(calls)"
     agent = executor(mapped("def f(v): return note(v)"), init=init)
-    values = [row["value"] for row in quickly(agent, numbered(1, 1, 1, 0, 1, 1, 1)) if row["kind"] == "send"]
+    values = [row["value"] for row in effects_by_column(agent, numbered(1, 1, 1, 0, 1, 1, 1)) if row["kind"] == "send"]
     assert values == [b"1", b"2", b"3", b"1", b"2", b"3"]
 
 
 def test_an_event_that_never_ends_holds_up_only_itself() -> None:
     agent = executor(mapped("def f(v):\n  while v == 2: pass\n  return v"))
     agent = replace(agent, timeout=0.3)
-    assert [row["kind"] for row in quickly(agent, numbered(1, 2, 3, 4))] == ["send", "dead-letter", "send", "send"]
+    assert [row["kind"] for row in effects_by_column(agent, numbered(1, 2, 3, 4))] == [
+        "send",
+        "dead-letter",
+        "send",
+        "send",
+    ]
 
 
-def test_many_slow_events_are_no_event_that_takes_too_long() -> None:
+def test_the_time_limit_holds_for_each_event_not_for_the_batch() -> None:
     init = "calls = []\nimport time"
     agent = executor(mapped("def f(v):\n  calls.append(v)\n  time.sleep(0.03)\n  return len(calls)"), init=init)
-    assert [row["value"] for row in quickly(replace(agent, timeout=0.2), numbered(*range(12)))] == [
+    assert [row["value"] for row in effects_by_column(replace(agent, timeout=0.2), numbered(*range(12)))] == [
         str(n).encode() for n in range(1, 13)
     ]
 
 
-def test_with_tables_too() -> None:
+def test_with_tables_an_event_that_never_ends_holds_up_only_itself() -> None:
     count = mapped("def f(v, counts):\n  while v == 2: pass\n  counts['all'] = v\n  return v", ["counts"])
     state = table_state()
     agent = replace(executor(count, tables=[state]), timeout=0.3)
-    assert [row["kind"] for row in quickly(agent, numbered(1, 2, 3))] == ["send", "dead-letter", "send"]
+    assert [row["kind"] for row in effects_by_column(agent, numbered(1, 2, 3))] == ["send", "dead-letter", "send"]
     assert {key: written.value for key, written in state.written.items()} == {'"all"': "3"}
 
 
-class KeptLate(TableState[str]):
+class TimesOutInKeep(TableState[str]):
     """The time limit strikes while the writes of the first event are kept."""
 
-    in_time = False
+    struck = False
 
     def keep(self, timestamp: int | None, stream: str | None = None) -> None:
-        if not self.in_time:
-            self.in_time = True
+        if not self.struck:
+            self.struck = True
             raise EventTimeoutError
         super().keep(timestamp, stream)
 
 
-def test_an_event_that_has_ended_stands_though_its_time_is_over() -> None:
-    kept, late = TableState(table_plan("kept"), FakeReader()), KeptLate(table_plan("late"), FakeReader())
+def test_a_timeout_after_the_functions_ended_does_not_fail_the_event() -> None:
+    kept, late = TableState(table_plan("kept"), FakeReader()), TimesOutInKeep(table_plan("late"), FakeReader())
     both = mapped("def f(v, kept, late):\n  kept[v] = late[v] = v\n  return v", ["kept", "late"])
     agent = executor(both, tables=[kept, late])
-    assert [row["kind"] for row in quickly(agent, numbered(1, 2))] == ["send", "send"]
+    assert [row["kind"] for row in effects_by_column(agent, numbered(1, 2))] == ["send", "send"]
     assert [list(state.written) for state in (kept, late)] == [["1", "2"], ["1", "2"]]
 
 
@@ -195,11 +202,11 @@ def test_an_event_that_has_ended_stands_though_its_time_is_over() -> None:
         replace(executor(DOUBLE), topics=Topics({}, 1, changelogs={"out": table_plan()})),
     ],
 )
-def test_agents_that_ask_for_more_than_the_value_go_event_by_event(agent: Executor) -> None:
+def test_unsupported_agents_are_not_run_by_column(agent: Executor) -> None:
     assert ByColumn.of(agent) is None
 
 
-def test_ordinary_events_are_sent_with_numbers_of_their_own() -> None:
+def test_sends_are_numbered_from_the_number_of_their_event() -> None:
     agent = executor(filtered("def f(v): return v % 2"), DOUBLE, outputs=[send_to("a"), send_to("b")])
     quick = ByColumn.of(agent)
     assert quick is not None
@@ -210,7 +217,7 @@ def test_ordinary_events_are_sent_with_numbers_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("bad", [record("no number"), record(b"{"), record(1)._replace(key=b"{")])
-def test_what_is_not_ordinary_is_told(bad: InputRecord) -> None:
+def test_sends_raise_an_error_if_an_event_fails(bad: InputRecord) -> None:
     agent = executor(mapped("def f(v): return v + 1"))
     for records in ([bad], [record(1), bad], [bad, record(1)]):
         quick = ByColumn.of(agent)

@@ -50,7 +50,7 @@ def test_an_operation_may_stand_in_the_pipeline_twice() -> None:
 
 
 @pytest.mark.parametrize("value", [[1, 2], [], "ab", {"a": 1}, True, 0, "", None])
-def test_what_a_map_returns_is_one_value(value: Any) -> None:
+def test_any_result_of_a_map_is_one_value(value: Any) -> None:
     assert outcome(executor(mapped(f"def f(v): return {value!r}")), 1) == [value]
 
 
@@ -60,12 +60,12 @@ def test_none_goes_on_to_the_next_operation() -> None:
 
 
 @pytest.mark.parametrize("answer", ["True", "1", "'x'", "[0]"])
-def test_a_filter_lets_the_value_pass_unchanged(answer: str) -> None:
+def test_a_filter_with_a_truthy_result_passes_the_value_unchanged(answer: str) -> None:
     assert outcome(executor(filtered(f"def f(v): return {answer}")), {"a": 1}) == [{"a": 1}]
 
 
 @pytest.mark.parametrize("answer", ["False", "0", "None", "''", "[]"])
-def test_a_filter_drops_what_is_not_true(answer: str) -> None:
+def test_a_filter_with_a_falsy_result_drops_the_value(answer: str) -> None:
     assert outcome(executor(filtered(f"def f(v): return {answer}")), 1) == []
 
 
@@ -80,13 +80,13 @@ def test_a_filter_drops_its_branch_only() -> None:
 
 @pytest.mark.parametrize("source", ["def f(v): yield from range(3)", "async def f(v):\n  for n in range(3): yield n"])
 @pytest.mark.parametrize("place", [0, 1])
-def test_generators_fan_out_wherever_they_stand(source: str, place: int) -> None:
+def test_generators_fan_out_at_any_place_in_the_pipeline(source: str, place: int) -> None:
     pipeline = [mapped("def f(v): return v")]
     pipeline.insert(place, mapped(source))
     assert outcome(executor(*pipeline), 9) == [0, 1, 2]
 
 
-def test_a_generator_that_gives_nothing_ends_the_branch() -> None:
+def test_an_empty_generator_ends_the_branch() -> None:
     assert outcome(executor(mapped("def f(v):\n  return\n  yield")), 1) == []
 
 
@@ -97,7 +97,7 @@ def test_a_generator_is_run_to_its_end() -> None:
     assert counts.written == {'"after"': Written("1", NOON)}
 
 
-def test_order_is_depth_first_by_the_values_of_the_first_operation() -> None:
+def test_effects_are_grouped_by_the_values_of_the_first_operation() -> None:
     agent = executor(
         mapped("def f(v):\n  yield 'a'\n  yield 'b'"),
         mapped("def f(v):\n  yield v + '1'\n  yield v + '2'"),
@@ -116,7 +116,7 @@ def test_order_is_depth_first_by_the_values_of_the_first_operation() -> None:
     ]
 
 
-def test_init_runs_once_and_operations_see_what_it_made() -> None:
+def test_init_runs_once_and_operations_see_its_names() -> None:
     agent = executor(
         mapped("def f(v):\n  seen.append(v)\n  return len(seen) + offset()"),
         init="seen = []\ndef offset(): return 100",
@@ -133,13 +133,13 @@ def test_an_event_that_never_ends_is_a_dead_letter_and_the_next_goes_on() -> Non
     assert outcome(agent, 0) == [0]
 
 
-def test_init_runs_once_for_an_agent_however_many_executors_it_has() -> None:
+def test_executors_of_one_agent_share_one_run_of_init() -> None:
     operation, init = mapped("def f(v):\n  seen.append(v)\n  return len(seen)"), "seen = []"
     first, second = (executor(operation, init=init, identity="test/the same") for _ in range(2))
     assert [outcome(first, 1), outcome(second, 1)] == [[1], [2]]
 
 
-def test_agents_do_not_share_what_init_made() -> None:
+def test_agents_do_not_share_the_names_of_init() -> None:
     operation, init = mapped("def f(v):\n  seen.append(v)\n  return len(seen)"), "seen = []"
     first, second = (executor(operation, init=init) for _ in range(2))
     assert [outcome(first, 1), outcome(second, 1)] == [[1], [1]]
@@ -155,7 +155,7 @@ def test_init_runs_anew_after_a_failed_event() -> None:
     assert outcome(agent, "b") == [1]
 
 
-def test_an_init_that_fails_fails_the_event_and_is_tried_again() -> None:
+def test_a_failing_init_fails_every_event() -> None:
     agent = executor(mapped("def f(v): return v"), init="raise RuntimeError('no service')")
     for _ in range(2):
         assert "no service" in problem_of(agent.process(record(1)))
@@ -168,12 +168,12 @@ def test_functions_in_init_are_not_called() -> None:
     assert outcome(agent, 1) == [False]
 
 
-def test_names_an_operation_sets_start_anew_for_every_value() -> None:
+def test_global_names_of_an_operation_start_anew_for_every_value() -> None:
     agent = executor(mapped("n = 0\ndef f(v):\n  global n\n  n += 1\n  return n"))
     assert [outcome(agent, 1), outcome(agent, 1)] == [[1], [1]]
 
 
-def test_init_names_are_never_taken_for_the_function_to_call() -> None:
+def test_an_entry_point_is_never_taken_from_init() -> None:
     agent = executor(mapped("def f(v): return helper(v)"), init="def helper(v): return v + 1")
     assert outcome(agent, 1) == [2]
 
@@ -226,7 +226,7 @@ def test_a_failed_event_leaves_neither_sends_nor_writes_and_the_next_goes_on() -
     assert list(counts.written) == ['"good"']
 
 
-def test_a_dead_letter_has_the_record_and_where_the_code_failed() -> None:
+def test_a_dead_letter_has_the_record_and_the_line_that_failed() -> None:
     agent = executor(mapped("\ndef f(v):\n    return v['missing']"))
     (letter,) = agent.process(record({"a": 1}, key="K"))
     assert (letter.target, letter.key, letter.value, letter.timestamp) == ("in", b'"K"', b'{"a": 1}', NOON)
@@ -253,11 +253,11 @@ def test_a_dead_letter_has_the_record_and_where_the_code_failed() -> None:
         "def f(v): return '\\ud800'",
     ],
 )
-def test_whatever_the_code_raises_fails_only_its_event(source: str) -> None:
+def test_any_failure_of_the_code_is_a_dead_letter(source: str) -> None:
     problem_of(executor(mapped(source)).process(record(1)))
 
 
-def test_a_message_without_utf_8_can_be_written() -> None:
+def test_an_error_message_with_a_lone_surrogate_can_be_written() -> None:
     effects = executor(mapped("def f(v): raise ValueError(v)")).process(record("\ud800"))
     assert to_arrow(effects).num_rows == 1
 
@@ -272,7 +272,7 @@ def test_a_defaultselector_must_return_a_class() -> None:
     assert "must return a class, such as int or dict, not 0" in problem_of(agent.process(record("a")))
 
 
-def test_operations_see_the_writes_of_operations_and_events_before() -> None:
+def test_operations_see_the_writes_of_earlier_operations_and_events() -> None:
     counts = table_state(default="def d(): return int")
     agent = executor(
         mapped("def f(v, counts):\n  counts[v] += 1\n  return v", ["counts"]),
@@ -283,16 +283,16 @@ def test_operations_see_the_writes_of_operations_and_events_before() -> None:
     assert counts.written == {'"a"': Written("2", NOON), '"b"': Written("1", NOON)}
 
 
-def test_the_letter_of_a_record_of_a_channel_shows_the_pair_as_the_channel_does() -> None:
+def test_a_dead_letter_of_a_channel_record_has_the_pair_of_values() -> None:
     json_, raw = TableText(Serializers("json", "json")), TableText(Serializers("raw", "raw"))
-    for right, told in ((json_, {"price": 1.50}), (raw, "eyJwcmljZSI6MS41MH0=")):
+    for right, shown in ((json_, {"price": 1.50}), (raw, "eyJwcmljZSI6MS41MH0=")):
         run = executor(mapped("def f(v): raise ValueError"))
         run.decoder = ChannelDecoder(JoinedText(json_, json_, right))
-        sides = {"left": '{"n":1}', "right": '{"price":1.50}' if right is json_ else told}
+        sides = {"left": '{"n":1}', "right": '{"price":1.50}' if right is json_ else shown}
         (letter,) = run.process(record(sides))
         assert letter.kind == "dead-letter"
         assert letter.value is not None
-        assert json.loads(letter.value) == {"left": {"n": 1}, "right": told}
+        assert json.loads(letter.value) == {"left": {"n": 1}, "right": shown}
     (letter,) = run.process(record({"left": None, "right": None}))
     assert letter.value == b'{"left":null,"right":null}'
     run.decoder = ChannelDecoder(JoinedText(json_, json_, json_))

@@ -38,7 +38,7 @@ def run(
     return in_order(agent, records, limits), reader
 
 
-def test_a_batch_is_sends_in_order_then_the_last_write_of_every_key() -> None:
+def test_a_batch_gives_sends_in_order_then_the_last_write_of_each_key() -> None:
     records = [record({"c": c}, offset=n) for n, c in enumerate("aab")]
     effects, _ = run(COUNT, records, {'"a"': "10"}, "def d(): return int")
     assert sent(effects) == [11, 12, 1]
@@ -70,12 +70,12 @@ def test_the_keys_of_a_batch_are_fetched_in_one_read() -> None:
     assert {'"c0"', '"c199"', '"k0"', '"k199"', "0", "199"} <= keys
 
 
-def test_a_computed_key_is_read_on_the_spot() -> None:
+def test_a_computed_key_is_fetched_together_with_the_likely_keys() -> None:
     _, reader = run("def f(v, counts): return counts.get('x:' + v['c'])", [record({"c": "a"})], {'"x:a"': "1"})
     assert reader.fetched == [{'"a"', '"x:a"'}]
 
 
-def test_a_batch_that_asks_for_nothing_reads_nothing() -> None:
+def test_a_batch_without_look_ups_reads_nothing() -> None:
     _, reader = run("def f(v, counts): return v", [record({"c": "a"})])
     assert reader.fetched == []
 
@@ -86,18 +86,18 @@ def test_records_that_cannot_be_decoded_do_not_stop_the_look_ahead() -> None:
     assert [effect.kind for effect in effects] == ["dead-letter", "send", "write"]
 
 
-def test_values_nested_as_deep_as_can_be_read_do_not_stop_the_look_ahead() -> None:
+def test_deeply_nested_values_do_not_stop_the_look_ahead() -> None:
     effects, _ = run("def f(v, counts): return len(counts.get('x', ''))", [record(b"[" * 900 + b"1" + b"]" * 900)])
     assert sent(effects) == [0]
 
 
-def test_what_cannot_be_a_key_is_no_likely_key() -> None:
+def test_values_that_cannot_be_keys_are_not_likely_keys() -> None:
     records = arrow([record([1, "\ud800", None, True, 1.5])])
     assert likely_keys(records, TopicDecoder(JSON), TableText(JSON)) == {"1", "true", "1.5"}
     assert likely_keys(records, TopicDecoder(JSON), TableText(Serializers("raw", "raw"))) == set()
 
 
-def test_likely_keys_are_read_once_for_a_stretch_of_events() -> None:
+def test_likely_keys_are_fetched_once_per_stretch_of_events() -> None:
     records = [record({"c": "a"}), record({"c": "b"}), record({"c": "d"})]
     source = "def f(v, counts): return [counts.get(v['c']), counts.get('x')]"
     _, reader = run(source, records, limits=Limits(keys_ahead=2))
@@ -108,7 +108,7 @@ RISKY = "def f(v, counts):\n  counts[v['c']] += 1\n  counts['all'] += 1\n  retur
 
 
 @pytest.mark.parametrize("source", [COUNT, RISKY, "def f(v, counts): return (v for _ in '12') if v['n'] else v"])
-def test_writes_are_the_same_by_column_and_event_by_event(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_are_the_same_by_column_and_event_by_event(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     values = [{"c": c, "n": n % 3} for n, c in enumerate("abacbbca")]
     records = [record(value, offset=n, timestamp=NOON + n) for n, value in enumerate(values)]
     by_column, _ = run(source, records, {'"a"': "10"}, "def d(): return int")

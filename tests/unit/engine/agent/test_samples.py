@@ -72,14 +72,14 @@ output: {topics: [{name: out}]}
 """
 
 
-def test_d_2_what_is_valid_is_processed_and_a_function_in_init_is_never_called() -> None:
+def test_d_2_a_valid_event_is_processed_and_a_function_in_init_is_not_called() -> None:
     validating = agent(VALIDATE)
     done = {"id": 1, "is_valid": True, "init_was_called": [], "processed": True}
     assert sent(validating.process(record({"id": 1}))) == [done]
     assert validating.process(record({})) == []
 
 
-SENDS_AND_LETS_ON = """
+SENDS_AND_PASSES_ON = """
 input: {topic: {name: in}}
 processors:
   pipeline: [propose, mark]
@@ -96,8 +96,8 @@ output: {topics: [{name: out}]}
 """
 
 
-def test_d_4_a_send_in_the_middle_lets_every_value_on_and_sends_some() -> None:
-    checking = agent(SENDS_AND_LETS_ON)
+def test_d_4_a_send_with_a_predicate_sends_some_values_and_passes_all() -> None:
+    checking = agent(SENDS_AND_PASSES_ON)
     with_schema, without = checking.process(record({"schema": 7})), checking.process(record({"schema": None}))
     assert sent(with_schema, "proposals") == [7]
     assert sent(without, "proposals") == []
@@ -128,7 +128,7 @@ output:
 """
 
 
-def test_d_5_e_2_an_invalid_event_goes_to_the_authors_own_dead_letters() -> None:
+def test_d_5_e_2_an_invalid_event_goes_to_the_topic_for_bad_events() -> None:
     effects = agent(DEAD_LETTERS % "event").process(record({"type": "foo", "at": "x"}))
     assert sent(effects, "good") == []
     (bad,) = sent(effects, "bad")
@@ -136,7 +136,7 @@ def test_d_5_e_2_an_invalid_event_goes_to_the_authors_own_dead_letters() -> None
     assert keys(effects, "bad") == [None]
 
 
-def test_e_2_a_key_selector_sees_the_pipeline_value_and_its_keyerror_fails_that_event_alone() -> None:
+def test_e_2_a_key_selector_sees_the_pipeline_value_and_can_fail_the_event() -> None:
     checking = agent(DEAD_LETTERS % "user_id")  # ``user_id`` is one level deeper, in ``event``
     assert "KeyError: 'user_id'" in problem_of(checking.process(record({"type": "click", "at": 1, "user_id": "u"})))
     assert len(sent(checking.process(record({"type": "foo", "at": 1})), "bad")) == 1
@@ -183,7 +183,7 @@ def test_e_3_an_event_is_counted_under_several_keys() -> None:
     assert keys(second, "metrics") == [value["key"] for value in sent(second, "metrics")]
 
 
-def test_e_3_a_set_comes_back_as_a_list_so_the_second_event_fails_and_leaves_nothing() -> None:
+def test_e_3_a_stored_set_is_read_as_a_list_so_the_second_event_fails() -> None:
     counting = agent(COUNTING % ("set()", '.add(value["user"])'), windows="")
     assert len(sent(counting.process(record({"type": "click", "user": "u1", "at": 0})), "metrics")) == 3
     failed = counting.process(record({"type": "click", "user": "u2", "at": 0}))
@@ -217,17 +217,17 @@ output:
     - nameSelector: {python: "def topic(value): return 'to-' + value.get('channel', 'nobody')"}
       keySelector: {python: "def key(value): return f\\"{value['user']}:{value.get('id')}\\""}
     - name: analytics
-      predicate: {python: "def told(value): return 'channel' in value"}
+      predicate: {python: "def notified(value): return 'channel' in value"}
       keySelector: {python: "def key(value): return f\\"analytics:{value['channel']}\\""}
 """
 INT = "defaultSelector: {python: 'def default(): return int'}"
 
 
-def test_e_6_a_user_without_preferences_is_told_on_every_channel() -> None:
+def test_e_6_a_user_without_preferences_is_notified_on_every_channel() -> None:
     routing = agent(ROUTER % "'rate_limited' in value", preferences="", sent=INT)
     effects = routing.process(record({"user": "u1"}))
-    told = [effect.target for effect in effects if effect.target.startswith("to-")]
-    assert told == ["to-email", "to-push", "to-in_app"]
+    notified = [effect.target for effect in effects if effect.target.startswith("to-")]
+    assert notified == ["to-email", "to-push", "to-in_app"]
     assert keys(effects, "analytics") == ["analytics:email", "analytics:push", "analytics:in_app"]
     assert all(key.startswith("u1:") for key in keys(effects, "to-email"))
     # The statement after the last yield runs too.

@@ -28,7 +28,7 @@ BYTES = "def f(order): return order['product_id'].encode()"
         ("json", "raw", b'"P100"', TEXT, False),  # text where bytes are wanted
     ],
 )
-def test_s0_11_a_join_finds_what_was_written_with_the_tables_own_key_serializer(
+def test_s0_11_a_join_finds_rows_written_with_the_tables_key_serializer(
     topic: SerializerName, table: SerializerName, on_the_topic: bytes, extractor: str, joins: bool
 ) -> None:
     products = table_plan("products", serializers=Serializers(table, "json"))

@@ -31,13 +31,13 @@ def test_records_are_handed_over_in_groups(take: TakePlan | None, rest: bool, gr
     assert [[given.offset for given in group] for group in found] == groups
 
 
-def test_groups_are_not_cut_where_a_stretch_of_events_ends() -> None:
+def test_the_limit_keys_ahead_does_not_cut_groups() -> None:
     agent = executor(mapped("def f(values): return values"), take=TWO)
     effects = in_order(agent, [record(n, offset=n) for n in range(7)], Limits(keys_ahead=3))
     assert sent(effects) == [[0, 1], [2, 3], [4, 5], [6]]
 
 
-def test_a_function_gets_a_list_and_the_context_the_events_in_the_same_order() -> None:
+def test_the_context_has_the_events_in_the_order_of_the_list() -> None:
     agent = executor(
         mapped("def f(values): return [values, [event.key for event in context['event']]]"), take=TakePlan(3, 1)
     )
@@ -50,13 +50,13 @@ def test_a_list_that_is_returned_is_one_record() -> None:
     assert sent(agent.process_together([record(1), record(2)])) == [[1, 2]]
 
 
-def test_what_cannot_be_decoded_is_a_dead_letter_by_itself() -> None:
+def test_an_undecodable_record_of_a_group_is_a_dead_letter_by_itself() -> None:
     effects = executor(mapped("def f(values): return values"), take=TWO).process_together([record(b"{oops"), record(2)])
     assert [effect.kind for effect in effects] == ["dead-letter", "send"]
     assert sent(effects) == [[2]]
 
 
-def test_of_a_group_that_fails_every_record_is_a_dead_letter_and_nothing_else_remains() -> None:
+def test_a_failed_group_gives_a_dead_letter_per_record_and_no_write() -> None:
     counts = table_state()
     source = "def f(values, counts):\n  counts['x'] = 1\n  return 1 / 0"
     agent = executor(mapped(source, ["counts"]), tables=[counts], take=TWO)
@@ -65,7 +65,7 @@ def test_of_a_group_that_fails_every_record_is_a_dead_letter_and_nothing_else_re
     assert counts.written == {}
 
 
-def test_a_state_comes_back_as_it_was_written_and_leaves_out_what_it_does_not_know() -> None:
+def test_a_state_is_read_back_unchanged_and_unknown_fields_are_ignored() -> None:
     state = AgentState({"t": 3}, {"t": 5}, 12.5, {"counts": {"a:t/0": 7}})
     assert AgentState.of(state.plain) == state
     assert AgentState.of({**state.plain, "of a later version": 1}) == state

@@ -33,7 +33,7 @@ def with_changelog(agent: Executor) -> Executor:
     return replace(agent, topics=Topics({}, 1, changelogs={CHANGELOG: table_plan()}))
 
 
-def test_a_record_is_a_row_and_a_tombstone_a_deletion() -> None:
+def test_a_send_to_a_changelog_writes_the_row_and_a_tombstone_deletes_it() -> None:
     plan = send_to(CHANGELOG, key_selector="def k(v): return v['k']", value_selector="def v(v): return v['v']")
     agent = with_changelog(executor(outputs=[plan]))
     assert agent.process(record({"k": {"b": 1, "a": 2}, "v": {"n": 1}})) == [
@@ -42,7 +42,7 @@ def test_a_record_is_a_row_and_a_tombstone_a_deletion() -> None:
     assert agent.process(record({"k": "x", "v": None})) == [Effect("write", "counts", b'"x"', None, None, NOON)]
 
 
-def test_an_agent_that_has_the_table_sees_what_it_sent() -> None:
+def test_an_agent_sees_its_send_to_a_changelog_in_the_table() -> None:
     counts = table_state()
     plan = send_to(CHANGELOG, key_selector="def k(v): return v", value_selector="def v(v): return 5", pass_through=True)
     operations = sending(plan), mapped("def f(v, counts):\n  counts[v] += 1\n  return counts[v]", ["counts"])
@@ -53,17 +53,17 @@ def test_an_agent_that_has_the_table_sees_what_it_sent() -> None:
 
 
 @pytest.mark.parametrize("key", ["None", "b'no json'"])
-def test_what_the_table_cannot_hold_is_a_dead_letter(key: str) -> None:
+def test_a_send_with_an_invalid_key_to_a_changelog_is_a_dead_letter(key: str) -> None:
     agent = with_changelog(executor(outputs=[send_to(CHANGELOG, key_selector=f"def k(v): return {key}")]))
     assert "Error" in problem_of(agent.process(record(1)))
 
 
-def test_bytes_are_read_by_the_tables_serializers() -> None:
+def test_a_send_to_a_changelog_is_read_with_the_tables_serializers() -> None:
     raw = table_plan(serializers=Serializers("raw", "raw"))
     assert table_write(Effect("send", CHANGELOG, b"\x00k", b"\xff"), raw) == ("AGs=", "/w==")
 
 
-def test_a_table_with_windows_is_not_written_by_records() -> None:
+def test_a_send_to_the_changelog_of_a_table_with_windows_is_refused() -> None:
     plan = table_plan(window=WindowPlan(1, 1, None, 0, "update", "stream", None))
     with pytest.raises(SerializationError, match="has windows"):
         table_write(Effect("send", CHANGELOG, b'"k"', b"1"), plan)
@@ -72,7 +72,7 @@ def test_a_table_with_windows_is_not_written_by_records() -> None:
 @pytest.mark.parametrize(
     "write", ["t['a'] = 1", "del t['a']", "t.pop('a')", "t.setdefault('new', 1)", "t.update({'a': 2})", "t['a'] += 1"]
 )
-def test_a_table_that_is_read_only_can_be_read_and_not_written(write: str) -> None:
+def test_a_read_only_table_can_be_read_but_not_written(write: str) -> None:
     source = f"def f(v, counts):\n  t = counts\n  {write}"
     agent = executor(mapped(source, ["counts"]), tables=[table_state({'"a"': "1"})])
     agent.read_only = True
@@ -82,25 +82,25 @@ def test_a_table_that_is_read_only_can_be_read_and_not_written(write: str) -> No
     assert [effect.value for effect in reading.process(record(0))] == [b"1"]
 
 
-def test_a_run_without_an_event_gives_none_or_nothing_to_the_first_function() -> None:
+def test_the_first_function_of_a_task_gets_none_or_no_argument() -> None:
     for source in ("def f(_): return [_]", "def f(): return [None]"):
         pipeline: Any = mapped(source), sending(send_to("out"))
         (effect,) = executor(*pipeline, outputs=[]).fire("task/t", NOON)
         assert (effect.target, effect.value, effect.timestamp) == ("out", b"[null]", NOON)
 
 
-def test_a_run_may_begin_with_a_send_or_a_filter() -> None:
+def test_a_task_may_begin_with_a_send() -> None:
     plan = send_to("out", value_selector="def v(v): return [v]")
     (effect,) = executor(sending(plan), outputs=[]).fire("task/t", NOON)
     assert effect.value == b"[null]"
 
 
-def test_a_run_that_fails_is_a_dead_letter_of_the_task() -> None:
+def test_a_failed_run_of_a_task_is_a_dead_letter_of_the_task() -> None:
     (letter,) = executor(mapped("def f(): return 1 / 0"), outputs=[]).fire("task/t", NOON)
     assert (letter.kind, letter.target, letter.key) == ("dead-letter", "task/t", None)
 
 
-def test_functions_are_counted() -> None:
+def test_table_operations_are_counted() -> None:
     counts = table_state({'"a"': "1", '"b"': "2"})
     source = """
         def f(v, counts):

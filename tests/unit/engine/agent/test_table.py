@@ -56,7 +56,7 @@ def test_a_stored_value_wins_over_every_default() -> None:
     assert table({'"a"': "0"}, default=list).get("a", 5) == 0
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_values_are_read_back() -> None:
     rows = table(ROWS, default=int)
     rows["a"] = 2
     rows["new"] += 5
@@ -102,7 +102,7 @@ def test_pop_deletes_and_returns() -> None:
         rows.pop("a")
 
 
-def test_setdefault_writes_only_what_is_missing() -> None:
+def test_setdefault_writes_only_missing_keys() -> None:
     rows = table(ROWS)
     assert rows.setdefault("a", 5) == {"n": 1}
     assert rows.setdefault("b", []) == []
@@ -129,7 +129,7 @@ def test_every_key_that_iteration_gives_finds_its_value() -> None:
     assert sorted(str(rows[key]) for key in rows) == sorted(str(value) for value in rows.values())
 
 
-def test_rows_come_in_the_order_of_their_key_text_then_as_written() -> None:
+def test_stored_rows_come_in_the_order_of_their_keys_then_new_rows() -> None:
     rows = table({'"b"': "1", '"a"': "2"})
     rows["A"] = 3
     assert list(rows) == ["a", "b", "A"]
@@ -142,13 +142,13 @@ def test_a_row_may_be_changed_while_rows_are_listed() -> None:
     assert dict(rows) == {"a": 10, "b": 20}
 
 
-def test_rows_whose_key_is_not_canonical_are_not_there() -> None:
+def test_rows_whose_key_is_not_canonical_are_left_out() -> None:
     rows = table({"P100": "1", '{"b":1,"a":1}': "2", "null": "3", '"a"': "4"})
     assert dict(rows) == {"a": 4}
     assert len(rows) == 1
 
 
-def test_prefix_scan_gives_rows_whose_key_begins_with_it() -> None:
+def test_prefix_scan_gives_the_rows_whose_key_begins_with_the_prefix() -> None:
     rows = table({'"u:1"': "1", '"u:2"': "2", '"v:1"': "3", "1": "4"})
     rows["u:3"] = 5
     assert dict(rows.prefix_scan("u:")) == {"u:1": 1, "u:2": 2, "u:3": 5}
@@ -170,14 +170,14 @@ def test_clear_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), object(), "\ud800"])
-def test_what_has_no_json_text_is_not_written(value: Any) -> None:
+def test_a_value_without_json_text_is_refused(value: Any) -> None:
     rows = table()
     with pytest.raises(SerializationError):
         rows["a"] = value
     assert "a" not in rows
 
 
-def test_likely_keys_are_fetched_together_with_the_first_that_is_missed() -> None:
+def test_likely_keys_are_fetched_with_the_first_look_up() -> None:
     reader = FakeReader({'"a"': "1", '"b"': "2"})
     state = TableState(table_plan(), reader, lambda: ['"b"', '"c"'])
     rows = Table(state)
@@ -208,7 +208,7 @@ def test_a_scan_reads_the_table_once_and_answers_for_all_keys() -> None:
     assert (reader.scans, reader.fetched) == (1, [])
 
 
-def test_dropped_writes_never_were_and_kept_ones_stay() -> None:
+def test_drop_undoes_only_writes_that_were_not_kept() -> None:
     state = table_state({'"a"': "1"})
     rows = Table(state)
     rows["a"] = 2
@@ -218,7 +218,7 @@ def test_dropped_writes_never_were_and_kept_ones_stay() -> None:
     assert (rows["a"], "b" in rows) == (2, False)
 
 
-def test_the_last_write_of_a_key_and_its_time_are_the_effect() -> None:
+def test_the_last_write_of_a_key_is_kept_with_its_time() -> None:
     state, later = table_state(), NOON + 1_000_000
     rows = Table(state)
     rows["a"] = 1

@@ -84,14 +84,14 @@ def test_a_hopping_window_counts_an_event_in_every_window_it_belongs_to() -> Non
     assert sent(effects) == [1, 1]  # the value in the newest window
 
 
-def test_counts_go_on_from_what_the_table_holds_and_one_read_fetches_all() -> None:
+def test_counts_continue_from_stored_values_fetched_in_one_read() -> None:
     records = [at(n, f"k{n % 3}") for n in range(120)]
     effects, reader, _ = run(COUNT, records, rows={Cell('"k0"', 60_000): "5"})
     assert written(effects)['"k0"', 60] == "25"
     assert len(reader.fetched) == 1
 
 
-def test_an_event_that_is_late_but_within_the_grace_is_counted_and_later_it_is_not() -> None:
+def test_an_event_counts_until_the_grace_of_its_window_has_passed() -> None:
     records = [at(30, "a"), at(80, "a"), at(50, "a"), at(95, "a"), at(40, "a")]
     effects, _, _ = run(COUNT, records, window(grace=30_000))
     assert written(effects) == {('"a"', 0): "2", ('"a"', 60): "2"}
@@ -99,25 +99,25 @@ def test_an_event_that_is_late_but_within_the_grace_is_counted_and_later_it_is_n
     assert written(strict) == {('"a"', 0): "1", ('"a"', 60): "2"}
 
 
-def test_a_partition_that_is_behind_loses_nothing_because_another_one_is_ahead() -> None:
+def test_each_partition_has_its_own_stream_time() -> None:
     effects, _, clock = run(COUNT, [at(600, "a", 1), at(30, "a", 0)])
     assert written(effects) == {('"a"', 600): "1", ('"a"', 0): "1"}
     assert clock.times == {"agent:in/1": 600_000, "agent:in/0": 30_000}
 
 
-def test_what_a_batch_before_had_seen_is_late_in_this_one() -> None:
+def test_the_stream_time_of_earlier_batches_makes_events_late() -> None:
     effects, _, _ = run(COUNT, [at(30, "a")], before={"agent:in/0": 60_000})
     assert written(effects) == {}
 
 
-def test_a_failed_event_moves_no_time() -> None:
+def test_a_failed_event_does_not_move_the_stream_time() -> None:
     source = "def f(v, counts):\n  counts[v] += 1\n  return 1 / (v != 'bad')"
     effects, _, clock = run(source, [at(600, "bad"), at(30, "a")])
     assert written(effects) == {('"a"', 0): "1"}
     assert clock.times == {"agent:in/0": 30_000}
 
 
-def test_windows_are_seen_from_the_event_from_now_and_from_before() -> None:
+def test_windows_are_found_by_event_time_current_time_and_delta() -> None:
     source = """
         def f(v, counts):
             windows = counts["a"]
@@ -128,13 +128,13 @@ def test_windows_are_seen_from_the_event_from_now_and_from_before() -> None:
     assert sent(effects) == [[3, 3, 9, 2, 1]]
 
 
-def test_the_clock_on_the_wall_may_place_events() -> None:
+def test_the_wall_clock_may_place_events_in_windows() -> None:
     effects, _, clock = run(COUNT, [at(5, "a"), at(6, "a")], window(relative_to="now"), now=120)
     assert written(effects) == {('"a"', 120): "2"}
     assert clock.times == {"now": 120_000}
 
 
-def test_no_event_is_late_for_a_clock_that_was_put_back() -> None:
+def test_an_event_is_not_late_if_the_wall_clock_was_set_back() -> None:
     before = {"now": 300_000}
     effects, _, clock = run(COUNT, [at(5, "a")], window(relative_to="now"), before=before, now=120)
     assert written(effects) == {('"a"', 300): "1"}
@@ -142,7 +142,7 @@ def test_no_event_is_late_for_a_clock_that_was_put_back() -> None:
 
 
 @pytest.mark.parametrize("value", [125, 125.5, "1970-01-01T00:02:05Z", "1970-01-01T02:02:05+02:00"])
-def test_a_function_of_the_value_may_place_events(value: Any) -> None:
+def test_a_function_of_the_value_may_place_events_in_windows(value: Any) -> None:
     plan = window(relative_to="custom", selector=code("def t(value): return value['at']"))
     source = "def f(v, counts):\n  counts['a'] += 1\n  return counts['a'].value()"
     effects, _, _ = run(source, [at(5, {"at": value})], plan)
@@ -150,7 +150,7 @@ def test_a_function_of_the_value_may_place_events(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, [1], 1e20, "noon"])
-def test_what_is_no_time_fails_the_event(value: Any) -> None:
+def test_a_selector_that_returns_no_time_fails_the_event(value: Any) -> None:
     plan = window(relative_to="custom", selector=code("def t(value): return value['at']"))
     effects, _, _ = run("def f(v, counts): return 1", [at(5, {"at": value})], plan)
     assert "Error" in problem_of(effects)
@@ -180,7 +180,7 @@ def test_values_are_set_deleted_and_looked_up_like_those_of_a_dictionary() -> No
     assert written(effects)['"gone"', 0] is None
 
 
-def test_without_a_class_a_missing_key_is_a_key_error() -> None:
+def test_without_a_default_class_a_missing_key_is_a_key_error() -> None:
     for source in ("counts['a'] += 1", "counts['a'].value()", "counts.pop('a')"):
         effects, _, _ = run(f"def f(v, counts): {source}", [at(1, 0)], default=None)
         assert "KeyError" in problem_of(effects)
@@ -201,37 +201,37 @@ def test_every_assignment_with_an_operator_changes_the_value(change: str, result
     assert sent(effects) == [result]
 
 
-def test_a_function_changes_what_no_operator_does() -> None:
+def test_apply_changes_the_value_in_every_window_of_the_event() -> None:
     source = "def f(v, counts):\n  counts['a'].apply(max, v)\n  return counts['a'].value()"
     effects, _, _ = run(source, [at(1, 5), at(2, 3)], window(size=120_000), rows={Cell('"a"', -60_000): "9"})
     assert sent(effects) == [5, 5]
     assert written(effects) == {('"a"', -60): "9", ('"a"', 0): "5"}
 
 
-def passed(effects: list[Effect], kind: str) -> list[tuple[str | None, float | None, float]]:
+def ranges(effects: list[Effect], kind: str) -> list[tuple[str | None, float | None, float]]:
     def seconds(moment: int | None) -> float | None:
         return None if moment is None else moment / 1_000_000
 
     return [(e.stream, seconds(e.window_start), seconds(e.timestamp) or 0) for e in effects if e.kind == kind]
 
 
-def test_windows_that_close_are_told_once_with_the_ends_in_between() -> None:
+def test_each_range_of_closed_windows_is_emitted_once() -> None:
     plan = window(emit="close", grace=10_000)
     effects, _, clock = run(COUNT, [at(65, "a"), at(69, "a")], plan)
-    assert passed(effects, "close") == [("agent:in/0", None, 0)]  # the stream time before is unknown
+    assert ranges(effects, "close") == [("agent:in/0", None, 0)]  # the stream time before is unknown
     again, _, later = run(COUNT, [at(69.9, "a")], plan, before=clock.times)
-    assert passed(again, "close") == []
+    assert ranges(again, "close") == []
     last, _, _ = run(COUNT, [at(200, "a")], plan, before=later.times)
-    assert passed(last, "close") == [("agent:in/0", 0, 180)]
+    assert ranges(last, "close") == [("agent:in/0", 0, 180)]
 
 
-def test_rows_expire_so_long_after_their_window() -> None:
+def test_rows_expire_after_the_time_set_by_expires() -> None:
     effects, _, _ = run(COUNT, [at(400, "a")], window(expires=120_000), before={"agent:in/0": 0})
-    assert passed(effects, "expire") == [("agent:in/0", -120, 240)]
+    assert ranges(effects, "expire") == [("agent:in/0", -120, 240)]
     kept, _, _ = run(COUNT, [at(400, "a")], window(), before={"agent:in/0": 0})
-    assert passed(kept, "expire") == []
+    assert ranges(kept, "expire") == []
 
 
-def test_writes_carry_the_stream_that_brought_them() -> None:
+def test_a_write_has_the_stream_of_its_event() -> None:
     effects, _, _ = run(COUNT, [at(1, "a", 7)])
     assert [e.stream for e in effects if e.kind == "write"] == ["agent:in/7"]

@@ -78,26 +78,26 @@ def groups(kind: AggregationKind, timeout: float = 60, serializers: Serializers 
 
 def groups_of_rows(kind: AggregationKind, **functions: Any) -> FoldGroups:
     """The fold of an aggregation over a table."""
-    how = groups(kind, **functions)
-    return replace(how, plan=replace(how.plan, origin="rows"))
+    folding = groups(kind, **functions)
+    return replace(folding, plan=replace(folding.plan, origin="rows"))
 
 
 def batch(changes: Sequence[Change]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([one._asdict() for one in changes], COLUMNS)
 
 
-def fold(how: FoldGroups, *changes: Change, size: int | None = None) -> list[Folded]:
+def fold(folding: FoldGroups, *changes: Change, size: int | None = None) -> list[Folded]:
     cut = size or len(changes)
     batches = [batch(changes[start : start + cut]) for start in range(0, len(changes), cut)] if changes else []
-    return [Folded(**folded) for made in how(batches) for folded in made.to_pylist()]
+    return [Folded(**folded) for made in folding(batches) for folded in made.to_pylist()]
 
 
 def of(kind: str, folded: Iterable[Folded]) -> list[Folded]:
     return [one for one in folded if one.kind == kind]
 
 
-def written(how: FoldGroups, *changes: Change, size: int | None = None) -> dict[str | None, str | None]:
-    return {one.key: one.value for one in of("write", fold(how, *changes, size=size))}
+def written(folding: FoldGroups, *changes: Change, size: int | None = None) -> dict[str | None, str | None]:
+    return {one.key: one.value for one in of("write", fold(folding, *changes, size=size))}
 
 
 def reason(folded: Iterable[Folded]) -> str | None:
@@ -110,26 +110,26 @@ def names(columns: str) -> list[str]:
     return [column.split()[0] for column in columns.replace(PROBLEM, "STRUCT").split(", ")]
 
 
-def test_what_comes_out_is_what_spark_is_told_and_the_log_has_a_column_for_it() -> None:
+def test_the_columns_of_the_fold_are_declared_and_columns_of_the_log() -> None:
     (made,) = groups("count")([batch([add()])])
     assert made.schema.names == names(AGGREGATED) == list(Folded._fields)
     assert set(names(AGGREGATED)) <= set(names(AGGREGATION.columns))
 
 
 class TestKinds:
-    def test_a_count_counts_whatever_the_values_are(self) -> None:
+    def test_a_count_counts_every_value(self) -> None:
         assert written(groups("count"), add(), add(None), add("1")) == {'"g"': "3"}
 
-    def test_a_count_goes_on_from_what_is_held(self) -> None:
+    def test_a_count_continues_from_the_held_value(self) -> None:
         assert written(groups("count"), change("held", "41"), add()) == {'"g"': "42"}
 
-    def test_a_count_of_rows_takes_back(self) -> None:
+    def test_a_count_subtracts_a_removed_row(self) -> None:
         assert written(groups("count"), change("held", "1"), row("subtract", "{}")) == {'"g"': "0"}
 
     def test_to_table_keeps_the_last_value(self) -> None:
         assert written(groups("toTable"), change("held", "1"), add("3"), add("2")) == {'"g"': "2"}
 
-    def test_to_table_takes_the_absence_of_a_value_for_a_deletion(self) -> None:
+    def test_to_table_deletes_the_row_for_a_null_value(self) -> None:
         assert written(groups("toTable"), change("held", "1"), add("3"), add(None)) == {'"g"': None}
 
     def test_reduce_begins_with_the_first_value(self) -> None:
@@ -137,7 +137,7 @@ class TestKinds:
         assert written(greatest, add("3"), add("5"), add("4")) == {'"g"': "5"}
         assert written(greatest, change("held", "9"), add("4")) == {'"g"': "9"}
 
-    def test_a_group_that_reduce_empties_begins_anew(self) -> None:
+    def test_a_group_whose_adder_returned_none_begins_anew(self) -> None:
         fickle = groups("reduce", adder="def f(one, other): return None if one == other else other")
         assert written(fickle, add("1"), add("1")) == {'"g"': None}
         assert written(fickle, add("1"), add("1"), add("7")) == {'"g"': "7"}
@@ -145,7 +145,7 @@ class TestKinds:
     def test_aggregate_begins_with_its_initializer(self) -> None:
         assert written(groups("aggregate", **SUM), add('{"n":3}'), add('{"n":4}')) == {'"g"': "7"}
 
-    def test_aggregate_over_rows_subtracts_what_they_were(self) -> None:
+    def test_aggregate_over_rows_subtracts_their_old_values(self) -> None:
         changes = change("held", "7"), row("subtract", '{"n":3}', last=False), row("add", '{"n":5}')
         assert written(groups("aggregate", **SUM), *changes) == {'"g"': "9"}
 
@@ -156,14 +156,14 @@ class TestKinds:
 
 class TestGroups:
     @pytest.mark.parametrize("size", [1, 2, 3, 100])
-    def test_groups_lie_across_batches_as_they_please(self, size: int) -> None:
+    def test_a_group_may_span_several_batches(self, size: int) -> None:
         changes = [change("held", "1", grp="a"), add(grp="a"), add(grp="a"), add(grp="b"), add(grp="c"), add(grp="c")]
         assert written(groups("count"), *changes, size=size) == {"a": "3", "b": "1", "c": "2"}
 
-    def test_a_group_to_which_nothing_happens_is_not_written(self) -> None:
+    def test_a_group_without_changes_is_not_written(self) -> None:
         assert fold(groups("count"), change("held", "1")) == []
 
-    def test_nothing_gives_nothing(self) -> None:
+    def test_no_changes_give_no_rows(self) -> None:
         assert fold(groups("count")) == []
 
     def test_each_window_is_a_group_of_its_own(self) -> None:
@@ -181,33 +181,33 @@ class TestGroups:
 
 
 class TestTimes:
-    def test_a_group_has_the_greatest_time_of_all_it_was_made_from(self) -> None:
+    def test_a_group_has_the_greatest_time_of_its_values(self) -> None:
         (made,) = fold(groups("count"), change("held", "1", timestamp=5), add(timestamp=9), add(timestamp=7))
         assert made.timestamp == at(9)
         (made,) = fold(groups("count"), change("held", "1", timestamp=10), add(timestamp=9))
         assert made.timestamp == at(10)
 
-    def test_a_table_of_a_stream_has_the_time_of_the_last_record(self) -> None:
+    def test_a_to_table_row_has_the_time_of_the_last_record(self) -> None:
         (made,) = fold(groups("toTable"), change("held", "1", timestamp=10), add("2", timestamp=3))
         assert made.timestamp == at(3)
 
-    def test_times_before_1970_are_times(self) -> None:
+    def test_times_before_1970_are_kept(self) -> None:
         (made,) = fold(groups("count"), add(timestamp=-5, window_start=-60_000))
         assert (made.timestamp, made.window_start) == (at(-5), at(-60_000))
 
-    def test_what_failed_moves_no_time(self) -> None:
+    def test_a_failed_value_does_not_move_the_time_of_its_group(self) -> None:
         made = fold(groups("aggregate", **SUM), add('{"n":3}', timestamp=5), add("{}", timestamp=9))
         assert of("write", made)[0].timestamp == at(5)
         assert of("failed", made)[0].timestamp == at(9)
 
 
 class TestFailures:
-    def test_a_failing_function_leaves_the_group_as_it_was_and_the_next_value_is_added(self) -> None:
+    def test_a_failed_value_is_left_out_and_later_values_are_added(self) -> None:
         made = fold(groups("aggregate", **SUM), add('{"n":3}'), add("{}"), add('{"n":4}'))
         assert [one.value for one in of("write", made)] == ["7"]
         assert reason(made) == "aggregation failed"
 
-    def test_what_it_had_changed_before_it_failed_is_forgotten(self) -> None:
+    def test_changes_of_a_failed_function_to_the_total_are_undone(self) -> None:
         changes = add('{"at":0}'), add('{"at":9}'), add('{"at":1}')
         made = fold(groups("aggregate", **NAMES), *changes)
         assert [one.value for one in of("write", made)] == ['[{"at":0},{"at":1}]']
@@ -217,31 +217,31 @@ class TestFailures:
         assert failed.problem["value"] == '{"at":9}'
         assert "IndexError" in (failed.problem["detail"] or "")
 
-    def test_a_group_that_only_failed_is_not_written(self) -> None:
+    def test_a_group_with_only_failed_values_is_not_written(self) -> None:
         made = fold(groups("aggregate", **SUM), change("held", "7"), add("{}"))
         assert of("write", made) == []
 
-    def test_a_failing_initializer_is_the_failure_of_the_value(self) -> None:
+    def test_a_failing_initializer_fails_the_value(self) -> None:
         assert reason(fold(groups("aggregate", **(SUM | {"initializer": "def zero(): return 1 / 0"})), add())) == (
             "aggregation failed"
         )
 
-    def test_a_total_that_cannot_be_stored_is_none(self) -> None:
+    def test_a_total_that_cannot_be_stored_is_a_failure_and_not_written(self) -> None:
         made = fold(groups("reduce", adder="def f(one, other): return object()"), change("held", "1"), add("2"))
         assert reason(made) == "value cannot be used"
         assert of("write", made) == []
 
-    def test_what_sql_put_in_the_place_of_a_total_is_told_and_left_alone(self) -> None:
+    def test_a_held_total_that_is_not_json_is_a_failure_and_not_overwritten(self) -> None:
         changes = change("held", "no JSON", grp="a"), add('{"n":3}', grp="a"), add('{"n":3}', grp="b")
         made = fold(groups("aggregate", **SUM), *changes)
         assert reason(made) == "value cannot be used"
         assert {one.key: one.value for one in of("write", made)} == {"b": "3"}
 
-    def test_one_that_never_ends_is_stopped(self) -> None:
+    def test_a_function_that_never_ends_is_stopped(self) -> None:
         endless = groups("reduce", timeout=0.1, adder="def f(one, other):\n    while True:\n        pass")
         assert reason(fold(endless, change("held", "1"), add("2"))) == "aggregation failed"
 
-    def test_one_that_exits_stops_nothing_else(self) -> None:
+    def test_a_function_that_exits_fails_its_value(self) -> None:
         made = fold(groups("reduce", adder="def f(one, other): raise SystemExit"), change("held", "1"), add("2"))
         assert reason(made) == "aggregation failed"
 
@@ -255,19 +255,19 @@ class TestTotals:
         adder="def add(seen, value):\n    seen[value] = seen.get(value, 0) + 1\n    return seen",
     )
 
-    def test_of_one_batch(self) -> None:
+    def test_a_first_total_is_written_as_json(self) -> None:
         assert written(self.BY_NUMBER, add("1")) == {'"g"': '{"1":1}'}
 
-    def test_of_several(self) -> None:
+    def test_a_total_is_the_same_over_one_batch_and_over_several(self) -> None:
         together = written(self.BY_NUMBER, add("1"), add("1"))
         assert written(self.BY_NUMBER, change("held", '{"1":1}'), add("1")) == together
 
-    def test_what_a_function_keeps_of_its_total_is_a_copy(self) -> None:
+    def test_a_total_is_independent_of_objects_that_the_function_keeps(self) -> None:
         keeping = (
             "def f(one, other, kept=[]):\n    [of.update(n=0) for of in kept]\n    kept.append(other)\n    return other"
         )
-        how = groups("reduce", adder=keeping)
-        assert written(how, add('{"n":1}'), add('{"n":2}'), add('{"n":3}')) == {'"g"': '{"n":3}'}
+        folding = groups("reduce", adder=keeping)
+        assert written(folding, add('{"n":1}'), add('{"n":2}'), add('{"n":3}')) == {'"g"': '{"n":3}'}
 
 
 class TestContributions:
@@ -275,24 +275,24 @@ class TestContributions:
         made = fold(groups("aggregate", **(SUM | functions)), *changes)
         return [(one.key, one.grp, one.value, one.live) for one in of("contribution", made)]
 
-    def test_a_record_of_a_stream_contributes_for_good(self) -> None:
+    def test_no_contribution_is_kept_for_a_stream_record(self) -> None:
         assert self.contributions(add('{"n":1}')) == []
 
     def test_a_row_contributes_its_value(self) -> None:
         assert self.contributions(row("add", '{"n":1}')) == [('"r"', '"g"', '{"n":1}', True)]
 
-    def test_a_row_that_changed_contributes_what_it_is_now(self) -> None:
+    def test_a_changed_row_contributes_its_new_value(self) -> None:
         changes = change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", '{"n":2}')
         assert self.contributions(*changes) == [('"r"', '"g"', '{"n":2}', True)]
 
-    def test_a_row_that_is_gone_contributes_nothing_any_more(self) -> None:
+    def test_a_deleted_row_ends_its_contribution(self) -> None:
         assert self.contributions(change("held", "1"), row("subtract", '{"n":1}')) == [('"r"', '"g"', '{"n":1}', False)]
 
     def test_a_row_that_could_not_be_added_contributes_nothing(self) -> None:
         changes = change("held", "1"), row("subtract", '{"n":1}', last=False), row("add", "{}")
         assert self.contributions(*changes) == [('"r"', '"g"', "{}", False)]
 
-    def test_a_row_that_could_not_be_taken_back_still_contributes(self) -> None:
+    def test_a_row_that_could_not_be_subtracted_still_contributes(self) -> None:
         failing = {"subtractor": "def take(total, value): return total / 0"}
         assert self.contributions(change("held", "1"), row("subtract", '{"n":1}'), **failing) == []
 
@@ -301,22 +301,22 @@ class TestContributions:
         assert failed.key == '"r"'
 
 
-class TestOfATable:
+class TestMadeFromATable:
     """A table made from a table: a row is written only if its value changes; a newer time is stored separately."""
 
-    def test_a_change_that_cancels_out_moves_the_time_alone(self) -> None:
+    def test_a_change_that_cancels_out_writes_only_the_time(self) -> None:
         held = change("held", "2", timestamp=5)
         changes = row("subtract", "{}", timestamp=9, last=False), row("add", "{}", timestamp=9)
         made = [one for one in fold(groups_of_rows("count"), held, *changes) if one.kind != "contribution"]
         assert [(one.kind, one.key, one.timestamp, one.live) for one in made] == [("time", '"g"', at(9), True)]
 
-    def test_an_older_change_that_cancels_out_moves_nothing(self) -> None:
+    def test_an_older_change_that_cancels_out_does_not_move_the_time(self) -> None:
         held = change("held", "2", timestamp=5)
         changes = row("subtract", "{}", timestamp=3, last=False), row("add", "{}", timestamp=3)
         assert {one.kind for one in fold(groups_of_rows("count"), held, *changes)} == {"contribution"}
 
     def test_a_group_that_is_deleted_has_no_time(self) -> None:
-        how = groups_of_rows("aggregate", **SUM | {"subtractor": "def take(total, value): return None"})
-        made = fold(how, change("held", "2", timestamp=5), row("subtract", '{"n":2}', timestamp=9))
+        folding = groups_of_rows("aggregate", **SUM | {"subtractor": "def take(total, value): return None"})
+        made = fold(folding, change("held", "2", timestamp=5), row("subtract", '{"n":2}', timestamp=9))
         kinds = [(one.kind, one.value, one.live) for one in made if one.kind != "contribution"]
         assert kinds == [("write", None, None), ("time", None, False)]

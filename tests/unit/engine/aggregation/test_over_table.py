@@ -28,7 +28,7 @@ def grouped(
         if function is not None
         else None
     )
-    how = GroupRows(grouping, TableText(table), TableText(groups))
+    group_rows = GroupRows(grouping, TableText(table), TableText(groups))
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     batch = pa.RecordBatch.from_pydict(
         {
@@ -37,12 +37,12 @@ def grouped(
             "duplicate_count": [copies] * len(rows),
         }
     )
-    (found,) = how([batch])
+    (found,) = group_rows([batch])
     assert found.schema.names == ["key", "value", "duplicate_count", "grp", "problem"]
     return [(row["grp"], row["problem"]) for row in found.to_pylist()]
 
 
-def test_a_function_gives_the_group_as_a_key_of_the_new_table() -> None:
+def test_a_groupby_function_returns_a_key_of_the_made_table() -> None:
     assert grouped("def f(value): return value['c']", ('"r"', '{"c":"x"}')) == [('"x"', None)]
     assert grouped("def f(value, key): return [key, value]", ("1", "2")) == [("[1,2]", None)]
     assert grouped("def f(value): return 'x'", ('"r"', "1"), groups=RAW) == [("eA==", None)]
@@ -53,7 +53,7 @@ def test_without_a_function_every_row_is_a_group_of_its_own() -> None:
     assert grouped(None, ("a2V5", "1"), table=RAW) == [('"key"', None)]
 
 
-def test_what_is_false_is_a_group_and_none_is_not() -> None:
+def test_falsy_results_are_groups_but_none_is_not() -> None:
     assert [group for group, _ in grouped("def f(value): return value", ("1", "0"), ("2", '""'), ("3", "false"))] == [
         "0",
         '""',
@@ -62,11 +62,11 @@ def test_what_is_false_is_a_group_and_none_is_not() -> None:
     assert grouped("def f(value): return None", ("1", "0")) == [(None, None)]
 
 
-def test_a_row_that_is_gone_belongs_to_none() -> None:
+def test_a_deleted_row_belongs_to_no_group() -> None:
     assert grouped("def f(value): return 1 / 0", ('"r"', None)) == [(None, None)]
 
 
-def test_a_failing_function_leaves_its_row_without_a_group_and_the_others_alone() -> None:
+def test_a_failing_function_leaves_only_its_row_without_a_group() -> None:
     failed, sound = grouped("def f(value): return value['c']", ("1", "{}"), ("2", '{"c":1}'))
     assert sound == ("1", None)
     assert failed[0] is None
@@ -87,7 +87,7 @@ def test_a_value_that_is_no_json_and_a_group_that_is_no_key_are_problems(
     assert problem["reason"] == reason
 
 
-def test_of_several_rows_of_one_key_one_belongs_and_all_are_told() -> None:
+def test_a_row_with_a_duplicate_key_has_a_group_and_a_problem() -> None:
     ((group, problem),) = grouped("def f(value): return value", ("1", "7"), copies=2)
     assert group == "7"
     assert problem is not None

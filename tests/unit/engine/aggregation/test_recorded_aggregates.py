@@ -12,7 +12,7 @@ import pytest
 from kaspr_delta.engine.aggregation.fold_groups import Change, Folded, FoldGroups
 from kaspr_delta.engine.streams.event import EPOCH
 from tests.oracle.case import Case, Emission, Event, load, text
-from tests.oracle.compare import Outcome, at_the_end, event_by_event
+from tests.oracle.compare import Outcome, difference_per_event, final_difference
 from tests.oracle.families import family_of
 from tests.unit.engine.aggregation.test_fold_groups import at, fold, groups
 
@@ -74,12 +74,12 @@ def outcome(case: Case, batches: Sequence[Sequence[Event]]) -> Outcome:
 
 
 @recorded
-def test_one_record_a_batch_gives_what_kafka_streams_gave(case: Case) -> None:
-    difference = event_by_event(case, outcome(case, [[event] for event in case.events]), family_of(case).rule)
+def test_one_record_per_batch_gives_the_results_of_kafka_streams(case: Case) -> None:
+    difference = difference_per_event(case, outcome(case, [[event] for event in case.events]), family_of(case).rule)
     assert difference is None, str(difference)
 
 
 @recorded
-def test_all_records_in_one_batch_come_to_the_same(case: Case) -> None:
-    difference = at_the_end(case, outcome(case, [case.events]), family_of(case).rule)
+def test_all_records_in_one_batch_give_the_final_rows_of_kafka_streams(case: Case) -> None:
+    difference = final_difference(case, outcome(case, [case.events]), family_of(case).rule)
     assert difference is None, str(difference)

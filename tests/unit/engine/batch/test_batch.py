@@ -55,10 +55,10 @@ COMMITTED = LogEnd(BatchId("c1", 7), BatchMetadata(stream=3, state={"at": "seven
 
 
 @dataclass
-class Clockwork:
+class TimedResource:
     """A resource that records the states given to ``due``, and decides nothing or raises ``error``."""
 
-    asked: list[Mapping[str, Any]] = field(default_factory=list)
+    due_states: list[Mapping[str, Any]] = field(default_factory=list)
     error: Exception | None = None
     ref = ResourceRef("agent", "a")
     log_table = "log__a"
@@ -66,7 +66,7 @@ class Clockwork:
     timed = True
 
     def due(self, spark: object, state: Mapping[str, Any], *, ending: bool) -> Decision | None:  # noqa: ARG002
-        self.asked.append(state)
+        self.due_states.append(state)
         if self.error is not None:
             raise self.error
         return None
@@ -77,38 +77,38 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BatchRunner:
     """A batch runner that has not read its log, which ends with ``COMMITTED``."""
     monkeypatch.setattr("kaspr_delta.engine.batch.batch.folded_batches", lambda delta, spark: {})  # noqa: ARG005
     monkeypatch.setattr(BatchRunner, "fold_unfolded", lambda batch, spark, folded: COMMITTED)  # noqa: ARG005
-    return BatchRunner(open_tables(Warehouse(str(tmp_path)).namespace("shop")), Clockwork())  # type: ignore[arg-type]
+    return BatchRunner(open_tables(Warehouse(str(tmp_path)).namespace("shop")), TimedResource())  # type: ignore[arg-type]
 
 
-def asked(batch: BatchRunner) -> list[Mapping[str, Any]]:
-    assert isinstance(batch.resource, Clockwork)
-    return batch.resource.asked
+def due_states(batch: BatchRunner) -> list[Mapping[str, Any]]:
+    assert isinstance(batch.resource, TimedResource)
+    return batch.resource.due_states
 
 
-def test_a_batch_that_stays_in_its_process_knows_what_it_committed(batch: BatchRunner) -> None:
+def test_a_batch_runner_that_was_not_pickled_does_not_read_its_log(batch: BatchRunner) -> None:
     batch.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
-    assert asked(batch) == [{}]
+    assert due_states(batch) == [{}]
 
 
-def test_once_shipped_both_copies_go_on_from_what_the_log_says(batch: BatchRunner) -> None:
+def test_both_copies_of_a_pickled_batch_runner_continue_from_the_log(batch: BatchRunner) -> None:
     shipped: BatchRunner = pickle.loads(pickle.dumps(batch))  # noqa: S301  our own
     for copy in (batch, shipped):
         copy.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
-        assert asked(copy) == [{"at": "seven"}]
+        assert due_states(copy) == [{"at": "seven"}]
 
 
-def test_after_a_batch_that_failed_no_other_one_runs_before_recovery(batch: BatchRunner) -> None:
+def test_after_a_failed_batch_no_batch_runs_before_recovery(batch: BatchRunner) -> None:
     """The failed batch may be committed: the next one would have its number, and Delta would skip the commit."""
-    clockwork, rows = batch.resource, SimpleNamespace(sparkSession=None)
-    assert isinstance(clockwork, Clockwork)
-    clockwork.error = OSError("no space left")
+    timed_resource, rows = batch.resource, SimpleNamespace(sparkSession=None)
+    assert isinstance(timed_resource, TimedResource)
+    timed_resource.error = OSError("no space left")
     with pytest.raises(OSError, match="no space left"):
         batch.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
-    clockwork.error = None
+    timed_resource.error = None
     assert batch.tick(None, ending=False) == 0  # type: ignore[arg-type]
     with pytest.raises(OSError, match="no space left"):
         batch.run(rows, 4)  # type: ignore[arg-type]
-    assert asked(batch) == [{}]
+    assert due_states(batch) == [{}]
     batch.failure = None  # as recovery does
     batch.tick(None, ending=False)  # type: ignore[arg-type]
-    assert asked(batch) == [{}, {}]
+    assert due_states(batch) == [{}, {}]

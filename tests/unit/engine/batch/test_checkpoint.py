@@ -9,13 +9,13 @@ from kaspr_delta.engine.batch.checkpoint import STATE_FORMAT, BatchId, Start, ne
 from kaspr_delta.engine.batch.log import BatchMetadata, Log
 
 
-def test_a_start_comes_back_as_it_was_written() -> None:
+def test_a_start_is_read_back_unchanged() -> None:
     start = Start({"type": "inner"}, {"left": 3, "right": 5})
     assert Start.from_json(start.to_json()) == start
     assert start.format == STATE_FORMAT
 
 
-def test_of_a_start_to_come_the_format_is_read_and_what_else_is_known() -> None:
+def test_unknown_fields_of_a_later_format_are_ignored() -> None:
     assert Start.from_json('{"format": 99, "places": {"left": [3]}}') == Start({}, {}, 99)
 
 
@@ -27,7 +27,7 @@ def test_the_first_batch_of_a_checkpoint_comes_before_those_of_its_stream() -> N
     assert first.transaction("log").app_id != first.transaction("dead-letters").app_id
 
 
-def test_the_newest_checkpoint_is_known_also_where_nothing_is_folded_yet() -> None:
+def test_the_newest_checkpoint_is_known_before_the_first_fold() -> None:
     name = "c00000007-f0000000"
     rows = [{"checkpoint": name, "batch": -1, "memo": BatchMetadata().to_json(), "start": Start({}, {}).to_json()}]
     tables: Any = SimpleNamespace(query=lambda *_: rows)

@@ -40,7 +40,7 @@ def unused(*_: object) -> Any:
     raise AssertionError
 
 
-class AlwaysAtOnce:
+class FoldsOneByOne:
     """A resource whose batches are folded one by one. A fold takes ``seconds``."""
 
     ref = ResourceRef("join", "j")
@@ -64,7 +64,7 @@ class AlwaysAtOnce:
         return [Folded(rows.count(), 0) for _, rows in batches]
 
 
-class Join(AlwaysAtOnce, FoldsTogether):
+class Join(FoldsOneByOne, FoldsTogether):
     """A resource whose batches may wait and be folded together, unless their state is too large to be ``held``."""
 
     def changed_state(self, rows: Rows) -> pa.Table | None:
@@ -108,135 +108,141 @@ def batch(number: int, rows: int = 1) -> Committed:
     return Committed(BatchId("c", number), LocalRows(NO_SPARK, keys(number, rows)), BatchMetadata(rows_in=rows))
 
 
-def take(taken: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
-    return [report.rows_in for report in taken.fold_or_wait(NO_SPARK, batch(number, rows), may_wait=may_wait)]
+def commit_batch(join_folding: Folding, number: int, rows: int = 1, *, may_wait: bool = True) -> list[int]:
+    return [report.rows_in for report in join_folding.fold_or_wait(NO_SPARK, batch(number, rows), may_wait=may_wait)]
 
 
-def test_the_fixture_is_a_resource_that_folds_together(clock: Clock) -> None:
+def test_the_join_of_these_tests_folds_together(clock: Clock) -> None:
     assert isinstance(Join(clock, 1), FoldsTogether)
 
 
 def test_the_first_batch_is_folded_at_once(clock: Clock, reported: list[int], tmp_path: Path) -> None:
     join = Join(clock, 10)
-    assert take(folding_of(join, tmp_path), 0) == [1]
+    assert commit_batch(folding_of(join, tmp_path), 0) == [1]
     assert join.folds == [[0]]
     assert reported == [0]
 
 
 def test_folds_take_at_most_a_thirtieth_of_the_time(clock: Clock, reported: list[int], tmp_path: Path) -> None:
     join = Join(clock, 2)
-    taken = folding_of(join, tmp_path)
+    join_folding = folding_of(join, tmp_path)
     begun = clock.now
     for number in range(200):
         clock.now += 1
-        take(taken, number)
+        commit_batch(join_folding, number)
     elapsed = clock.now - begun
     assert len(join.folds) * 2 <= elapsed / 30 + 2
     assert max(map(len, join.folds)) <= 61  # so a batch waits at most a minute
     assert reported == sorted(reported)
-    assert len(reported) + len(taken.pending_batches) == 200
+    assert len(reported) + len(join_folding.pending_batches) == 200
 
 
-def test_what_waits_is_folded_when_no_other_batch_comes(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+def test_pending_batches_are_folded_when_due_without_another_batch(
+    clock: Clock, reported: list[int], tmp_path: Path
+) -> None:
     join = Join(clock, 4)
-    taken = folding_of(join, tmp_path)
+    join_folding = folding_of(join, tmp_path)
     for number in range(4):
         clock.now += 11.9
-        take(taken, number)
+        commit_batch(join_folding, number)
     assert reported == [0]
     folded = list[int]()
     for seconds in (11.9, 0.2, 100):
         clock.now += seconds
-        taken.fold_due()
+        join_folding.fold_due()
         folded.append(len(join.folds))
     assert folded == [1, 2, 2]
     assert join.folds == [[0], [1, 2, 3]]
 
 
-def test_where_folds_are_short_none_waits_for_long(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+def test_batches_are_folded_at_once_if_folds_are_short(clock: Clock, reported: list[int], tmp_path: Path) -> None:
     join = Join(clock, 0.02)
-    taken = folding_of(join, tmp_path)
+    join_folding = folding_of(join, tmp_path)
     for number in range(5):
         clock.now += 0.7
-        take(taken, number)
+        commit_batch(join_folding, number)
     assert join.folds == [[number] for number in range(5)]
     assert reported == list(range(5))
 
 
-def test_however_long_a_fold_takes_none_waits_longer_than_two_minutes(
+def test_a_batch_waits_at_most_two_minutes_however_long_folds_take(
     clock: Clock, reported: list[int], tmp_path: Path
 ) -> None:
-    taken = folding_of(Join(clock, 1_000), tmp_path)
-    take(taken, 0)
+    join_folding = folding_of(Join(clock, 1_000), tmp_path)
+    commit_batch(join_folding, 0)
     clock.now += 119
-    take(taken, 1)
-    assert (taken.due, reported) == (False, [0])
+    commit_batch(join_folding, 1)
+    assert (join_folding.due, reported) == (False, [0])
     clock.now += 1
-    assert taken.due
+    assert join_folding.due
 
 
-def test_nothing_that_waits_is_never_due(clock: Clock, tmp_path: Path) -> None:
+def test_without_pending_batches_no_fold_is_due(clock: Clock, tmp_path: Path) -> None:
     assert not folding_of(Join(clock, 1), tmp_path).due
 
 
-def test_many_rows_do_not_wait(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+def test_batches_above_the_limit_of_waiting_bytes_are_folded(clock: Clock, reported: list[int], tmp_path: Path) -> None:
     join = Join(clock, 10)
-    taken = folding_of(join, tmp_path, Limits(waiting_bytes=2 * keys(0, 10).nbytes))
-    take(taken, 0)
-    assert take(taken, 1, rows=6) == []
-    assert take(taken, 2, rows=6) == [6, 6]
+    join_folding = folding_of(join, tmp_path, Limits(waiting_bytes=2 * keys(0, 10).nbytes))
+    commit_batch(join_folding, 0)
+    assert commit_batch(join_folding, 1, rows=6) == []
+    assert commit_batch(join_folding, 2, rows=6) == [6, 6]
     assert join.folds == [[0], [1, 2]]
     assert reported == [0, 1, 2]
 
 
-def test_what_cannot_be_held_is_folded_with_all_that_waits(clock: Clock, reported: list[int], tmp_path: Path) -> None:
+def test_a_batch_whose_state_is_too_large_is_folded_with_all_pending_ones(
+    clock: Clock, reported: list[int], tmp_path: Path
+) -> None:
     join = Join(clock, 10)
-    taken = folding_of(join, tmp_path)
-    take(taken, 0)
-    take(taken, 1)
+    join_folding = folding_of(join, tmp_path)
+    commit_batch(join_folding, 0)
+    commit_batch(join_folding, 1)
     join.held = False
-    assert take(taken, 2) == [1, 1]
+    assert commit_batch(join_folding, 2) == [1, 1]
     assert join.folds == [[0], [1, 2]]
-    assert taken.unmerged == []
+    assert join_folding.unmerged == []
     assert reported == [0, 1, 2]
 
 
-def test_what_waits_is_known_in_its_order_until_it_is_folded(clock: Clock, reported: list[int], tmp_path: Path) -> None:
-    taken = folding_of(Join(clock, 10), tmp_path)
-    take(taken, 0)
-    take(taken, 1, rows=1)
-    take(taken, 2, rows=2)
-    assert [table.num_rows for table in taken.unmerged] == [1, 2]
-    taken.fold_all(NO_SPARK)
-    assert taken.unmerged == []
-    assert taken.fold_all(NO_SPARK) == []
+def test_unmerged_states_are_known_in_order_until_they_are_folded(
+    clock: Clock, reported: list[int], tmp_path: Path
+) -> None:
+    join_folding = folding_of(Join(clock, 10), tmp_path)
+    commit_batch(join_folding, 0)
+    commit_batch(join_folding, 1, rows=1)
+    commit_batch(join_folding, 2, rows=2)
+    assert [table.num_rows for table in join_folding.unmerged] == [1, 2]
+    join_folding.fold_all(NO_SPARK)
+    assert join_folding.unmerged == []
+    assert join_folding.fold_all(NO_SPARK) == []
     assert reported == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("kind", "may_wait"), [(AlwaysAtOnce, True), (Join, False)])
-def test_some_are_folded_batch_by_batch(
+@pytest.mark.parametrize(("kind", "may_wait"), [(FoldsOneByOne, True), (Join, False)])
+def test_batches_that_may_not_wait_are_folded_one_by_one(
     clock: Clock, reported: list[int], tmp_path: Path, kind: type[Join], may_wait: bool
 ) -> None:
     join = kind(clock, 10)
-    taken = folding_of(join, tmp_path)
+    join_folding = folding_of(join, tmp_path)
     for number in range(3):
-        take(taken, number, may_wait=may_wait)
+        commit_batch(join_folding, number, may_wait=may_wait)
     assert join.folds == [[0], [1], [2]]
     assert reported == [0, 1, 2]
 
 
-def test_what_a_failed_fold_left_still_waits(
+def test_batches_of_a_failed_fold_stay_pending(
     clock: Clock, reported: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join = Join(clock, 10)
-    taken = folding_of(join, tmp_path)
-    take(taken, 0)
-    take(taken, 1)
+    join_folding = folding_of(join, tmp_path)
+    commit_batch(join_folding, 0)
+    commit_batch(join_folding, 1)
     monkeypatch.setattr(join, "fold", _fails)
     with pytest.raises(OSError, match="disk is full"):
-        taken.fold_all(NO_SPARK)
+        join_folding.fold_all(NO_SPARK)
     monkeypatch.delattr(join, "fold")
-    assert [report.rows_in for report in taken.fold_all(NO_SPARK)] == [1]
+    assert [report.rows_in for report in join_folding.fold_all(NO_SPARK)] == [1]
     assert reported == [0, 1]
 
 
@@ -275,84 +281,84 @@ def progressed(monkeypatch: pytest.MonkeyPatch) -> Progressed:
     return found
 
 
-def lasting(clock: Clock, tmp_path: Path, *rows: int, limits: Limits | None = None) -> tuple[Join, Folding]:
+def continuous_join(clock: Clock, tmp_path: Path, *rows: int, limits: Limits | None = None) -> tuple[Join, Folding]:
     """A join in a continuous run, and its folding after batches with these numbers of rows."""
     join = Join(clock, 0)
-    taken = folding_of(join, tmp_path, limits)
-    taken.endless = True
+    join_folding = folding_of(join, tmp_path, limits)
+    join_folding.endless = True
     for number, many in enumerate(rows):
-        take(taken, number, many)
-    return join, taken
+        commit_batch(join_folding, number, many)
+    return join, join_folding
 
 
-def test_in_a_run_without_end_states_are_deferred_and_known(
+def test_in_a_continuous_run_states_are_deferred_but_known(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    join, taken = lasting(clock, tmp_path, 1, 2, 3)
+    join, join_folding = continuous_join(clock, tmp_path, 1, 2, 3)
     assert join.deferred == [0, 1, 2]
-    assert [table.num_rows for table in taken.unmerged] == [6]
+    assert [table.num_rows for table in join_folding.unmerged] == [6]
     assert (progressed.resource, progressed.states) == (2, -1)
-    assert taken.waits
-    assert not taken.due
-    taken.fold_all(NO_SPARK)
+    assert join_folding.waits
+    assert not join_folding.due
+    join_folding.fold_all(NO_SPARK)
     assert join.states == [(0, 2)]
     assert (progressed.resource, progressed.states) == (2, 2)
-    assert not taken.waits
+    assert not join_folding.waits
 
 
-def test_deferred_states_come_before_those_of_a_batch_that_cannot_wait(
+def test_deferred_states_are_folded_before_a_batch_that_cannot_wait(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    join, taken = lasting(clock, tmp_path, 1, 1)
+    join, join_folding = continuous_join(clock, tmp_path, 1, 1)
     join.held = False
-    take(taken, 2)
+    commit_batch(join_folding, 2)
     assert (join.folds, join.deferred, join.states) == ([[0], [1], [2]], [0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
-    assert taken.unmerged == []
+    assert join_folding.unmerged == []
 
 
-def test_states_that_are_too_much_to_be_held_are_not_deferred(
+def test_states_above_the_limit_of_deferred_bytes_are_not_deferred(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
-    join, _ = lasting(clock, tmp_path, 8, 8, 8, limits=Limits(deferred_bytes=2 * keys(0, 10).nbytes))
+    join, _ = continuous_join(clock, tmp_path, 8, 8, 8, limits=Limits(deferred_bytes=2 * keys(0, 10).nbytes))
     assert (join.deferred, join.states) == ([0, 1], [(0, 1)])
     assert (progressed.resource, progressed.states) == (2, 2)
 
 
 @pytest.mark.usefixtures("progressed")
-def test_of_a_key_that_changes_again_and_again_one_state_is_held(clock: Clock, tmp_path: Path) -> None:
+def test_only_the_last_deferred_state_of_a_key_is_held(clock: Clock, tmp_path: Path) -> None:
     join = Join(clock, 0)
-    taken = folding_of(join, tmp_path, Limits(deferred_bytes=2 * keys(0, 10).nbytes))
-    taken.endless = True
+    join_folding = folding_of(join, tmp_path, Limits(deferred_bytes=2 * keys(0, 10).nbytes))
+    join_folding.endless = True
     for number in range(9):
         again = replace(batch(number), rows=LocalRows(NO_SPARK, keys(0, 8)))
-        taken.fold_or_wait(NO_SPARK, again, may_wait=True)
+        join_folding.fold_or_wait(NO_SPARK, again, may_wait=True)
     assert (join.deferred, join.states) == (list(range(9)), [])
-    assert [table.num_rows for table in taken.unmerged] == [8]
+    assert [table.num_rows for table in join_folding.unmerged] == [8]
 
 
-def test_a_start_folds_states_that_were_deferred(clock: Clock, progressed: Progressed, tmp_path: Path) -> None:
-    join, _ = lasting(clock, tmp_path, 1, 1, 1)
+def test_resume_folds_deferred_states(clock: Clock, progressed: Progressed, tmp_path: Path) -> None:
+    join, _ = continuous_join(clock, tmp_path, 1, 1, 1)
     again = folding_of(join, tmp_path)
     again.resume(NO_SPARK, progressed.done)
     assert join.states == [(0, 2)]
     assert (progressed.resource, progressed.states) == (2, 2)
-    take(again, 3)  # not in a continuous run
+    commit_batch(again, 3)  # not in a continuous run
     assert join.deferred == [0, 1, 2]
     assert (progressed.resource, progressed.states) == (3, 3)
     folding_of(join, tmp_path).resume(NO_SPARK, progressed.done)
     assert join.states == [(0, 2)]
 
 
-def test_states_of_a_new_checkpoint_are_counted_from_its_beginning(
+def test_a_new_checkpoint_begins_a_new_progress_of_the_state(
     clock: Clock, progressed: Progressed, tmp_path: Path
 ) -> None:
     progressed.done = {"join/j": {"b": 7}, "join/j state": {"b": 7}}
-    join, taken = lasting(clock, tmp_path)
-    taken.resume(NO_SPARK, progressed.done)
-    take(taken, 0)
+    join, join_folding = continuous_join(clock, tmp_path)
+    join_folding.resume(NO_SPARK, progressed.done)
+    commit_batch(join_folding, 0)
     assert progressed.done["join/j state"] == {"b": 7, "c": -1}
-    taken.fold_all(NO_SPARK)
+    join_folding.fold_all(NO_SPARK)
     assert join.states == [(0, 0)]
     join.states.clear()
     progressed.done = {"join/j": {"b": 7, "c": 0}, "join/j state": {"b": 7}}  # killed before the state was recorded

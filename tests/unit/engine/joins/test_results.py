@@ -14,7 +14,7 @@ from kaspr_delta.engine.rows.local_rows import LocalRows
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.storage.arrow_types import arrow_schema
-from tests.slices import slice_of_more
+from tests.slices import as_slice_of_larger_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +32,7 @@ FAILED = {"reason": "r", "detail": "d", "value": None}
 
 
 def pairs(*found: dict[str, Any]) -> LocalRows:
-    return LocalRows(cast("SparkSession", None), slice_of_more(pa.Table.from_pylist(list(found), PAIRS)))
+    return LocalRows(cast("SparkSession", None), as_slice_of_larger_table(pa.Table.from_pylist(list(found), PAIRS)))
 
 
 def pair(left: str | None, right: str | None, **columns: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_another_select_makes_another_result() -> None:
         (pair("l", "r", emitted="l:r", problem=FAILED), [("state", None, None, "l:r", True)]),
     ],
 )
-def test_the_log_gets_new_results_results_that_no_longer_hold_and_problems(
+def test_the_log_gets_new_results_tombstones_and_problems(
     given: dict[str, Any], expected: list[tuple[Any, ...]]
 ) -> None:
     found = rows_of(logged(with_result(pairs(given), "inner", "")))
@@ -87,7 +87,7 @@ def test_a_changed_state_goes_to_the_log_with_its_columns() -> None:
     assert (row["kind"], row["fk"]) == ("state", "new")
 
 
-def test_a_new_channel_gets_all_results_again_and_a_tombstone_where_there_is_none_any_more() -> None:
+def test_a_new_channel_gets_all_results_and_tombstones_for_lost_results() -> None:
     again = pairs(pair("l", "r", emitted="l:r"), pair("l", None, emitted="l:r"), pair("l", None))
     found = rows_of(logged(with_result(again.with_columns(emitted=emitted_elsewhere()), "inner", "")))
     assert [row["kind"] for row in found] == ["value", "tombstone"]

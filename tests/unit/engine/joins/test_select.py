@@ -39,13 +39,13 @@ def test_each_pair_gets_the_result_of_the_function() -> None:
     assert selected(function, pair, lonely) == [('{"total":3}', None, False), ('{"total":1}', None, False)]
 
 
-def test_a_row_without_a_value_is_not_asked_and_keeps_its_problem() -> None:
+def test_tombstones_and_failed_rows_are_not_selected() -> None:
     tombstone, failed = {"kind": "tombstone", "failed": False}, {"kind": "state", "problem": FAILED, "failed": True}
     found = selected("def f(left, right): return 1 / 0", tombstone, failed)
     assert found == [(None, None, False), (None, "r", True)]
 
 
-def test_a_pair_whose_result_cannot_be_used_has_a_problem_and_the_others_none() -> None:
+def test_only_pairs_without_a_usable_result_have_a_problem() -> None:
     pairs = [{"kind": "value", "left": left, "failed": False} for left in ('{"total":1}', "{}", '{"total":"x"}')]
     found = selected("def f(left, right): return {'total': left['total']}", *pairs)
     assert found == [

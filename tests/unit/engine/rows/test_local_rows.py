@@ -9,7 +9,7 @@ import pytest
 from kaspr_delta.engine.rows.expressions import exists, first_of, later, same, text, with_problem
 from kaspr_delta.engine.rows.local_rows import LocalRows, are_few, union_all
 from kaspr_delta.engine.rows.rows import Rows
-from tests.slices import slice_of_more
+from tests.slices import as_slice_of_larger_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ NO_SPARK = cast("SparkSession", None)
 
 
 def rows(**columns: Any) -> LocalRows:
-    return LocalRows(NO_SPARK, slice_of_more(pa.table(columns)))
+    return LocalRows(NO_SPARK, as_slice_of_larger_table(pa.table(columns)))
 
 
 def listed(found: Rows) -> list[dict[str, Any]]:
@@ -32,11 +32,11 @@ def test_rows_are_counted_without_spark() -> None:
     assert counted == {("a", "x"): 2, ("b", "x"): 1}
 
 
-def test_without_rows_no_column_is_missed() -> None:
+def test_count_by_of_no_rows_needs_no_column() -> None:
     assert rows(key=pa.array([], pa.string())).count_by("kind") == {}
 
 
-def test_texts_are_the_distinct_values_of_a_column() -> None:
+def test_distinct_gives_each_text_once_without_null() -> None:
     assert rows(key=["a", "b", "a", None]).distinct("key") == ["a", "b"]
 
 
@@ -49,7 +49,7 @@ def test_texts_are_the_distinct_values_of_a_column() -> None:
         ("left_anti", [("b",), (None,)]),
     ],
 )
-def test_a_join_takes_nested_columns_and_null_equals_nothing(how: Any, expected: list[tuple[Any, ...]]) -> None:
+def test_a_join_takes_nested_columns_and_never_matches_null(how: Any, expected: list[tuple[Any, ...]]) -> None:
     other = rows(key=["a", None, "c"], row=[{"n": 1}, {"n": 2}, {"n": 3}])
     assert [tuple(row.values()) for row in listed(rows(key=["a", "b", None]).join(other, "key", how))] == expected
 
@@ -80,7 +80,7 @@ def test_a_union_fills_missing_columns_with_null() -> None:
 
 
 @pytest.mark.parametrize("number", [3, 1, 0])
-def test_expressions_give_a_value_for_each_row_however_few_there_are(number: int) -> None:
+def test_expressions_give_a_value_for_each_of_any_number_of_rows(number: int) -> None:
     some = rows(
         key=pa.array(["a", "b", None][:number], pa.string()), other=pa.array(["a", None, None][:number], pa.string())
     )
@@ -99,7 +99,7 @@ def test_expressions_give_a_value_for_each_row_however_few_there_are(number: int
 
 
 @pytest.mark.parametrize("number", [3, 1, 0])
-def test_a_row_keeps_the_problem_that_it_has(number: int) -> None:
+def test_a_row_keeps_its_first_problem(number: int) -> None:
     some = rows(key=pa.array(["a", "b", "c"][:number], pa.string()))
     failed = with_problem(some, nw.col("key") == "a", reason=text("first"), detail=text("d"), value=text(None))
     again = with_problem(failed, nw.col("key") != "c", reason=text("second"), detail=text("d"), value=nw.col("key"))
@@ -115,13 +115,13 @@ def test_a_row_keeps_the_problem_that_it_has(number: int) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "expected"), [(1, 2, 2), (2, 1, 2), (None, 1, 1), (1, None, 1), (None, None, None)]
 )
-def test_the_later_of_two_times(one: int | None, other: int | None, expected: int | None) -> None:
+def test_later_gives_the_later_time_and_ignores_null(one: int | None, other: int | None, expected: int | None) -> None:
     times = {name: pa.array([value], pa.int64()) for name, value in (("one", one), ("other", other))}
     found = rows(**times).select(later(nw.col("one"), nw.col("other")).alias("later"))
     assert listed(found) == [{"later": expected}]
 
 
-def test_rows_are_few_together() -> None:
+def test_are_few_counts_all_rows_together() -> None:
     half = rows(n=list(range(1_500)))
     assert are_few(half)
     assert not are_few(half, half)

@@ -54,7 +54,7 @@ def test_a_joined_value_is_an_ordinary_dictionary_to_json_and_pickle() -> None:
     assert json.loads(json.dumps(value)) == pickle.loads(pickle.dumps(value)) == value  # noqa: S301
 
 
-def test_what_cannot_be_decoded_is_refused() -> None:
+def test_undecodable_records_are_refused() -> None:
     with pytest.raises(SerializationError):
         TopicDecoder(JSON)(record(b"{"))
     with pytest.raises(SerializationError):

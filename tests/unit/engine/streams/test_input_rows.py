@@ -15,7 +15,7 @@ def rows(records: list[InputRecord], headers: list[str | None]) -> pa.Table:
     return pa.table({**columns, "headers": pa.array(headers, pa.string())})
 
 
-def test_headers_may_have_come_as_text() -> None:
+def test_headers_are_read_from_text() -> None:
     encoded = [{"key": "id", "value": base64.b64encode(b"\xff").decode()}, {"key": "none", "value": None}]
     records = [record(1, key="a"), record(2, key="b")]
     with_headers, without = records_of(rows(records, [json.dumps(encoded), None]))

@@ -29,7 +29,7 @@ def ranges(source: str, found: set[int]) -> list[OffsetRange]:
 
 
 @given(offsets, st.integers(1, 3))
-def test_numbers_are_in_order_and_apart(found: set[int], each: int) -> None:
+def test_numbers_are_in_order_and_leave_room_for_every_effect(found: set[int], each: int) -> None:
     numbering = Numbering.of(ranges("in", found), each)
     assert numbering is not None
     numbers = numbering.numbers(pa.array(sorted(found), pa.int64())).to_pylist()
@@ -38,14 +38,14 @@ def test_numbers_are_in_order_and_apart(found: set[int], each: int) -> None:
     assert all(later - earlier >= each for earlier, later in pairwise(numbers))
 
 
-def test_several_sources_and_offsets_beyond_the_size_of_a_number_get_no_numbers() -> None:
+def test_several_sources_or_too_large_offsets_get_no_numbers() -> None:
     half = (1 << SEQ_BITS - 1) - 1
     assert Numbering.of([OffsetRange("in", 0, 1, 1, 0), OffsetRange("other", 0, 1, 1, 0)], 1) is None
     assert Numbering.of([OffsetRange("in", 0, half, 1, 0)], 1) is not None
     assert Numbering.of([OffsetRange("in", 0, half, 1, 0)], 3) is None
 
 
-def test_what_a_batch_consists_of() -> None:
+def test_a_batch_has_the_position_and_row_count_of_each_source() -> None:
     one, other = {5, (1 << SEQ_BITS) + 3, (1 << SEQ_BITS) + 9}, {(4 << SEQ_BITS) + 7}
     found = [*ranges("a", one), *ranges("b", other)]
     assert positions_of(found) == {"a": max(one), "b": max(other)}

@@ -51,7 +51,7 @@ def one_send(plan: SendPlan, value: Any = 1, **fields: Any) -> Effect:
         (True, True, NO, [], ["v"]),
     ],
 )
-def test_what_a_topicsend_hands_on(
+def test_ack_and_pass_through_decide_the_value_after_a_topicsend(
     ack: bool, pass_through: bool, predicate: str, side: list[Any], after: list[Any]
 ) -> None:
     operation = sending(send_to("side", ack=ack, pass_through=pass_through, predicate=predicate))
@@ -59,7 +59,7 @@ def test_what_a_topicsend_hands_on(
     assert (sent(effects, "side"), sent(effects)) == (side, after)
 
 
-def test_a_topicsend_that_fails_fails_the_event() -> None:
+def test_a_failing_topicsend_fails_the_event() -> None:
     operation = sending(send_to("side", value_selector="def s(v): return v['no']", pass_through=True))
     assert "KeyError" in problem_of(executor(operation).process(record({})))
 
@@ -86,7 +86,7 @@ def test_outputs_are_independent_and_in_their_order() -> None:
     ]
 
 
-def test_a_failing_output_withholds_those_before_it() -> None:
+def test_a_failing_output_withholds_the_sends_of_earlier_outputs() -> None:
     outputs = [send_to("first"), send_to("second", key_selector="def k(v): return v['no']")]
     problem_of(executor(outputs=outputs).process(record({})))
 
@@ -106,12 +106,12 @@ def test_selectors_all_see_the_pipeline_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["context", "made_in_init"])
-def test_selectors_have_an_empty_scope(name: str) -> None:
+def test_selectors_see_neither_context_nor_names_of_init(name: str) -> None:
     agent = executor(outputs=[send_to(key_selector=f"def k(v): return {name}")], init="made_in_init = 1")
     assert f"name '{name}' is not defined" in problem_of(agent.process(record(1)))
 
 
-def test_a_selector_is_executed_once() -> None:
+def test_the_source_of_a_selector_is_executed_once() -> None:
     plan = send_to(key_selector="seen = []\ndef k(v):\n  seen.append(v)\n  return len(seen)")
     agent = executor(outputs=[plan])
     assert [agent.process(record(1))[0].key for _ in range(3)] == [b"1", b"2", b"3"]
@@ -122,7 +122,7 @@ def test_without_a_key_selector_the_key_is_none() -> None:
     assert (effect.key, effect.partition) == (None, 0)
 
 
-def test_a_predicate_is_asked_first() -> None:
+def test_a_predicate_is_called_before_the_selectors() -> None:
     plan = send_to(None, predicate=NO, name_selector="def n(v): raise ValueError")
     assert executor(outputs=[plan]).process(record(1)) == []
 
@@ -157,12 +157,12 @@ def test_a_partition_selector_must_return_the_number_of_a_partition(partition: s
     assert to_arrow(effects).num_rows == 1
 
 
-def test_a_partition_selector_that_returns_none_leaves_it_to_the_key() -> None:
+def test_if_the_partition_selector_returns_none_the_key_decides() -> None:
     chosen = one_send(send_to(key_selector="def k(v): return 'K'", partition_selector="def n(v): return None"))
     assert chosen.partition == zlib.crc32(b'"K"') % 4
 
 
-def test_equal_keys_go_to_one_partition_within_the_topics_number() -> None:
+def test_the_partition_of_a_key_is_within_the_topics_number() -> None:
     topics = Topics({"known": 3}, 8)
     assert all(topics.partition("known", str(n).encode()) < 3 for n in range(50))
     assert {topics.partition("other", str(n).encode()) for n in range(100)} == set(range(8))
@@ -203,11 +203,11 @@ def test_effects_are_numbered_in_their_order() -> None:
     assert [json.loads(value) for value in table.column("value").to_pylist()] == ["a", "b", "c"]
 
 
-def test_no_effects_are_no_rows() -> None:
+def test_no_effects_give_no_rows() -> None:
     assert to_arrow([]).num_rows == 0
 
 
-def test_on_the_way_out_of_workers_headers_and_problems_are_text_in_one_column() -> None:
+def test_workers_return_headers_and_problems_as_text_in_one_column() -> None:
     problem = {"reason": "event failed", "detail": "why", "value": None}
     effects = [
         Effect("send", "t", None, b"v", [{"key": "n", "value": b"\xff"}], NOON, 3),

@@ -47,9 +47,9 @@ def reading(
     return ReadRecords(TopicDecoder(serializers), TableText(serializers), selects, partitions, keys)
 
 
-def read(how: ReadRecords, *records: InputRecord) -> list[dict[str, Any]]:
+def read(reader: ReadRecords, *records: InputRecord) -> list[dict[str, Any]]:
     batch = pa.RecordBatch.from_pylist([one._asdict() for one in records], COLUMNS)
-    return _rows(how([batch]))
+    return _rows(reader([batch]))
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ class TestRecords:
         assert (row["key"], row["value"], row["look_up"]) == ('"a"', '{"n":1}', '"a"')
         assert (row["problem"], row["unreadable"]) == (None, False)
 
-    def test_keys_are_spelled_as_tables_have_them(self) -> None:
+    def test_keys_are_canonical_key_texts(self) -> None:
         (row,) = read(reading(), record(1, key={"b": 1, "a": 2}))
         assert row["key"] == row["look_up"] == '{"a":2,"b":1}'
 
@@ -78,7 +78,7 @@ class TestRecords:
         assert (row["key"], row["value"], row["look_up"]) == ("aw==", "/w==", "aw==")
 
     @pytest.mark.parametrize("field", ["key", "value"])
-    def test_one_that_cannot_be_read_is_a_problem_and_the_next_goes_on(self, field: str) -> None:
+    def test_an_unreadable_record_is_a_problem_and_the_next_is_read(self, field: str) -> None:
         unreadable: dict[str, Any] = {field: b"{"}
         broken, sound = read(reading(), record(1, key="a")._replace(**unreadable), record(2, key="b"))
         assert broken["unreadable"]
@@ -88,18 +88,18 @@ class TestRecords:
         assert broken["problem"]["value"] == ("{" if field == "value" else "1")
         assert (sound["key"], sound["unreadable"], sound["problem"]) == ('"b"', False, None)
 
-    def test_one_that_sql_wrote_without_time_and_partition_has_those_of_its_processing(self) -> None:
+    def test_a_record_without_time_and_partition_gets_the_current_time_and_0(self) -> None:
         began = datetime.now(timezone.utc)
         nowhere = record(1, key="a")._asdict() | {"timestamp": None, "partition": None}
         (row,) = _rows(reading()([pa.RecordBatch.from_pylist([nowhere], COLUMNS)]))
         assert row["timestamp"] >= began
         assert row["partition"] == 0
 
-    def test_no_records_are_no_rows(self) -> None:
+    def test_no_records_give_no_rows(self) -> None:
         assert read(reading()) == []
         assert list(reading()([])) == []
 
-    def test_another_spelling_of_the_table_is_its_own(self) -> None:
+    def test_the_look_up_key_is_spelled_with_the_tables_serializer(self) -> None:
         (row,) = read(reading(serializers=RAW, keys=TableText(JSON)), record(b"1")._replace(key=b"k"))
         assert (row["key"], row["look_up"]) == ("aw==", '"k"')
 
@@ -107,24 +107,24 @@ class TestRecords:
 class TestChannels:
     def pair(self, left: str | None, right: str | None, value: str) -> dict[str, Any]:
         text = TableText(Serializers("json", "json" if value == "json" else "raw"))
-        how = ReadRecords(ChannelDecoder(JoinedText(text, text, text)), TableText(JSON), None, None)
+        reader = ReadRecords(ChannelDecoder(JoinedText(text, text, text)), TableText(JSON), None, None)
         data = json.dumps({"left": left, "right": right}).encode()
-        (row,) = read(how, record(data, key="a"))
+        (row,) = read(reader, record(data, key="a"))
         return row
 
     def test_values_are_pairs_in_json(self) -> None:
         assert self.pair('{"n":1}', None, "json")["value"] == '{"left":{"n":1},"right":null}'
 
-    def test_bytes_in_them_are_base64_as_in_a_result(self) -> None:
+    def test_bytes_in_pairs_are_base64(self) -> None:
         assert self.pair("/w==", None, "raw")["value"] == '{"left":"/w==","right":null}'
 
 
 class TestSelectors:
-    def test_a_function_may_ask_for_the_key(self) -> None:
+    def test_a_function_may_take_the_key_of_the_record(self) -> None:
         (row,) = read(reading(selector("def f(value, key): return [value, key]")), record("v", key="k"))
         assert (row["key"], row["look_up"]) == ('"k"', '["v","k"]')
 
-    def test_what_it_gives_is_a_key_of_the_table(self) -> None:
+    def test_the_result_of_a_selector_is_a_key_of_the_table(self) -> None:
         assert selector("def f(value): return value")({"b": 1, "a": 2}, None, "").key == '{"a":2,"b":1}'
         assert selector("def f(value): return b'k'", RAW)({}, None, "").key == "aw=="
         refused = selector("def f(value): return 'k'", RAW)({}, None, "").problem
@@ -132,11 +132,11 @@ class TestSelectors:
         assert "raw keys" in str(refused["detail"])
 
     @pytest.mark.parametrize("key", [0, "", False])
-    def test_what_is_false_is_a_key_and_none_is_not(self, key: Any) -> None:
+    def test_falsy_results_are_keys_but_none_is_not(self, key: Any) -> None:
         assert selector("def f(value): return value")(key, None, "").key == json.dumps(key)
         assert selector("def f(value): return None")(key, None, "") == (None, None)
 
-    def test_a_failing_one_leaves_the_record_without_a_key_and_a_problem(self) -> None:
+    def test_a_failing_selector_gives_a_problem_and_no_look_up_key(self) -> None:
         failing, sound = read(
             reading(selector("def f(value): return value['id']")), record({}, key="a"), record({"id": 1}, key="b")
         )
@@ -147,16 +147,16 @@ class TestSelectors:
         assert failing["problem"]["value"] == "{}"
         assert (sound["look_up"], sound["problem"]) == ("1", None)
 
-    def test_what_is_no_key_is_a_problem(self) -> None:
+    def test_a_result_that_is_no_key_is_a_problem(self) -> None:
         (row,) = read(reading(selector("def f(value): return object()")), record({}, key="a"))
         assert (row["look_up"], row["problem"]["reason"]) == (None, "key cannot be used")
 
-    def test_one_that_never_ends_is_stopped(self) -> None:
+    def test_a_selector_that_never_ends_is_stopped(self) -> None:
         endless = "def f(value):\n    while True:\n        pass"
         (row,) = read(reading(selector(endless, timeout=0.1)), record({}, key="a"))
         assert row["problem"]["reason"] == "extractor failed"
 
-    def test_a_record_without_a_value_is_not_asked(self) -> None:
+    def test_no_selector_is_called_for_a_record_without_a_value(self) -> None:
         (row,) = read(reading(selector("def f(value): return value['id']")), record(None, key="a"))
         assert (row["key"], row["value"], row["look_up"], row["problem"]) == ('"a"', None, None, None)
 
@@ -166,20 +166,20 @@ class TestSelectors:
 
 
 class TestPartitions:
-    def test_records_stay_where_they_are(self) -> None:
+    def test_without_repartition_a_record_keeps_its_partition(self) -> None:
         (row,) = read(reading(), record(1, key="a")._replace(partition=5))
         assert row["partition"] == 5
 
-    def test_spread_anew_they_are_where_a_topic_has_their_key(self) -> None:
+    def test_a_repartitioned_record_is_in_the_partition_of_its_key(self) -> None:
         (row,) = read(reading(partitions=4), record(1, key="a")._replace(partition=9))
         assert row["partition"] == zlib.crc32(b'"a"') % 4
         (row,) = read(reading(partitions=4, serializers=RAW), record(b"1")._replace(key=b"a"))
         assert row["partition"] == zlib.crc32(b"a") % 4
 
-    def test_with_a_function_by_what_it_gives(self) -> None:
+    def test_a_re_keyed_record_is_in_the_partition_of_the_selected_key(self) -> None:
         (row,) = read(reading(selector("def f(value): return value"), partitions=4), record("b", key="a"))
         assert row["partition"] == zlib.crc32(b'"b"') % 4
 
-    def test_those_without_a_key_are_in_the_first(self) -> None:
+    def test_a_repartitioned_record_without_a_key_is_in_partition_0(self) -> None:
         (row,) = read(reading(partitions=4), record(1)._replace(partition=9))
         assert row["partition"] == 0

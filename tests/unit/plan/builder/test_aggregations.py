@@ -24,13 +24,13 @@ def code(name: str) -> str:
     return f"{{python: '{name} = lambda *values: values'}}"
 
 
-def test_a_table_that_functions_write_is_made_from_nothing(plan: Callable[..., Plan]) -> None:
+def test_a_table_without_from_has_no_aggregation(plan: Callable[..., Plan]) -> None:
     built = plan(ORDERS)
     assert built.aggregations == ()
     assert built.aggregation("orders") is None
 
 
-def test_an_aggregate_over_a_table(plan: Callable[..., Plan]) -> None:
+def test_an_aggregate_over_a_table_is_planned_with_all_its_functions(plan: Callable[..., Plan]) -> None:
     spec = f"""
 from: {{table: orders}}
 groupBy: {code("group")}
@@ -58,7 +58,9 @@ aggregate: {{initializer: {code("zero")}, adder: {code("add")}, subtractor: {cod
         (f"aggregate: {{initializer: {code('zero')}, adder: {code('add')}}}", "aggregate", "add"),
     ],
 )
-def test_what_is_done_with_a_stream(plan: Callable[..., Plan], operation: str, kind: str, adder: str | None) -> None:
+def test_each_aggregation_of_a_stream_is_planned_with_its_function(
+    plan: Callable[..., Plan], operation: str, kind: str, adder: str | None
+) -> None:
     (found,) = plan(made(f"from: {{topic: raw}}\n{operation}")).aggregations
     assert (found.kind, found.adder.entrypoint if found.adder else None) == (kind, adder)
     assert (found.group, found.subtractor) == (None, None)
@@ -73,7 +75,7 @@ def test_a_topic_is_an_origin_with_its_serializers_and_partitions(plan: Callable
     assert built.origin_of(found) == "topic/raw"
 
 
-def test_a_join_stands_for_what_comes_out_of_it(plan: Callable[..., Plan]) -> None:
+def test_a_join_as_origin_is_its_result_table_or_its_channel(plan: Callable[..., Plan]) -> None:
     names = {"of-rows": "rows", "of-records": "records"}
     built = plan(
         ORDERS, ROWS, RECORDS, *(made(f"from: {{join: {of}}}\ncount: {{}}", name) for name, of in names.items())
@@ -86,7 +88,7 @@ def test_a_join_stands_for_what_comes_out_of_it(plan: Callable[..., Plan]) -> No
     assert {Edge("join/records", "table/of-records"), Edge("join/rows", "table/of-rows")} <= set(built.edges)
 
 
-def test_a_result_of_two_tables_may_be_named_as_a_table_too(plan: Callable[..., Plan]) -> None:
+def test_the_result_table_of_a_join_may_be_named_as_a_table(plan: Callable[..., Plan]) -> None:
     built = plan(ORDERS, ROWS, made("from: {table: rows}\ncount: {}"))
     assert [one.origin for one in built.aggregations] == ["rows"]
     assert Edge("join/rows", "table/made") in built.edges
@@ -107,7 +109,7 @@ def test_the_channel_of_a_join_of_tables_is_a_stream(plan: Callable[..., Plan]) 
         ("join: broken", "join/broken waits: table 'nowhere' is not there"),
     ],
 )
-def test_a_table_waits_for_its_origin_and_is_there_all_the_same(
+def test_a_table_that_waits_for_its_origin_can_still_be_joined(
     plan: Callable[..., Plan], origin: str, reason: str
 ) -> None:
     broken = ("KasprJoin", "broken", "leftTable: nowhere\nrightTable: orders\non: key")
@@ -119,7 +121,7 @@ def test_a_table_waits_for_its_origin_and_is_there_all_the_same(
     assert [one.name for one in built.joins] == ["joined"]
 
 
-def test_tables_are_made_one_after_another(plan: Callable[..., Plan]) -> None:
+def test_made_tables_run_after_their_origins(plan: Callable[..., Plan]) -> None:
     built = plan(
         made("from: {table: b}\ncount: {}", "a"),
         made("from: {table: c}\ncount: {}", "b"),

@@ -50,7 +50,7 @@ processors:
 """
 
 
-def test_names_are_resolved_by_one_rule(plan: Callable[..., Plan]) -> None:
+def test_default_names_are_made_from_the_name_of_the_resource(plan: Callable[..., Plan]) -> None:
     built = plan(ORDERS, PRODUCTS, JOIN)
     assert (built.application_id, built.schema, built.default_partitions) == ("shop-app", "shop", 3)
     (join,) = built.joins
@@ -114,7 +114,7 @@ processors:
     assert [topic.name for topic in built.topics] == ["a", "b"]
 
 
-def test_a_later_operation_of_the_same_name_replaces_the_earlier_and_names_may_repeat(
+def test_the_last_operation_of_a_name_counts_and_a_pipeline_may_repeat_it(
     plan: Callable[..., Plan],
 ) -> None:
     spec = """
@@ -148,7 +148,7 @@ def test_a_join_over_an_absent_table_waits_and_so_do_its_readers(plan: Callable[
     assert not has_errors(built.findings)
 
 
-def test_topics_of_waiting_agents_are_there_to_be_filled(plan: Callable[..., Plan]) -> None:
+def test_topics_of_waiting_agents_exist(plan: Callable[..., Plan]) -> None:
     built = plan(agent("waits", writer("raw", "nowhere")))
     assert [topic.name for topic in built.topics] == ["raw"]
     assert built.agents == ()
@@ -215,7 +215,7 @@ def test_a_task_waits_for_its_tables(plan: Callable[..., Plan]) -> None:
         ({"cleanup.policy": "compact,delete", "retention.ms": "1000"}, 1_000, None),
     ],
 )
-def test_what_a_changelogs_settings_mean_for_the_table(
+def test_changelog_settings_set_the_retention_of_rows_and_change_feed(
     plan: Callable[..., Plan], configs: dict[str, str], rows: int | None, feed: int | None
 ) -> None:
     (table,) = plan(("KasprTable", "t", f"extraTopicConfigs: {json.dumps(configs)}")).tables
@@ -232,13 +232,15 @@ def test_what_a_changelogs_settings_mean_for_the_table(
         ("config: {retention.ms: 60000, cleanup.policy: compact}", None),
     ],
 )
-def test_what_a_declaration_means_for_a_topic(plan: Callable[..., Plan], declared: str, kept: int | None) -> None:
+def test_a_declaration_sets_partitions_and_retention_of_a_topic(
+    plan: Callable[..., Plan], declared: str, kept: int | None
+) -> None:
     topic = f"{{name: x, partitions: 7, {declared}}}"
     built = plan(agent("a", f"input: {{topic: {topic}}}"), agent("b", "input: {topic: {name: x}}"))
     assert [(one.name, one.partitions, one.retention) for one in built.topics] == [("x", 7, kept)]
 
 
-def test_the_changelog_of_a_table_is_no_topic_but_the_table(plan: Callable[..., Plan]) -> None:
+def test_the_changelog_of_a_table_is_the_table_and_not_a_topic(plan: Callable[..., Plan]) -> None:
     built = plan(("KasprTable", "t1", "{}"), agent("fill", echo("raw", "shop-app-t1-changelog")))
     assert [topic.name for topic in built.topics] == ["raw"]
     assert Edge("agent/fill", "table/t1") in built.edges
@@ -259,7 +261,7 @@ def test_a_global_table_is_a_table_like_any_other(plan: Callable[..., Plan]) -> 
     assert replace(everywhere, is_global=False) == usual
 
 
-def test_a_pattern_takes_the_topics_that_match_as_a_whole(plan: Callable[..., Plan]) -> None:
+def test_a_pattern_reads_the_topics_whose_whole_names_match(plan: Callable[..., Plan]) -> None:
     named = [agent(f"to-{name}", echo("x", name)) for name in ("orders-eu", "orders-us", "old-orders-eu")]
     built = plan(*named, agent("many", 'input: {topic: {pattern: "orders-.*"}}'))
     many = built.agent("many")

@@ -31,7 +31,7 @@ def errors(join: str, table: str = "partitions: 4", *more: tuple[str, str, str])
     return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
-def test_other_partitions_are_refused_with_both_places_and_three_remedies() -> None:
+def test_different_partition_counts_are_refused_with_places_and_remedies() -> None:
     (finding,) = errors(f"{VIEWS}{PROFILES}on: key")
     assert finding.message.startswith(f"{BOTH}: ")
     assert len(re.findall(r"\(at m\.yaml:\d+:\d+\)", finding.message)) == 2
@@ -60,11 +60,11 @@ def test_each_remedy_is_accepted(join: str, table: str) -> None:
         f"leftTable: Others\n{PROFILES}extractor: {CODE}",
     ],
 )
-def test_joins_by_a_function_need_none_of_it(join: str) -> None:
+def test_joins_by_a_function_need_no_co_partitioning(join: str) -> None:
     assert errors(join, "partitions: 4\nkeySerializer: raw", ("KasprTable", "Others", "partitions: 2")) == []
 
 
-def test_other_key_serializers_are_refused_whatever_the_partitions() -> None:
+def test_different_key_serializers_are_refused_also_with_equal_partitions() -> None:
     for more in ("", "\nrepartition: {partitions: 3}"):
         (finding,) = errors(f"{VIEWS}{PROFILES}on: key{more}", "keySerializer: raw")
         assert finding.message.startswith(f"{BOTH}: ")
@@ -85,14 +85,14 @@ def test_a_partition_selector_on_one_side_only_is_refused() -> None:
     assert errors(f"{VIEWS}{PROFILES}on: key", "global: true", viewer) == []
 
 
-def test_spreading_the_stream_anew_does_not_help_a_table_that_is_spread_by_a_function() -> None:
+def test_repartition_does_not_help_a_table_with_a_partition_selector() -> None:
     profiler = ("KasprAgent", "profiler", SELECTING % "shop-app-UserProfiles-changelog")
     (finding,) = errors(f"{VIEWS}{PROFILES}on: key", PLAIN, profiler)
     assert "repartition" not in finding.hint
     assert errors(f"{VIEWS}{PROFILES}on: key\nrepartition: {{partitions: 3}}", PLAIN, profiler) != []
 
 
-def test_a_selector_of_an_operation_counts_too() -> None:
+def test_a_partition_selector_of_an_operation_is_refused_as_well() -> None:
     sending = f"""
 processors:
   pipeline: [send]
@@ -103,7 +103,7 @@ processors:
     assert finding.message.startswith(BOTH)
 
 
-def test_two_streams_and_two_tables_are_held_to_it_too() -> None:
+def test_two_streams_and_two_tables_need_co_partitioning_as_well() -> None:
     window = "on: key\nwindow: {before: 1m, after: 1m}"
     streams = f"{VIEWS}rightStream: {{topic: Clicks, partitions: 4}}\n{window}"
     (finding,) = errors(streams)
@@ -119,7 +119,7 @@ def test_two_streams_and_two_tables_are_held_to_it_too() -> None:
     assert errors(tables, "partitions: 2", others) == []
 
 
-def test_the_partitions_of_the_application_count_where_a_side_has_none() -> None:
+def test_a_side_without_partitions_has_those_of_the_application() -> None:
     app = ("KasprApp", "shop", "config: {topicPartitions: 4}")
     assert errors(f"{VIEWS}{PROFILES}on: key", "partitions: 4", app) == []
     assert errors(f"{VIEWS}{PROFILES}on: key", "partitions: 3", app) != []

@@ -11,31 +11,31 @@ from kaspr_delta.spec.loader import load_text
 FIRST, SECOND = Location("a.yaml", 1), Location("b.yaml", 2)
 
 
-def told(*claims: Claim) -> list[str]:
+def messages(*claims: Claim) -> list[str]:
     report = Report()
     refuse_clashes(claims, report)
     return [finding.message for finding in report.findings]
 
 
-def test_one_owner_may_name_a_thing_often() -> None:
-    assert told(Claim("topic__a", "topic 'a'", FIRST), Claim("topic__a", "topic 'a'", SECOND)) == []
+def test_one_owner_may_claim_a_name_twice() -> None:
+    assert messages(Claim("topic__a", "topic 'a'", FIRST), Claim("topic__a", "topic 'a'", SECOND)) == []
 
 
 def test_two_owners_of_one_name_are_refused_with_both_places() -> None:
-    (message,) = told(Claim("a_b", "table 'a.b'", FIRST), Claim("a_b", "join 'a-b'", SECOND))
+    (message,) = messages(Claim("a_b", "table 'a.b'", FIRST), Claim("a_b", "join 'a-b'", SECOND))
     assert message == "join 'a-b' and table 'a.b' at a.yaml:1:1 would share the Delta name 'a_b'"
 
 
-def test_the_views_of_clashing_tables_are_not_told_again() -> None:
+def test_clashing_tables_give_one_message_and_none_for_their_views() -> None:
     clash = [
         Claim(name, owner, at) for name in ("a", "v_a") for owner, at in ((f"x {name}", FIRST), (f"y {name}", SECOND))
     ]
-    assert len(told(*clash)) == 1
+    assert len(messages(*clash)) == 1
 
 
 @pytest.mark.parametrize("name", ["_kaspr", "_kaspr_events"])
 def test_names_of_the_system_are_refused(name: str) -> None:
-    assert told(Claim(name, "table 'x'", FIRST)) == [f"table 'x' may not be called '{name}' in Delta"]
+    assert messages(Claim(name, "table 'x'", FIRST)) == [f"table 'x' may not be called '{name}' in Delta"]
 
 
 CODE = "{python: 'f = lambda value: value'}"
@@ -58,7 +58,7 @@ RESULT = {"x", "v_x", "channel__x_channel"}
         ),
     ],
 )
-def test_a_join_claims_what_its_shape_keeps(spec: str, claimed: set[str]) -> None:
+def test_a_join_claims_the_names_that_its_shape_needs(spec: str, claimed: set[str]) -> None:
     assert names_of("KasprJoin", spec) == claimed
 
 
@@ -74,7 +74,7 @@ def test_a_join_claims_what_its_shape_keeps(spec: str, claimed: set[str]) -> Non
         ),
     ],
 )
-def test_a_table_claims_what_making_it_takes(spec: str, claimed: set[str]) -> None:
+def test_a_made_table_claims_the_names_that_its_aggregation_needs(spec: str, claimed: set[str]) -> None:
     assert names_of("KasprTable", spec) == {"x", "v_x"} | claimed
 
 

@@ -37,7 +37,7 @@ def first(built: Plan, name: str = "j") -> JoinPlan:
     return found
 
 
-def test_two_tables_by_foreign_key(plan: Callable[..., Plan]) -> None:
+def test_a_foreign_key_join_is_planned_with_its_subscriptions(plan: Callable[..., Plan]) -> None:
     built = first(plan(ORDERS, RAW_KEYS, join("j", f"leftTable: orders\nrightTable: raw-keys\nextractor: {CODE}")))
     assert isinstance(built, ForeignKeyJoinPlan)
     assert (built.left, built.right, built.type, built.shape) == ("orders", "raw-keys", "inner", "foreign-key")
@@ -45,7 +45,7 @@ def test_two_tables_by_foreign_key(plan: Callable[..., Plan]) -> None:
     assert built.spelling == Spelling("json", "raw", "json")
 
 
-def test_two_tables_by_key(plan: Callable[..., Plan]) -> None:
+def test_a_same_key_join_is_planned_with_its_type_and_channel(plan: Callable[..., Plan]) -> None:
     spec = "leftTable: orders\nrightTable: products\non: key\ntype: outer\noutputChannel: both"
     built = first(plan(ORDERS, PRODUCTS, join("j", spec)))
     assert isinstance(built, SameKeyJoinPlan)
@@ -53,7 +53,7 @@ def test_two_tables_by_key(plan: Callable[..., Plan]) -> None:
     assert built.spelling == Spelling("json", "raw", "json")
 
 
-def test_a_stream_and_a_table_by_key(plan: Callable[..., Plan]) -> None:
+def test_a_stream_table_join_is_planned_with_its_pending_records(plan: Callable[..., Plan]) -> None:
     spec = "leftStream: {topic: a, valueSerializer: raw}\nrightTable: products\non: key\npending: {ttl: 10m}"
     built = plan(PRODUCTS, join("j", spec))
     found = first(built)
@@ -73,14 +73,14 @@ def test_a_stream_and_a_table_by_key(plan: Callable[..., Plan]) -> None:
         ("raw-keys", f"rightExtractor: {CODE}\ntype: left", "json"),
     ],
 )
-def test_which_key_a_result_of_a_stream_and_a_table_has(
+def test_a_stream_table_result_has_the_records_key_unless_it_is_re_keyed(
     plan: Callable[..., Plan], table: str, by: str, key: str
 ) -> None:
     built = first(plan(RAW_KEYS, EVERYWHERE, join("j", f"leftStream: {{topic: a}}\nrightTable: {table}\n{by}")))
     assert built.spelling.key == key
 
 
-def test_a_stream_and_a_table_by_a_foreign_key_on_the_right(plan: Callable[..., Plan]) -> None:
+def test_a_join_with_the_foreign_key_on_the_right_is_planned_with_its_index(plan: Callable[..., Plan]) -> None:
     spec = f"leftStream: {{topic: a}}\nrightTable: orders\nrightExtractor: {CODE}\ntype: left"
     built = first(plan(ORDERS, join("j", spec)))
     assert isinstance(built, RightForeignKeyJoinPlan)
@@ -88,7 +88,7 @@ def test_a_stream_and_a_table_by_a_foreign_key_on_the_right(plan: Callable[..., 
     assert built.spelling == Spelling("json", "json", "raw")
 
 
-def test_two_streams(plan: Callable[..., Plan]) -> None:
+def test_a_stream_stream_join_is_planned_with_its_window(plan: Callable[..., Plan]) -> None:
     spec = """
 leftStream: {topic: a, keySerializer: raw, partitions: 2}
 rightStream: {topic: b, keySerializer: raw, partitions: 2}
@@ -103,7 +103,7 @@ window: {before: 1m, after: 0s, grace: 250ms}
     assert built.spelling == Spelling("raw", "json", "json")
 
 
-def test_serializers_and_partitions_of_a_stream_are_the_applications_unless_it_has_its_own(
+def test_a_stream_without_serializers_and_partitions_has_the_applications(
     plan: Callable[..., Plan],
 ) -> None:
     config = "{keySerializer: raw, valueSerializer: raw, topicPartitions: 6}"
@@ -165,7 +165,7 @@ def test_a_channel_is_read_with_the_keys_of_its_join_and_its_tombstones(plan: Ca
     assert Edge("join/first", "join/j") in built.edges
 
 
-def test_the_result_of_two_tables_stands_for_a_table(plan: Callable[..., Plan]) -> None:
+def test_the_result_of_a_join_of_tables_can_be_joined_like_a_table(plan: Callable[..., Plan]) -> None:
     built = plan(
         RAW_KEYS,
         ORDERS,
@@ -181,7 +181,7 @@ def test_the_result_of_two_tables_stands_for_a_table(plan: Callable[..., Plan]) 
     assert built.table_or_result("z-first").serializers == Serializers("raw", "json")
 
 
-def test_a_join_waits_with_the_one_it_reads_whatever_their_names(plan: Callable[..., Plan]) -> None:
+def test_a_join_waits_if_the_join_that_it_reads_waits(plan: Callable[..., Plan]) -> None:
     built = plan(
         PRODUCTS,
         join("z", f"leftTable: nowhere\nrightTable: products\nextractor: {CODE}"),
@@ -196,7 +196,7 @@ def test_a_join_waits_with_the_one_it_reads_whatever_their_names(plan: Callable[
     }
 
 
-def test_a_stream_waits_for_a_channel_that_nobody_writes_but_for_no_topic(plan: Callable[..., Plan]) -> None:
+def test_a_join_waits_for_a_missing_channel_but_not_for_a_topic(plan: Callable[..., Plan]) -> None:
     by = f"rightTable: products\nextractor: {CODE}"
     built = plan(
         PRODUCTS,

@@ -77,13 +77,13 @@ def test_text_may_be_a_part_of_a_key() -> None:
     assert types_of("[value['n'], f\"{value['day']}\"]", right) == ["BIGINT", "STRING"]
 
 
-def test_text_is_refused_where_the_key_is_none() -> None:
+def test_text_is_refused_for_a_key_of_another_type() -> None:
     manifests = MANIFESTS.format(returned="f\"{value['day']}/{value['n']}\"", right="{schema: key INT, key: key}")
     _, (refused,) = build_plans(load_text(manifests, "m.yaml"))
     assert "'{day}/{n}' of 'left' is STRING, and the key of 'right' is INT: they are never equal" in refused.message
 
 
-def test_text_of_a_size_is_refused_in_a_schema() -> None:
+def test_varchar_is_refused_in_a_schema() -> None:
     """Spark reports such a column as a STRING, so the table would never match its declaration."""
     manifests = MANIFESTS.format(returned="value['text']", right="{schema: key VARCHAR(3), key: key}")
     _, (refused,) = build_plans(load_text(manifests, "m.yaml"))
@@ -127,7 +127,7 @@ spec: {leftTable: second, rightTable: orders, column: left.order, select: {colum
 """
 
 
-def test_results_of_joins_of_tables_that_were_not_looked_at_yet_are_not_judged() -> None:
+def test_types_are_not_checked_while_columns_of_a_table_are_unknown() -> None:
     (plan,), findings = build_plans(load_text(OF_OTHERS, "m.yaml"))
     assert not findings
     lines = plan.known_table("lines")

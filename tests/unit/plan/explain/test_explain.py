@@ -20,7 +20,7 @@ def test_the_json_form_is_plain_data(plan: Callable[..., Plan]) -> None:
     assert encoded["agents"][0]["outputs"][0]["nameSelector"]["entrypoint"] == "f"
 
 
-def test_what_waits_is_told_with_its_reason(plan: Callable[..., Plan]) -> None:
+def test_a_waiting_resource_is_shown_with_its_reason(plan: Callable[..., Plan]) -> None:
     built = plan(("KasprAgent", "reader", "input: {channel: {name: nothing}}"))
     reason = "no join writes the channel 'nothing'"
     assert as_json(built)["waiting"] == [{"resource": "agent/reader", "reason": reason}]
@@ -28,7 +28,7 @@ def test_what_waits_is_told_with_its_reason(plan: Callable[..., Plan]) -> None:
     assert f"waits: {reason}" in as_mermaid([built])
 
 
-def test_a_topic_named_by_a_function_is_said_so(plan: Callable[..., Plan]) -> None:
+def test_a_topic_named_by_a_function_is_shown_as_such(plan: Callable[..., Plan]) -> None:
     assert "copy  topic a -> topic by function" in as_text(plan(COPY))
 
 
@@ -37,12 +37,12 @@ VIEWS = ("KasprJoin", "views", "leftStream: {topic: a}\nrightTable: t\non: key\n
 MADE = ("KasprTable", "made", "from: {join: views}\ncount: {}\nwindow: {tumbling: {size: 1m}, grace: 5s, emit: close}")
 
 
-def test_streams_what_waits_and_made_tables_are_told(plan: Callable[..., Plan]) -> None:
-    told = as_text(plan(TABLE, VIEWS, MADE))
-    assert "  views  topic a left join t on key, waiting for it up to 90s -> channel views-channel" in told
-    assert "tables made from something\n  made  channel views-channel -> count" in told
-    assert "windows of 1m by stream time, grace 5s, shown once they close" in told
-    assert "  1  join/views\n  2  table/made" in told
+def test_the_text_shows_stream_joins_their_ttl_and_made_tables(plan: Callable[..., Plan]) -> None:
+    text = as_text(plan(TABLE, VIEWS, MADE))
+    assert "  views  topic a left join t on key, waiting for it up to 90s -> channel views-channel" in text
+    assert "tables made from something\n  made  channel views-channel -> count" in text
+    assert "windows of 1m by stream time, grace 5s, shown once they close" in text
+    assert "  1  join/views\n  2  table/made" in text
 
 
 def test_the_json_form_names_the_shape_of_a_join(plan: Callable[..., Plan]) -> None:

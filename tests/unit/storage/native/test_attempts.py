@@ -33,8 +33,8 @@ def with_protocol(attempts: Attempts, table: str, protocol: dict[str, object]) -
     """Replace the protocol in the first commit of a table."""
     commit = attempts.delta.namespace.root / "shop" / table / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
-    told = [{"protocol": protocol} if "protocol" in action else action for action in actions]
-    commit.write_text("".join(f"{json.dumps(action)}\n" for action in told))
+    changed = [{"protocol": protocol} if "protocol" in action else action for action in actions]
+    commit.write_text("".join(f"{json.dumps(action)}\n" for action in changed))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def with_protocol(attempts: Attempts, table: str, protocol: dict[str, object]) -
         ("key STRING, price DOUBLE", {"scan", "append"}),
     ],
 )
-def test_types_decide(attempts: Attempts, columns: str, operations: set[str]) -> None:
+def test_column_types_decide_the_supported_operations(attempts: Attempts, columns: str, operations: set[str]) -> None:
     attempts.delta.ensure("t", Layout(columns, change_feed=True))
     assert supported(attempts, "t") == operations
 
@@ -61,7 +61,9 @@ def test_types_decide(attempts: Attempts, columns: str, operations: set[str]) ->
         (["featureToCome"], ["featureToCome"], set()),
     ],
 )
-def test_features_decide(attempts: Attempts, reader: list[str], writer: list[str], operations: set[str]) -> None:
+def test_table_features_decide_the_supported_operations(
+    attempts: Attempts, reader: list[str], writer: list[str], operations: set[str]
+) -> None:
     attempts.delta.ensure("t", Layout("key STRING"))
     versions = {"minReaderVersion": 3, "minWriterVersion": 7}
     with_protocol(attempts, "t", {**versions, "readerFeatures": reader, "writerFeatures": writer})
@@ -72,13 +74,15 @@ def test_features_decide(attempts: Attempts, reader: list[str], writer: list[str
     ("reader", "writer", "operations"),
     [(1, 2, {*OPERATIONS}), (2, 5, {"scan", "look up"}), (1, 6, {"scan", "look up"})],
 )
-def test_versions_stand_for_features(attempts: Attempts, reader: int, writer: int, operations: set[str]) -> None:
+def test_protocol_versions_decide_the_supported_operations(
+    attempts: Attempts, reader: int, writer: int, operations: set[str]
+) -> None:
     attempts.delta.ensure("t", Layout("key STRING"))
     with_protocol(attempts, "t", {"minReaderVersion": reader, "minWriterVersion": writer})
     assert supported(attempts, "t") == operations
 
 
-def test_a_table_that_is_not_there_is_left_to_spark(attempts: Attempts) -> None:
+def test_a_missing_table_is_left_to_spark(attempts: Attempts) -> None:
     assert attempts.attempt("scan", "nothing", lambda _: 1) is None
     assert attempts.attempt("scan", "main.shop.others", lambda _: 1) is None
     assert not attempts.statistics.native_failures
@@ -104,7 +108,7 @@ def test_a_failure_is_logged_and_counted_by_table_and_cause(
     assert attempts.statistics.drain_native_failures() == {}
 
 
-def test_what_may_not_be_repeated_is_raised(attempts: Attempts) -> None:
+def test_a_failure_of_an_operation_that_is_not_repeatable_is_raised(attempts: Attempts) -> None:
     attempts.delta.ensure("t", Layout("key STRING"))
     strange = pa.table({"other": ["a"]})
     with pytest.raises(ValueError, match="no columns other"):

@@ -45,7 +45,7 @@ def columns_of(layout: Layout) -> list[str]:
     return layout.columns.replace("<key: STRING, value: BINARY>", "").split(", ")
 
 
-def test_a_table_that_is_not_there_is_empty(delta: DeltaRs) -> None:
+def test_a_missing_table_reads_as_empty(delta: DeltaRs) -> None:
     assert delta.head("t") is None
     assert delta.rows("t") == []
     assert delta.count("t") == 0
@@ -54,7 +54,7 @@ def test_a_table_that_is_not_there_is_empty(delta: DeltaRs) -> None:
     assert list(delta.changes("t", 0, 1)) == []
 
 
-def test_what_is_made_has_the_properties_that_spark_would_give_it(delta: DeltaRs) -> None:
+def test_a_created_table_has_the_properties_and_types_of_its_layout(delta: DeltaRs) -> None:
     delta.ensure("t", TOPIC)
     delta.ensure("t", TOPIC)
     actions = [json.loads(line) for line in (log(delta, "t") / f"{0:020}.json").read_text().splitlines()]
@@ -104,7 +104,7 @@ def test_a_transaction_is_appended_once(delta: DeltaRs) -> None:
     assert {row["name"] for row in delta.rows("t")} == {"a", "b", "c", "d"}
 
 
-def test_the_newest_commit_is_known_again_until_there_is_another(delta: DeltaRs) -> None:
+def test_head_returns_the_known_commit_until_there_is_a_newer_one(delta: DeltaRs) -> None:
     delta.ensure("t", SYSTEM[TOPICS])
     first = delta.head("t")
     assert first is not None
@@ -117,7 +117,7 @@ def test_the_newest_commit_is_known_again_until_there_is_another(delta: DeltaRs)
     assert not delta.has("t", type(first)(1, (0, 0)))
 
 
-def test_rows_are_counted_from_a_commit_on(delta: DeltaRs) -> None:
+def test_changed_rows_are_counted_from_a_commit_on(delta: DeltaRs) -> None:
     assert delta.rows_changed("t", 0) == 0
     delta.ensure("t", SYSTEM[TOPICS])
     delta.append("t", names("a", "b", "c"))
@@ -125,7 +125,7 @@ def test_rows_are_counted_from_a_commit_on(delta: DeltaRs) -> None:
     assert [delta.rows_changed("t", first) for first in range(4)] == [4, 4, 1, 0]
 
 
-def test_rows_of_system_tables_come_back_as_they_were_written(delta: DeltaRs) -> None:
+def test_rows_of_system_tables_are_read_back_unchanged(delta: DeltaRs) -> None:
     tables = NativeSystemTables(delta)
     moment = datetime(2020, 1, 2, 3, 4, 5, 678_901, tzinfo=timezone.utc)
     event = (moment, "Normal", "AppFound", "KasprJoin", "j", "it's there")
@@ -136,7 +136,7 @@ def test_rows_of_system_tables_come_back_as_they_were_written(delta: DeltaRs) ->
     assert tables.version("_kaspr_events") == 2
 
 
-def test_text_in_queries_ends_nothing(delta: DeltaRs) -> None:
+def test_texts_in_queries_are_escaped(delta: DeltaRs) -> None:
     delta.ensure("t", SYSTEM[TOPICS])
     delta.append("t", names("it's", "\\", '"a" -- b'))
     for name in ("it's", "\\", '"a" -- b'):

@@ -40,11 +40,11 @@ def commit(operation: str, *added: int, data_change: bool = True, **metrics: int
         (['{"add": {"dataChange": true}}'], 0),
     ],
 )
-def test_rows_of_a_commit_are_what_it_says_it_changed(lines: list[str], rows: int) -> None:
+def test_rows_of_a_commit_are_the_rows_that_it_changed(lines: list[str], rows: int) -> None:
     assert rows_of_commit(list(map(json.loads, lines))) == rows
 
 
-def test_texts_of_a_table_may_have_any_character(tmp_path: Path) -> None:
+def test_texts_in_a_commit_may_have_unicode_line_separators(tmp_path: Path) -> None:
     stats = json.dumps({"numRecords": 2, "minValues": {"key": "a\u2028\x85\x1cb"}}, ensure_ascii=False)
     (tmp_path / "_delta_log").mkdir()
     file = commit_file(tmp_path, 0)
@@ -52,7 +52,7 @@ def test_texts_of_a_table_may_have_any_character(tmp_path: Path) -> None:
     assert rows_of_commit(actions_of(tmp_path, 0)) == 2
 
 
-def test_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
+def test_changed_rows_of_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
     assert rows_changed_after(tmp_path, 0) is None
     log = tmp_path / "_delta_log"
     log.mkdir()
@@ -61,7 +61,7 @@ def test_commits_after_a_version_are_added_up(tmp_path: Path) -> None:
     assert [rows_changed_after(tmp_path, version) for version in (-1, 0, 1, 2, 3)] == [111, 110, 100, 0, 0]
 
 
-def test_what_a_commit_counted_is_told_by_deltas_names(tmp_path: Path) -> None:
+def test_metrics_of_a_commit_have_the_names_of_delta(tmp_path: Path) -> None:
     log = tmp_path / "_delta_log"
     log.mkdir()
     lines = commit("MERGE", 90, numTargetRowsCopied=87, numTargetFilesRemoved=1)
@@ -70,7 +70,7 @@ def test_what_a_commit_counted_is_told_by_deltas_names(tmp_path: Path) -> None:
     assert metrics_of(tmp_path, 5) == {}
 
 
-def test_notes_of_commits_are_told_with_how_many_rows_each_wrote(tmp_path: Path) -> None:
+def test_notes_of_commits_come_with_the_number_of_rows_written(tmp_path: Path) -> None:
     log = tmp_path / "_delta_log"
     log.mkdir()
     for version, note in enumerate(("before", None, "a batch", "another")):
@@ -80,7 +80,7 @@ def test_notes_of_commits_are_told_with_how_many_rows_each_wrote(tmp_path: Path)
     assert notes_in(tmp_path, range(1, 6)) == {"a batch": 2, "another": 3}
 
 
-def test_how_many_files_a_table_has_is_what_spark_summed_up_and_others_changed_since(tmp_path: Path) -> None:
+def test_the_file_count_is_sparks_checksum_plus_later_changes(tmp_path: Path) -> None:
     assert files_of(tmp_path, 0) is None
     log = tmp_path / "_delta_log"
     log.mkdir()

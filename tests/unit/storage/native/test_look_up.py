@@ -55,20 +55,20 @@ def limits(request: pytest.FixtureRequest) -> Limits:
         ({"key": [], "fk": []}, "", 0),
     ],
 )
-def test_rows_that_have_one_of_some_values(
+def test_a_look_up_finds_the_rows_with_any_of_the_values(
     delta: DeltaRs, limits: Limits, values: dict[str, list[str]], found: str, files: int
 ) -> None:
-    told = looked_up(delta, "t", values, limits=limits)
-    assert told is not None
-    assert sorted(told.rows["key"].to_pylist()) == list(found)
-    assert told.rows.schema.equals(SCHEMA)
-    assert told.files == files
+    result = looked_up(delta, "t", values, limits=limits)
+    assert result is not None
+    assert sorted(result.rows["key"].to_pylist()) == list(found)
+    assert result.rows.schema.equals(SCHEMA)
+    assert result.files == files
 
 
-def test_at_a_version(delta: DeltaRs, limits: Limits) -> None:
-    told = looked_up(delta, "t", {"key": ["b", "n"]}, version=1, limits=limits)
-    assert told is not None
-    assert told.rows["key"].to_pylist() == ["b"]
+def test_a_look_up_reads_the_given_version(delta: DeltaRs, limits: Limits) -> None:
+    result = looked_up(delta, "t", {"key": ["b", "n"]}, version=1, limits=limits)
+    assert result is not None
+    assert result.rows["key"].to_pylist() == ["b"]
 
 
 def test_too_many_rows_are_left_to_spark(delta: DeltaRs, limits: Limits) -> None:

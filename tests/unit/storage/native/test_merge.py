@@ -16,7 +16,7 @@ from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Merged, Upsert
 from tests.folders import folder_of
 
-HOW = Upsert(on=("key",), compare=("value",), also=(), keep="keep")
+UPSERT = Upsert(on=("key",), compare=("value",), also=(), keep="keep")
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def delta(tmp_path: Path) -> DeltaRs:
 def merge(delta: DeltaRs, *rows: tuple[str, str]) -> Merged | None:
     keys, values = zip(*rows, strict=True)
     folder, opened = folder_of(delta.namespace, "rows"), delta.open("rows")
-    return native_merge(folder, opened, pa.table({"key": keys, "value": values, "keep": [True] * len(rows)}), HOW)
+    return native_merge(folder, opened, pa.table({"key": keys, "value": values, "keep": [True] * len(rows)}), UPSERT)
 
 
 def log_of(delta: DeltaRs) -> Path:
     return folder_of(delta.namespace, "rows") / "_delta_log"
 
 
-def test_commits_that_are_older_than_the_table_wants_are_forgotten(delta: DeltaRs) -> None:
+def test_commits_older_than_the_feed_retention_are_removed(delta: DeltaRs) -> None:
     delta.ensure("rows", Layout("key STRING, value STRING", change_feed=True, feed_retention=1))
     for number in range(CHECKPOINT_INTERVAL + 1):
         time.sleep(0.002)
@@ -43,14 +43,14 @@ def test_commits_that_are_older_than_the_table_wants_are_forgotten(delta: DeltaR
     assert delta.rows("rows") == [{"key": "a", "value": str(CHECKPOINT_INTERVAL)}]
 
 
-def test_of_other_tables_no_commit_is_forgotten(delta: DeltaRs) -> None:
+def test_tables_without_a_feed_retention_keep_all_commits(delta: DeltaRs) -> None:
     delta.ensure("rows", Layout("key STRING, value STRING", change_feed=True))
     for number in range(CHECKPOINT_INTERVAL + 1):
         assert merge(delta, ("a", str(number))) is not None
     assert len(list(log_of(delta).glob("?" * 20 + ".json"))) == CHECKPOINT_INTERVAL + 2
 
 
-def test_of_each_file_is_noted_what_it_is_found_by(delta: DeltaRs) -> None:
+def test_files_have_statistics_only_of_look_up_columns(delta: DeltaRs) -> None:
     delta.ensure("rows", Layout("key STRING, value STRING", found_by=("key",)))
     merge(delta, ("a", "1"), ("b", "2"))
     opened = delta.opened("rows")
@@ -60,7 +60,7 @@ def test_of_each_file_is_noted_what_it_is_found_by(delta: DeltaRs) -> None:
     assert "min.value" not in file
 
 
-def test_files_are_counted_however_long_ago_spark_wrote_one(delta: DeltaRs) -> None:
+def test_files_are_counted_after_many_commits_without_spark(delta: DeltaRs) -> None:
     delta.ensure("rows", Layout("key STRING, value STRING"))
     for number in range(2 * CHECKPOINT_INTERVAL + 10):
         merge(delta, ("a", str(number)))

@@ -59,7 +59,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
 
 
 @given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
-def test_together_is_as_one_by_one(batch: pa.RecordBatch, name: str) -> None:
+def test_extraction_of_a_batch_equals_extraction_row_by_row(batch: pa.RecordBatch, name: str) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(ExtractForeignKeys, "together", lambda *_: None)
         (expected,) = extract(name)([batch])
@@ -101,7 +101,7 @@ def test_usual_rows_are_extracted_together(calls: list[str]) -> None:
     assert calls == []
 
 
-def test_where_one_fails_all_are_asked_again(calls: list[str]) -> None:
+def test_if_a_row_fails_all_rows_are_extracted_one_by_one(calls: list[str]) -> None:
     batch = pa.RecordBatch.from_pylist([*usual(2).to_pylist(), {**usual(1).to_pylist()[0], "left": "{}"}], SCHEMA)
     (found,) = extract("of_value")([batch])
     assert found["fk"].to_pylist() == ['"P0"', '"P1"', None]
@@ -110,7 +110,7 @@ def test_where_one_fails_all_are_asked_again(calls: list[str]) -> None:
 
 
 @given(batch=batches(), name=st.sampled_from(sorted(EXTRACTORS)))
-def test_rows_that_do_not_say_if_they_are_unchanged_are_all_extracted(batch: pa.RecordBatch, name: str) -> None:
+def test_rows_without_the_column_unchanged_are_all_extracted(batch: pa.RecordBatch, name: str) -> None:
     given_columns = ["key", "left", "left_hash"]
     rows = [row | {"unchanged": False} for row in batch.select(given_columns).to_pylist()]
     (expected,) = extract(name)([pa.RecordBatch.from_pylist(rows, SCHEMA)])
@@ -119,7 +119,7 @@ def test_rows_that_do_not_say_if_they_are_unchanged_are_all_extracted(batch: pa.
     assert found.to_pylist() == expected.select(found.schema.names).to_pylist()
 
 
-def test_unchanged_rows_are_passed_over(calls: list[str]) -> None:
+def test_unchanged_rows_are_not_extracted(calls: list[str]) -> None:
     rows = [{**row, "left": "no json", "unchanged": True} for row in usual(2).to_pylist()]
     (found,) = extract("of_value")([pa.RecordBatch.from_pylist(rows, SCHEMA)])
     assert (found["fk"].to_pylist(), found["left"].to_pylist()) == ([None, None], ["no json", "no json"])

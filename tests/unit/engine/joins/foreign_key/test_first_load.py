@@ -24,5 +24,5 @@ def test_texts_and_whole_numbers_are_usual(key: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["null", "01", "-0", "1.0", "P100", '"a\\u0041"', '"a', '"a"\n', "", "true"])
-def test_what_might_be_no_key_is_not_usual(text: str) -> None:
+def test_any_other_text_is_not_a_usual_key(text: str) -> None:
     assert not re.fullmatch(USUAL_KEY, text)

@@ -19,7 +19,7 @@ from kaspr_delta.plan.definition.joins import JoinType
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.storage.arrow_types import arrow_schema
-from tests.slices import slice_of_more
+from tests.slices import as_slice_of_larger_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ PRODUCT = Snippet("def product(value): return value['product']", "product")
 
 
 def rows(schema: pa.Schema, *found: dict[str, Any]) -> LocalRows:
-    return LocalRows(NO_SPARK, slice_of_more(pa.Table.from_pylist(list(found), schema)))
+    return LocalRows(NO_SPARK, as_slice_of_larger_table(pa.Table.from_pylist(list(found), schema)))
 
 
 def listed(found: Rows) -> list[dict[str, Any]]:
@@ -54,19 +54,19 @@ def sent(found: Rows, extractor: Snippet = PRODUCT) -> dict[str, Any]:
     return row
 
 
-def test_a_triggered_row_that_is_unchanged_keeps_its_foreign_key_unasked() -> None:
+def test_an_unchanged_triggered_row_is_not_extracted_again() -> None:
     raising = Snippet("def raising(value): raise AssertionError", "raising")
     row = sent(context(triggered_by_right=True, old_fk='"a"', old_hash="h", left="{}", left_hash="h"), raising)
     assert (row["fk"], row["problem"]) == ('"a"', None)
 
 
-def test_a_triggered_row_with_another_hash_is_sent_again() -> None:
+def test_a_triggered_row_with_another_hash_is_stale_and_computed_anew() -> None:
     left = '{"product":"b"}'
     row = sent(context(triggered_by_right=True, old_fk='"a"', old_hash="old", left=left, left_hash="new"))
     assert (row["fk"], row["stale"]) == ('"b"', True)
 
 
-def test_a_key_that_cannot_be_written_is_a_problem_and_no_key() -> None:
+def test_a_foreign_key_that_cannot_be_written_is_a_problem() -> None:
     row = sent(context(left='{"product":1}', left_hash="h"), Snippet("key = lambda value: object()", "key"))
     assert row["fk"] is None
     assert row["problem"]["reason"] == "foreign key cannot be used"
@@ -81,7 +81,7 @@ def test_only_exact_keys_are_triggered_and_touched_rows_are_left_out() -> None:
     assert listed(found) == [{"key": "k1", "old_fk": "P1", "changed_at": None}]
 
 
-def test_a_right_row_that_cannot_be_read_counts_as_missing_in_every_respect() -> None:
+def test_an_unreadable_right_row_counts_as_missing_and_is_a_problem() -> None:
     side = arrow_schema(
         "key STRING, value STRING, hash STRING, timestamp TIMESTAMP, duplicate_count BIGINT, readable BOOLEAN,"
         " text STRING"
@@ -115,7 +115,7 @@ def emission(found: Rows, join_type: JoinType) -> list[tuple[Any, ...]]:
     return [(row["kind"], row["left"], row["right"]) for row in listed(emit(respond(found, join_type)))]
 
 
-def test_inner_needs_both_rows_and_left_only_the_left_one() -> None:
+def test_an_inner_join_needs_both_rows_and_a_left_join_only_the_left() -> None:
     lonely = answered(left="l", left_hash="h", fk="a")
     assert emission(lonely, "inner") == [("state", None, None)]
     assert emission(lonely, "left") == [("value", "l", None)]
@@ -124,7 +124,7 @@ def test_inner_needs_both_rows_and_left_only_the_left_one() -> None:
 @pytest.mark.parametrize(
     ("right_only", "stale", "expected"), [(False, False, 100), (True, False, 60), (True, True, 100)]
 )
-def test_a_result_has_the_greater_time_or_that_of_the_right_row_which_alone_brought_it_about(
+def test_a_result_has_the_greater_time_unless_only_right_triggered_it(
     right_only: bool, stale: bool, expected: int
 ) -> None:
     left, right = (datetime.fromtimestamp(seconds, tz=timezone.utc) for seconds in (100, 60))
@@ -134,14 +134,14 @@ def test_a_result_has_the_greater_time_or_that_of_the_right_row_which_alone_brou
     assert row["result_timestamp"].timestamp() == expected
 
 
-def test_what_was_emitted_already_is_not_emitted_again() -> None:
+def test_an_unchanged_result_is_not_emitted_again() -> None:
     first = answered(left="l", left_hash="h", fk="a", right="r")
     (row,) = listed(emit(respond(first, "inner")))
     again = answered(left="l", left_hash="h", fk="a", right="r", old_fk="a", old_hash="h", emitted=row["emitted"])
     assert emission(again, "inner") == []
 
 
-def test_a_tombstone_needs_something_emitted_before() -> None:
+def test_a_tombstone_needs_an_earlier_emission() -> None:
     gone = answered(old_fk="a", old_hash="h", emitted="h:x")
     assert emission(gone, "left") == [("tombstone", None, None)]
     never = answered(old_fk="a", old_hash="h")

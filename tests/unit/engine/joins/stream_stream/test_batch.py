@@ -28,7 +28,7 @@ def arrived(
     return StreamRecord(side, f"{side}:{partition}/{offset}", key, text, timestamp, partition, offset)
 
 
-class Joins:
+class InMemoryJoin:
     """A join that keeps its buffer between batches in memory instead of in a table."""
 
     def __init__(self, kind: JoinType, window: JoinWindow = WINDOW) -> None:
@@ -84,81 +84,81 @@ class TestOrder:
         records = arrived("left", 9, 0), arrived("left", 1, 1), arrived("right", 5, 0), arrived("right", 3, 1)
         assert order(*records) == ["r5", "r3", "l9", "l1"]
 
-    def test_a_late_record_is_behind_those_before_it(self) -> None:
+    def test_a_late_record_stays_behind_earlier_records_of_its_side(self) -> None:
         assert order(arrived("left", 9, 0), arrived("left", 1, 1), arrived("right", 9, 0)) == ["l9", "l1", "r9"]
 
-    def test_offsets_of_one_side_say_nothing_about_the_other(self) -> None:
+    def test_offsets_of_the_two_sides_are_not_compared(self) -> None:
         assert order(arrived("left", 2, 100), arrived("right", 1, 999)) == ["r1", "l2"]
 
-    def test_of_equal_times_the_left_one_goes_first(self) -> None:
+    def test_at_equal_times_the_left_record_goes_first(self) -> None:
         assert order(arrived("right", 1), arrived("left", 1)) == ["l1", "r1"]
 
 
 class TestPartitions:
     def test_equal_keys_meet_in_one_partition_only(self) -> None:
-        rows = Joins("inner").run(arrived("left", 1), arrived("right", 2, partition=1), arrived("right", 3))
+        rows = InMemoryJoin("inner").run(arrived("left", 1), arrived("right", 2, partition=1), arrived("right", 3))
         assert pairs(rows) == [("l1", "r3")]
 
-    def test_time_is_that_of_a_partition(self) -> None:
-        joins = Joins("left")
+    def test_each_partition_has_its_own_stream_time(self) -> None:
+        joins = InMemoryJoin("left")
         assert joins.run(arrived("left", 1), arrived("left", 1_000, partition=1)) == []
         assert pairs(joins.run(arrived("right", 2, 1))) == [("l1", "r2")]
 
-    def test_how_far_each_comes_counts_records_that_join_nothing_too(self) -> None:
+    def test_the_stream_time_of_a_partition_counts_records_without_a_key(self) -> None:
         batch = StreamStreamBatch("left", WINDOW, {0: Times(stream=50), 2: Times(stream=9)}, {})
         records = arrived("left", 7), arrived("right", 8, partition=1, key=None), arrived("left", 5, partition=1)
         assert batch.newest(records) == {0: 50, 1: 8}
 
 
 class TestLog:
-    def test_it_has_a_column_for_all_there_is(self) -> None:
+    def test_the_log_has_every_column_of_a_batch(self) -> None:
         assert set(LOGGED.names) <= {column.split()[0] for column in STREAM_CHANNEL.columns.split(", ")}
 
     def test_results_are_numbered_in_their_order(self) -> None:
-        rows = Joins("inner").run(arrived("left", 1), arrived("left", 2, 1), arrived("right", 3))
+        rows = InMemoryJoin("inner").run(arrived("left", 1), arrived("left", 2, 1), arrived("right", 3))
         assert pairs(rows) == [("l1", "r3"), ("l2", "r3")]
         assert [row["seq"] for row in rows] == sorted(row["seq"] for row in rows)
         assert {row["failed"] for row in rows} == {False}
         assert {row["timestamp"] for row in rows} == {EPOCH + timedelta(milliseconds=3)}
 
-    def test_times_before_1970_are_times(self) -> None:
-        (row,) = Joins("inner").run(arrived("left", -20), arrived("right", -15))
+    def test_times_before_1970_are_kept(self) -> None:
+        (row,) = InMemoryJoin("inner").run(arrived("left", -20), arrived("right", -15))
         assert row["timestamp"] == EPOCH - timedelta(milliseconds=15)
 
-    def test_no_records_are_no_rows(self) -> None:
-        assert Joins("outer").run() == []
+    def test_no_records_give_no_rows(self) -> None:
+        assert InMemoryJoin("outer").run() == []
 
-    def test_records_of_earlier_batches_are_met(self) -> None:
-        joins = Joins("left")
+    def test_records_match_records_of_earlier_batches(self) -> None:
+        joins = InMemoryJoin("left")
         assert joins.run(arrived("left", 1)) == []
         assert pairs(joins.run(arrived("right", 5))) == [("l1", "r5")]
         assert pairs(joins.run(arrived("right", 6, 1))) == [("l1", "r6")]
 
-    def test_a_record_without_a_match_comes_out_once_its_time_is_over(self) -> None:
-        joins = Joins("left")
+    def test_an_unmatched_record_is_emitted_when_its_window_is_closed(self) -> None:
+        joins = InMemoryJoin("left")
         assert joins.run(arrived("left", 1), arrived("left", 11, 1, key="other")) == []
         assert pairs(joins.run(arrived("right", 12, key="other"))) == [("l1", None), ("l11", "r12")]
         assert joins.run(arrived("left", 13, 2, key="third")) == []
 
-    def test_a_record_without_a_key_comes_out_at_once(self) -> None:
-        (row,) = Joins("outer").run(arrived("right", 5, key=None))
+    def test_a_record_without_a_key_is_emitted_at_once(self) -> None:
+        (row,) = InMemoryJoin("outer").run(arrived("right", 5, key=None))
         assert (row["key"], row["left"], row["right"]) == (None, None, "r5")
 
-    def test_one_without_a_value_joins_nothing_and_is_not_kept(self) -> None:
-        joins = Joins("outer")
+    def test_a_record_without_a_value_is_neither_joined_nor_kept(self) -> None:
+        joins = InMemoryJoin("outer")
         assert joins.run(arrived("left", 5, value="")) == []
         assert joins.rows == {}
 
 
 class TestCleaning:
-    def test_what_matches_nothing_any_more_leaves(self) -> None:
-        joins = Joins("inner")
+    def test_records_that_can_no_longer_match_leave_the_buffer(self) -> None:
+        joins = InMemoryJoin("inner")
         joins.run(arrived("left", 1), arrived("left", 5, 1))
         assert len(joins.rows) == 2
         joins.run(arrived("left", 1_000, 2))
         assert [row.value for _, row in joins.rows.values()] == ["l1000"]
 
-    def test_it_is_cleaned_at_most_once_in_the_length_of_a_window(self) -> None:
+    def test_the_buffer_is_cleaned_at_most_once_per_window_length(self) -> None:
         batch = StreamStreamBatch("inner", WINDOW, {}, {})
 
         def expiries(timestamp: int) -> int:
@@ -168,16 +168,16 @@ class TestCleaning:
 
         assert [expiries(timestamp) for timestamp in (0, 5, 19, 20, 39, 41)] == [1, 0, 0, 1, 0, 1]
 
-    def test_what_may_still_come_out_alone_stays(self) -> None:
-        joins = Joins("left", JoinWindow(before=0, after=10, grace=100))
+    def test_a_record_that_may_still_be_emitted_unmatched_stays(self) -> None:
+        joins = InMemoryJoin("left", JoinWindow(before=0, after=10, grace=100))
         joins.run(arrived("left", 1))
         joins.run(arrived("left", 111, 1, key="other"))
         assert {row.value for _, row in joins.rows.values()} == {"l1", "l111"}
 
 
 class TestState:
-    def test_it_comes_back_from_the_log_as_it_was_given(self) -> None:
-        joins = Joins("outer")
+    def test_the_state_is_read_back_from_the_log_unchanged(self) -> None:
+        joins = InMemoryJoin("outer")
         joins.run(arrived("left", 1), arrived("right", 2, partition=1))
         metadata = BatchMetadata(state=joins.state)
         state = BatchMetadata.from_json(metadata.to_json()).state
@@ -185,5 +185,5 @@ class TestState:
         again = StreamStreamBatch.resumed("outer", WINDOW, state)
         assert {partition: times.stream for partition, times in again.times.items()} == {0: 1, 1: 2}
 
-    def test_a_new_one_knows_nothing(self) -> None:
+    def test_a_new_state_is_empty(self) -> None:
         assert StreamStreamBatch.resumed("outer", WINDOW, {}) == StreamStreamBatch("outer", WINDOW, {}, {})

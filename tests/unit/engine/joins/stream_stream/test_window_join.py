@@ -120,19 +120,19 @@ def emitted(results: Sequence[Sequence[Joined]]) -> tuple[tuple[Emission, ...], 
     return tuple(tuple(Emission(text(one.key), value(one), one.timestamp) for one in some) for some in results)
 
 
-def test_every_case_is_there() -> None:
+def test_the_recordings_have_126_cases() -> None:
     assert len(CASES) == 126
 
 
 @recorded
-def test_each_record_gives_what_kafka_streams_gave(case: Case) -> None:
+def test_each_record_gives_the_results_of_kafka_streams(case: Case) -> None:
     join = WindowJoin(*join_of(case))
     assert emitted([join.process(record) for record in records_of(case)]) == case.expected.emitted
 
 
 @recorded
 @pytest.mark.parametrize("thrifty", [False, True], ids=["all-is-read", "what-is-needed-is-read"])
-def test_where_batches_are_cut_makes_no_difference(case: Case, thrifty: bool) -> None:
+def test_results_do_not_depend_on_the_cut_into_batches(case: Case, thrifty: bool) -> None:
     for seed in range(10):
         buffer = Buffer(*join_of(case), thrifty=thrifty, tidy=seed % 2 == 0)
         results = [some for batch in cut(records_of(case), random.Random(seed)) for some in buffer.run(batch)]  # noqa: S311
@@ -157,7 +157,7 @@ def windows(least: int = 0) -> st.SearchStrategy[JoinWindow]:
 
 
 @given(st.sampled_from(TYPES), windows(), streams(steps=(-12, 9)), st.randoms(use_true_random=False))
-def test_little_read_gives_what_all_gives(
+def test_reading_only_necessary_rows_gives_the_same_results(
     join_type: JoinType, window: JoinWindow, records: list[StreamRecord], dice: random.Random
 ) -> None:
     whole = WindowJoin(join_type, window)
@@ -190,7 +190,7 @@ def test_an_inner_join_has_every_pair_within_bounds_when_nothing_is_late(
 
 
 @given(st.sampled_from(TYPES), windows(), streams(steps=(-12, 9), length=80))
-def test_the_buffer_holds_no_more_than_a_window_of_each_side_and_two_of_pending_rows(
+def test_the_buffer_holds_at_most_a_window_and_two_of_pending_rows(
     join_type: JoinType, window: JoinWindow, records: list[StreamRecord]
 ) -> None:
     buffer = Buffer(join_type, window)
@@ -215,7 +215,7 @@ def row(side: Side, number: int, **fields: Any) -> Buffered:
     return Buffered(side, f"{side}/{number}", **{**given, **fields})
 
 
-def test_rows_that_matched_stay_as_long_as_others_can_match_them() -> None:
+def test_matched_rows_stay_while_later_records_can_match_them() -> None:
     join = WindowJoin("left", JoinWindow(10, 10, 0), Times(100, 100, None, 100, 1), [row("left", 0)])
     join.process(StreamRecord("right", "right/1", "k", "2", 105))
     assert join.changes() == (
@@ -226,7 +226,7 @@ def test_rows_that_matched_stay_as_long_as_others_can_match_them() -> None:
     assert join.expired("left") == 81
 
 
-def test_rows_leave_when_their_own_side_is_past_them() -> None:
+def test_rows_expire_by_the_time_of_their_own_side() -> None:
     join = WindowJoin("inner", JoinWindow(10, 10, 0), Times(100, 100, 100, None, 2), [row("left", 0, pending=False)])
     join.process(StreamRecord("right", "right/2", "z", "2", 150))
     assert join.changes().removed == []
@@ -235,14 +235,14 @@ def test_rows_leave_when_their_own_side_is_past_them() -> None:
     assert (join.expired("left"), join.expired("right")) == (101, 131)
 
 
-def test_what_comes_and_leaves_within_a_batch_is_no_change() -> None:
+def test_a_row_added_and_removed_in_one_batch_is_no_change() -> None:
     join = WindowJoin("left", JoinWindow(10, 10, 0))
     for n, timestamp in enumerate([100, 200]):
         join.process(StreamRecord("left", f"left/{n}", "k", "1", timestamp))
     assert join.changes() == ([row("left", 1, timestamp=200)], [], [])
 
 
-def test_a_scan_that_ends_late_holds_up_the_next_one() -> None:
+def test_the_next_scan_is_due_by_the_last_row_that_was_read() -> None:
     """As in Kafka Streams: the next scan is due by the last row that was read, not by the oldest that stayed."""
     join = WindowJoin("left", JoinWindow(10, 10, 0))
 

@@ -34,18 +34,18 @@ def reason(extractor: str, row: tuple[str | None, str | None]) -> str:
     return str(problem["reason"])
 
 
-def test_a_row_refers_to_a_key_as_the_stream_spells_it() -> None:
+def test_a_foreign_key_is_spelled_as_a_key_of_the_stream() -> None:
     assert referred("def f(value): return value['owner']", ('"r"', '{"owner":"ann"}')) == [('"ann"', None)]
     assert referred("def f(value): return b'ann'", ('"r"', "1"), stream=RAW) == [("YW5u", None)]
 
 
-def test_a_function_may_ask_for_the_rows_key() -> None:
+def test_a_function_may_take_the_key_of_the_row() -> None:
     assert referred("def f(value, key): return key", ('"r"', "1")) == [('"r"', None)]
     assert referred("def f(value, key): return key.decode()", ("a2V5", "1"), table=RAW) == [('"key"', None)]
 
 
 @pytest.mark.parametrize("value", ["0", '""', "false"])
-def test_what_is_false_is_a_key(value: str) -> None:
+def test_falsy_results_are_keys(value: str) -> None:
     assert referred("def f(value): return value", ('"r"', value)) == [(value, None)]
 
 
@@ -53,11 +53,11 @@ def test_a_row_may_refer_to_nothing() -> None:
     assert referred("def f(value): return None", ('"r"', "1")) == [(None, None)]
 
 
-def test_a_row_that_is_gone_refers_to_nothing_and_is_not_asked() -> None:
+def test_a_deleted_row_has_no_foreign_key_and_is_not_extracted() -> None:
     assert referred("def f(value): return 1 / 0", ('"r"', None), (None, None)) == [(None, None), (None, None)]
 
 
-def test_a_failing_function_leaves_its_row_out_and_the_others_alone() -> None:
+def test_a_failing_function_leaves_out_only_its_row() -> None:
     failed, sound = referred("def f(value): return value['owner']", ("1", "{}"), ("2", '{"owner":1}'))
     assert sound == ("1", None)
     assert failed[0] is None
@@ -73,9 +73,9 @@ def test_a_failing_function_leaves_its_row_out_and_the_others_alone() -> None:
         pytest.param(('"r"', "no JSON"), "value cannot be read", id="a value of SQL's"),
     ],
 )
-def test_rows_that_sql_wrote_badly_are_told(row: tuple[str | None, str | None], why: str) -> None:
+def test_invalid_rows_written_by_sql_are_problems(row: tuple[str | None, str | None], why: str) -> None:
     assert reason("def f(value): return 1", row) == why
 
 
-def test_what_is_no_key_is_told() -> None:
+def test_a_result_that_is_no_key_is_a_problem() -> None:
     assert reason("def f(value): return object()", ('"r"', "1")) == "foreign key cannot be used"

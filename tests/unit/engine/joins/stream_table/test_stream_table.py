@@ -6,7 +6,7 @@ from kaspr_delta.engine.batch.log import BatchMetadata
 from kaspr_delta.engine.joins.stream_table.stream_table import StreamTableState
 
 
-def test_a_state_comes_back_from_the_log_as_it_was_given() -> None:
+def test_a_state_is_read_back_from_the_log_unchanged() -> None:
     for state in (StreamTableState(), StreamTableState({"views": 7}, 3, fresh=True, until=1_700_000_000_000)):
         metadata = BatchMetadata(state=asdict(state))
         assert (
@@ -15,5 +15,5 @@ def test_a_state_comes_back_from_the_log_as_it_was_given() -> None:
         assert StreamTableState.of(BatchMetadata.from_json(metadata.to_json()).state) == state
 
 
-def test_of_a_state_to_come_what_is_known_is_read() -> None:
+def test_unknown_fields_of_a_later_version_are_ignored() -> None:
     assert StreamTableState.of({"table": 3, "more": 1}) == StreamTableState(table=3)
