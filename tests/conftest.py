@@ -13,7 +13,7 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.storage.native.tables import NativeTables
 from tests.connect import ON_CONNECT, connect_session
-from tests.empty_tables import Create, copied_from
+from tests.empty_tables import Create, empty_tables_copied_from
 from tests.unity_catalog import CATALOG, EXTERNAL, ON_UNITY_CATALOG, configure
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def clear_delta_cache(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def copied_empty_tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Create]:
     """Copy empty tables; the original ``create``. Copies share a table id: see ``tables_with_own_ids``."""
-    with copied_from(tmp_path_factory.mktemp("tables")) as create:
+    with empty_tables_copied_from(tmp_path_factory.mktemp("tables")) as create:
         yield create
 
 

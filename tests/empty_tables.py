@@ -21,7 +21,7 @@ Create = Callable[[NativeTables, "SparkSession", str, Layout], None]
 
 
 @contextlib.contextmanager
-def copied_from(templates: Path) -> Iterator[Create]:
+def empty_tables_copied_from(templates: Path) -> Iterator[Create]:
     """Create tables as copies of templates in a folder. Yields the original ``create``.
 
     The first table of a layout is created, and copied to the templates. Copies share its table id.

@@ -23,7 +23,7 @@ class SmallDisk:
         self.folder = folder
         self._filler = folder / "filler"
 
-    def leave(self, kilobytes: int) -> None:
+    def fill_except_for(self, kilobytes: int) -> None:
         """Fill the disk except for this many kilobytes."""
         self.free()
         disk = os.statvfs(self.folder)

@@ -1,4 +1,4 @@
-"""``python -m tests.chaos``: hunt, or replay what was found."""
+"""``python -m tests.chaos``: hunts for histories that fail, or replays one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEPT = Path(__file__).parents[2] / "build" / "chaos"
 
 
 def main() -> int:
-    """Zero if nothing was found."""
+    """The exit code: 0 if no history failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Random histories, judged.")
     parser.add_argument("--minutes", type=float, default=10, help="how long to begin histories (10)")
     parser.add_argument("--seed", type=int, default=1, help="the seed of the first history (1); the others follow")
@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--kept", type=Path, default=_KEPT, help="where those that fail are written (build/chaos)")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="live through this history instead")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # leave no disk mounted, and no child alive
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # unmounts the disk and ends the child
     with tempfile.TemporaryDirectory(prefix="kaspr-delta-chaos-") as folder:
         hunting = Hunt(Path(folder), arguments.kept, partial(print, flush=True), 60 * arguments.shrink)
         with hunting as hunt:

@@ -1,7 +1,7 @@
-"""The process that does the steps: ``python -m tests.chaos.child DESCRIPTOR FOLDER``, started by ``engine.py``.
+"""The process that runs the steps: ``python -m tests.chaos.child DESCRIPTOR FOLDER``, started by ``engine.py``.
 
-It hears commands on a pipe and answers each, until the pipe is closed or somebody kills it. One JVM serves many
-histories.
+It receives commands from a pipe and answers each, until the pipe is closed or the process is killed. One JVM serves
+many histories.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.chaos.clock import Clock
 from tests.chaos.recipe import Recipe
 from tests.chaos.steps import STEPS
 from tests.chaos.world import Quiet, World
-from tests.empty_tables import copied_from
+from tests.empty_tables import empty_tables_copied_from
 from tests.few_rows import session_for_few_rows
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Child:
-    """Does what it hears."""
+    """The commands of the child: the public methods."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -36,18 +36,18 @@ class Child:
         self.world: World | None = None
 
     def open(self, recipe: dict[str, Any], warehouse: str) -> None:
-        """Open an application; from now on steps are for it."""
+        """Open an application, to which later steps apply."""
         if self.world is not None:
-            with contextlib.suppress(Exception):  # that history is over
+            with contextlib.suppress(Exception):  # its history is over: failures do not count
                 self.world.close()
         self.world = None
         gc.collect()
         jvm: Any = self.spark._jvm
-        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # those of all histories would not fit the memory
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # the logs of all histories would not fit in memory
         self.world = World(self.spark, self.clock, Recipe.read(recipe), Path(warehouse))
 
     def do(self, step: dict[str, Any]) -> tuple[str | None, Quiet]:
-        """Do a step; what it remarks, and whether the application can be judged."""
+        """Do a step. Its remark, and whether the application can be judged."""
         self._world.quiet = "no"
         remark = STEPS.read(step).do(self._world)
         return remark, self._world.quiet
@@ -65,11 +65,11 @@ class Child:
 
 
 def main(descriptor: str, folder: str) -> None:
-    """Answer until the pipe is closed. An answer is whether it went well, and what was asked for or what went wrong."""
-    faulthandler.register(signal.SIGUSR1, all_threads=True)  # what hangs tells where
+    """Answer commands until the pipe is closed: True and the result, or False and the error."""
+    faulthandler.register(signal.SIGUSR1, all_threads=True)  # shows where a command hangs
     pipe = Connection(int(descriptor))
     child = Child(session_for_few_rows(Path(folder, "spark.log")))
-    with copied_from(Path(folder, "empty")):
+    with empty_tables_copied_from(Path(folder, "empty")):
         while True:
             try:
                 command, *arguments = pipe.recv()

@@ -1,6 +1,6 @@
-"""A clock of the process that somebody moves: what Python's ``time`` and ``datetime`` tell.
+"""A clock of the process that steps can move: that of Python's ``time`` and ``datetime``.
 
-The clocks of the JVM, of delta-rs and of Spark's Python workers go on as they are.
+The clocks of the JVM, of delta-rs and of Spark's Python workers are not moved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Clock:
         self._moved: time_machine.travel | None = None
 
     def set(self, ahead: float) -> None:
-        """Move the clock."""
+        """Set the clock this many seconds ahead of the machine's."""
         if self._moved is not None:
             self._moved.stop()
         self.ahead, self._moved = ahead, time_machine.travel(time.time() + ahead)

@@ -1,4 +1,4 @@
-"""The parent's end of the pipe: a child that does the steps, and a new one where it has died."""
+"""The parent's end of the pipe: starts the child that does the steps, and a new one after it has died."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class FailedError(Exception):
-    """A command that went wrong in the child: ``kind`` is the name of what was raised there."""
+    """A command failed in the child. ``kind`` is the class name of the error raised there."""
 
     def __init__(self, kind: str, message: str, trace: str) -> None:
         super().__init__(message)
@@ -33,11 +33,15 @@ class FailedError(Exception):
 
 
 class DiedError(Exception):
-    """The child is dead."""
+    """The child has died, or was ended because a command took too long."""
+
+
+class HungError(DiedError):
+    """A command took too long, and the child was ended. Deadly steps must not hang either."""
 
 
 class Engine:
-    """A child, started when it is needed. ``patience`` is how many seconds one command may take."""
+    """A child, started when it is needed. ``patience``: the most seconds that a command may take."""
 
     def __init__(self, folder: Path, patience: float = 300.0) -> None:
         self.folder = folder
@@ -48,18 +52,20 @@ class Engine:
         self._opened: tuple[Recipe, Path] | None = None
 
     def open(self, recipe: Recipe, warehouse: Path) -> None:
-        """Let steps be for this application. Raises FailedError and DiedError."""
+        """Open an application, to which later steps apply. Raises FailedError and DiedError."""
         self._opened = None
-        self._ask("open", recipe.write(), str(warehouse))
+        self._send("open", recipe.write(), str(warehouse))
         self._opened = recipe, warehouse
 
     def do(self, step: Step) -> tuple[str | None, Quiet]:
-        """Do a step, which may be deadly; what it remarks, and whether the application can be judged.
+        """Do a step, which may be deadly. Its remark, and whether the application can be judged.
 
         Raises FailedError and DiedError.
         """
         try:
-            done: tuple[str | None, Quiet] = self._ask("do", STEPS.write(step))
+            done: tuple[str | None, Quiet] = self._send("do", STEPS.write(step))
+        except HungError:
+            raise
         except DiedError:
             if not step.deadly:
                 raise
@@ -68,7 +74,7 @@ class Engine:
 
     def rows(self, folder: Path) -> Stored:
         """All rows of a table."""
-        rows: Stored = self._ask("rows", str(folder))
+        rows: Stored = self._send("rows", str(folder))
         return rows
 
     def __enter__(self) -> Self:
@@ -78,37 +84,37 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Let the child go."""
+        """End the child, its JVM and its workers."""
         if self._pipe is not None:
             self._pipe.close()
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):  # the JVM, and whom that has started, are of its group
+            with contextlib.suppress(ProcessLookupError):  # its group has the JVM and Spark's workers too
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._process = self._pipe = None
 
-    def _ask(self, *command: Any) -> Any:
-        pipe = self._living()
+    def _send(self, *command: Any) -> Any:
+        pipe = self._open_pipe()
         try:
             pipe.send(command)
             if not pipe.poll(self.patience):
-                self._show_where()
-                raise DiedError(f"{command[0]} does not end: {self.folder / 'child.log'} has the stacks")
-            well, answer = pipe.recv()
+                self._dump_stacks()
+                raise HungError(f"{command[0]} does not end: {self.folder / 'child.log'} has the stacks")
+            succeeded, answer = pipe.recv()
         except (EOFError, ConnectionError) as error:
             self.close()
             raise DiedError(f"{command[0]}: the process has died; see {self.folder / 'child.log'}") from error
-        if well:
+        if succeeded:
             return answer
         raise FailedError(*answer)
 
-    def _living(self) -> Connection:
+    def _open_pipe(self) -> Connection:
         """The pipe to a child that has the application open."""
         if self._pipe is None:
             self._start()
             if self._opened is not None:
                 recipe, warehouse = self._opened
-                self._ask("open", recipe.write(), str(warehouse))
+                self._send("open", recipe.write(), str(warehouse))
         if self._pipe is None:
             raise DiedError("the process has died as soon as it was started")
         return self._pipe
@@ -131,8 +137,8 @@ class Engine:
         its.close()
         self._pipe = mine
 
-    def _show_where(self) -> None:
-        """Let a child that hangs write its stacks, and end it."""
+    def _dump_stacks(self) -> None:
+        """Make a child that hangs write its stacks, and end it."""
         if self._process is not None:
             os.kill(self._process.pid, signal.SIGUSR1)
             time.sleep(1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Found:
-    """A failure, and a short history that leads to it, in a file."""
+    """A failure, a short history that leads to it, and the file of that history."""
 
     failure: Failure
     history: History
@@ -31,10 +31,10 @@ class Found:
 
 @dataclass
 class Hunt:
-    """Histories on one engine.
+    """A run of many histories on one engine.
 
-    ``kept`` is where those that fail are written, ``patience`` for how many seconds one is shrunk; ``steps`` is how
-    long a history is.
+    ``kept``: the folder for histories that fail. ``patience``: the most seconds to shrink one. ``steps``: the number of
+    random steps of a history.
     """
 
     folder: Path
@@ -58,7 +58,7 @@ class Hunt:
         self._held.close()
 
     def hunt(self, seed: int, minutes: float, histories: int | None = None) -> list[Found]:
-        """Live through random histories from a seed on, so many or until the time is over; what was found."""
+        """Run random histories, from a seed on, until their number or the time is reached. The failures found."""
         started = time.monotonic()
         deadline = started + 60 * minutes
         found = []
@@ -77,7 +77,7 @@ class Hunt:
         return found
 
     def live(self, history: History) -> Outcome:
-        """Live through one history, and tell it."""
+        """Run one history, and report its steps."""
         shapes = ", ".join(f"{shape.name}({', '.join(shape.reads)})" for shape in history.recipe.shapes)
         sources = ", ".join(f"{source.name}: {source.kind}" for source in history.recipe.sources)
         self.say(f"seed {history.seed}: {sources}; {shapes}")
@@ -89,7 +89,7 @@ class Hunt:
         return outcome
 
     def _found(self, history: History, outcome: Outcome, failure: Failure) -> Found:
-        """Shrink a history that fails, and keep it."""
+        """Shrink a history that fails, and write it to its file."""
 
         def still_fails(shorter: History) -> bool:
             again = Life(self.engine, shorter, self.folder / "disk" / "history").live().failure

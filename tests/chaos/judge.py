@@ -1,4 +1,4 @@
-"""Compares what the shapes show with what they should, at a quiet point."""
+"""Compares the state of the shapes with their naive models, at a quiet point."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from tests.chaos.recipe import Recipe
 from tests.chaos.shapes.shape import Shape
 from tests.chaos.tables import Tables
-from tests.chaos.topics import FROM_FILES, dropped, lines, recorded
+from tests.chaos.topics import FROM_FILES, input_folder, lines, topic_records
 
 _SHOWN = 5
 
-FINE = {"duplicate key", "null key"}
-"""Why rows may be dead letters: others write what they like."""
+ALLOWED_REASONS = {"duplicate key", "null key"}
+"""Reasons of dead letters that are no failures: other programs may write rows with a duplicate or null key."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Something is wrong. Failures of one ``kind`` are the same one."""
+    """A deviation that was found. Failures of one ``kind`` count as the same failure."""
 
     kind: str
     text: str
@@ -29,33 +29,35 @@ class Failure:
 
 
 def judged(recipe: Recipe, tables: Tables, *, runs: bool = False) -> Iterator[Failure]:
-    """What is wrong at a quiet point, in the order of the shapes: the first failure may be the cause of others.
+    """Failures at a quiet point, in the order of the shapes: the first one may be the cause of others.
 
-    While the application ``runs``, only what is prompt is judged.
+    While the application ``runs`` continuously, only prompt claims of shapes are checked.
     """
     tables.forget()
     for shape in recipe.shapes:
-        yield from _of_shape(recipe, shape, tables, runs=runs)
+        yield from _shape_failures(recipe, shape, tables, runs=runs)
     if FROM_FILES in recipe.topics:
-        yield from _of_files(tables)
+        yield from _file_failures(tables)
     for letter in tables.rows("_kaspr_dead_letters"):
-        if letter["reason"] not in FINE:
+        if letter["reason"] not in ALLOWED_REASONS:
             yield Failure(f"dead letter of {letter['resource']}", f"{letter['reason']}: {letter['detail']}")
 
 
-def _of_shape(recipe: Recipe, shape: Shape, tables: Tables, *, runs: bool) -> Iterator[Failure]:
+def _shape_failures(recipe: Recipe, shape: Shape, tables: Tables, *, runs: bool) -> Iterator[Failure]:
     try:
         for claim in shape.claims(recipe.inputs, tables):
             if claim.expected != claim.found and (claim.prompt or not runs):
                 yield Failure(shape.name, f"{claim.what}: {_difference(claim.expected, claim.found)}")
-    except AssertionError as error:  # what folds channels and feeds says so
+    except AssertionError as error:  # a channel or feed cannot be folded
         yield Failure(shape.name, str(error))
+    except LookupError as error:  # a record or row that was never written
+        yield Failure(shape.name, f"unknown: {error}")
 
 
-def _of_files(tables: Tables) -> Iterator[Failure]:
-    """Each line of a file is a record, once."""
-    wanted = Counter(str(line["id"]) for line in lines(dropped(tables.warehouse), "[!_]*.json"))
-    found = Counter(str(record.value["id"]) for record in recorded(tables, FROM_FILES))
+def _file_failures(tables: Tables) -> Iterator[Failure]:
+    """Failures of the topic that is read from files: each line must be one record."""
+    wanted = Counter(str(line["id"]) for line in lines(input_folder(tables.warehouse), "[!_]*.json"))
+    found = Counter(str(record.value["id"]) for record in topic_records(tables, FROM_FILES))
     if wanted != found:
         yield Failure(f"topic {FROM_FILES}", f"missing: {wanted - found}; too many: {found - wanted}")
 

@@ -1,4 +1,4 @@
-"""Tables as others see them, who know Spark and Delta but not this package."""
+"""Delta tables as other programs use them: with Spark and Delta, without this package."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 _VACUUM_ANYTHING = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
-class Others:
-    """Whoever else uses the tables of a warehouse."""
+class OtherUser:
+    """Other programs that use the tables of a warehouse."""
 
     def __init__(self, spark: SparkSession, warehouse: Path) -> None:
         self.spark, self.warehouse = spark, warehouse
 
     def table(self, source: Source) -> str:
-        """The table in SQL."""
+        """The name of the table in SQL."""
         return f"delta.`{source.folder(self.warehouse)}`"
 
     def sql(self, statement: str) -> list[dict[str, Any]]:
-        """Say it; the answer."""
+        """Run a statement. The rows of its result."""
         return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
 
     def rows(self, folder: Path) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ class Others:
         return rows
 
     def make(self, source: Source) -> None:
-        """Make a table, unless it is there."""
+        """Create a table, unless its folder exists."""
         if not source.folder(self.warehouse).exists():
             columns = ", ".join(f"{name} {kind}" for name, kind in source.types.items())
             feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
@@ -48,8 +48,8 @@ class Others:
         return int(newest["version"])
 
     def oldest(self, source: Source) -> int:
-        """The oldest version that may be restored."""
-        oldest: int = self.noted.get(source.name, 0)
+        """The oldest version that may be restored: the one after the last vacuum or change of columns."""
+        oldest: int = self.saved_notes.get(source.name, 0)
         return oldest
 
     def vacuum(self, source: Source) -> None:
@@ -71,17 +71,17 @@ class Others:
         finally:
             self.spark.conf.unset(name)
 
-    # -- what the next process has to know ----------------------------------------------------------------------------
+    # -- notes for the next process -----------------------------------------------------------------------------------
 
     def note(self, name: str, value: float) -> None:
-        """Write something down that outlives this process."""
-        self._notebook.write_text(json.dumps(self.noted | {name: value}))
+        """Write a note to a file, for the processes after this one."""
+        self._notebook.write_text(json.dumps(self.saved_notes | {name: value}))
 
     @property
-    def noted(self) -> dict[str, Any]:
-        """What was written down."""
-        noted: dict[str, Any] = json.loads(self._notebook.read_text()) if self._notebook.exists() else {}
-        return noted
+    def saved_notes(self) -> dict[str, Any]:
+        """All notes."""
+        saved_notes: dict[str, Any] = json.loads(self._notebook.read_text()) if self._notebook.exists() else {}
+        return saved_notes
 
     @property
     def _notebook(self) -> Path:

@@ -10,34 +10,34 @@ from typing import Any, Literal
 
 from tests.chaos.shapes import SHAPES, Shape
 from tests.chaos.shapes.shape import Inputs
-from tests.chaos.sources import Keys, Source
-from tests.chaos.topics import FROM_FILES, dropped
+from tests.chaos.sources import KeyType, Source
+from tests.chaos.topics import FROM_FILES, input_folder
 
 _HEAD = "apiVersion: kaspr.io/v1alpha1"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """An application. A shape may read those before it."""
+    """An application. A shape may read the shapes before it."""
 
     sources: tuple[Source, ...]
     shapes: tuple[Shape, ...]
 
     @classmethod
     def draw(cls, dice: random.Random) -> Recipe:
-        """Two or three tables of any kind, and two to four shapes, some of them over others; no table without any."""
+        """One to three sources of any kind, each read by a shape, and two to four shapes, some of them over others."""
         while not (drawn := cls._draw(dice)).sources:
             pass
         return drawn
 
     @classmethod
     def _draw(cls, dice: random.Random) -> Recipe:
-        keys: Keys = dice.choice(["text", "text", "number"])
+        keys: KeyType = dice.choice(["text", "text", "number"])
         kinds: list[Literal["json", "typed", "foreign"]] = [
             dice.choice(["json", "typed", "foreign"]) for _ in range(dice.randint(2, 3))
         ]
         sources = {
-            name: Source(name, kind, keys, forgets=kind != "foreign" and dice.random() < 0.15)
+            name: Source(name, kind, keys, has_retention=kind != "foreign" and dice.random() < 0.15)
             for name, kind in zip("abc", kinds, strict=False)
         }
         shapes: dict[str, Shape] = {}
@@ -52,21 +52,21 @@ class Recipe:
 
     @property
     def inputs(self) -> Inputs:
-        """What shapes are made of, by name."""
+        """The sources and shapes by name."""
         return Inputs({one.name: one for one in self.sources}, {one.name: one for one in self.shapes})
 
     def source(self, name: str) -> Source | None:
-        """A source by name; None where a shorter history has it no more."""
+        """A source by name; None if shrinking has removed it."""
         return self.inputs.sources.get(name)
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are read."""
+        """The topics of all shapes."""
         return sorted({topic for shape in self.shapes for topic in shape.topics})
 
     @property
-    def keys(self) -> Keys:
-        """What the keys of all sources and records are."""
+    def keys(self) -> KeyType:
+        """The type of the keys of all sources and records."""
         return self.sources[0].keys if self.sources else "text"
 
     def manifests(self, warehouse: Path) -> str:
@@ -74,20 +74,20 @@ class Recipe:
         others = warehouse.parent / "others"
         bindings = [text for shape in self.shapes if (text := shape.binding(others)) is not None]
         if FROM_FILES in self.topics:
-            bindings.append(f"{FROM_FILES}: {{files: {{path: {dropped(warehouse)}, format: json, key: key}}}}")
+            bindings.append(f"{FROM_FILES}: {{files: {{path: {input_folder(warehouse)}, format: json, key: key}}}}")
         spec = f"{{config: {{topicPartitions: 1}}, topics: {{{', '.join(bindings)}}}}}"
         head = f"{_HEAD}\nkind: KasprApp\nmetadata: {{name: chaos}}\nspec: {spec}"
         tables = [
-            f"{_HEAD}\nkind: KasprTable\n{_named(source.name)}\nspec: {source.spec(warehouse)}"
+            f"{_HEAD}\nkind: KasprTable\n{_metadata(source.name)}\nspec: {source.spec(warehouse)}"
             for source in self.sources
         ]
-        made = [f"{_HEAD}\n{_named(shape.name)}\n{shape.manifest(self.inputs)}" for shape in self.shapes]
+        made = [f"{_HEAD}\n{_metadata(shape.name)}\n{shape.manifest(self.inputs)}" for shape in self.shapes]
         also = [f"{_HEAD}\n{document}" for shape in self.shapes if (document := shape.also()) is not None]
         documents = [head, *tables, *made, *also]
         return "\n---\n".join(documents) + "\n"
 
     def without(self, names: Collection[str]) -> Recipe:
-        """Without some shapes, those that read them, and sources that nobody reads."""
+        """The recipe without some shapes, the shapes that depend on them, and sources that no shape reads."""
         gone = set(names)
         kept: list[Shape] = []
         for shape in self.shapes:
@@ -104,10 +104,10 @@ class Recipe:
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Recipe:
-        """The recipe that was written."""
+        """The recipe of a JSON form."""
         sources = tuple(Source(**one) for one in written["sources"])
         return cls(sources, tuple(SHAPES.read(one) for one in written["shapes"]))
 
 
-def _named(name: str) -> str:
+def _metadata(name: str) -> str:
     return f"metadata: {{name: {name}, labels: {{kaspr.io/app: chaos}}}}"

@@ -26,6 +26,6 @@ class Registry(Generic[Thing]):
         return {self.of: type(thing).__name__, **asdict(thing)}
 
     def read(self, written: Mapping[str, Any]) -> Thing:
-        """The thing that was written. Raises KeyError for a name that nothing has."""
+        """The object of a JSON form. Raises KeyError if no class has the name."""
         fields = {name: value for name, value in written.items() if name != self.of}
         return self.classes[written[self.of]](**fields)

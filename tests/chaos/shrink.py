@@ -1,4 +1,4 @@
-"""Makes a history that fails shorter, while it fails in the same way."""
+"""Shortens a history that fails, as long as it fails in the same way."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.chaos.steps import Step
 
 
 def shrunk(history: History, still_fails: Callable[[History], bool], seconds: float) -> History:
-    """The shortest history found in so many seconds: first shapes are left out, then halves of the steps, then ones.
+    """The shortest history found in so many seconds. Shapes are left out first, then half the steps, then single steps.
 
-    The last step, after which it fails, stays.
+    The last step, in which the history fails, is kept.
     """
     deadline = time.monotonic() + seconds
     found = True
@@ -28,7 +28,7 @@ def shrunk(history: History, still_fails: Callable[[History], bool], seconds: fl
 
 
 def _shorter(history: History) -> Iterator[History]:
-    """Shorter histories, the shortest first."""
+    """Histories without one shape, then without a part of the steps, the largest parts first."""
     for shape in history.recipe.shapes:
         recipe = history.recipe.without([shape.name])
         if recipe.shapes:

@@ -1,7 +1,7 @@
-"""Tables that somebody writes: in JSON, with columns, or Delta tables of others.
+"""The tables that steps write: in JSON, with columns, or Delta tables of others.
 
-All hold the same rows, however they spell them, so that any of them can stand on any side of any shape: a key, a
-foreign key or none, a number and a group.
+A row of any of them has a key, a foreign key or none, a number and a group. Only their representation differs, so that
+each table can be the input of each shape.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-KEYS = 8
+KEY_COUNT = 8
 GROUPS = ("x", "y", "z")
 
 Row = dict[str, Any]
-"""``key`` and ``fk`` are numbers below ``KEYS``, ``n`` is a number, ``g`` a group; all but the key may be None."""
+"""``fk`` is a number below ``KEY_COUNT`` or None, ``n`` a number, ``g`` a group or None."""
 
 Rows = list[tuple[int, "Row | None"]]
-"""Rows by their keys; None deletes. As JSON pairs are lists."""
+"""Pairs of a key, a number below ``KEY_COUNT``, and its row; None deletes. In JSON a pair is a list."""
 
-Keys = Literal["text", "number"]
+KeyType = Literal["text", "number"]
 _ID = {
     "text": {"typed": "STRING", "foreign": "STRING"},
     "number": {"typed": "INT", "foreign": "DECIMAL(10, 0)"},
@@ -30,33 +30,33 @@ _ID = {
 
 
 def draw_row(dice: random.Random) -> Row:
-    """Few values, so that some rows are written again unchanged."""
-    fk = None if dice.random() < 0.1 else dice.randrange(KEYS)
+    """A random row of few possible values, so that some rows are written again unchanged."""
+    fk = None if dice.random() < 0.1 else dice.randrange(KEY_COUNT)
     group = None if dice.random() < 0.1 else dice.choice(GROUPS)
     return {"fk": fk, "n": dice.randrange(4), "g": group}
 
 
-def draw_rows(dice: random.Random, most: int = KEYS, deleted: float = 0.25) -> Rows:
-    """Some of the keys, a part of them to be deleted."""
-    keys = dice.sample(range(KEYS), dice.randint(1, most))
+def draw_rows(dice: random.Random, most: int = KEY_COUNT, deleted: float = 0.25) -> Rows:
+    """Rows of random keys; some of them are deletions."""
+    keys = dice.sample(range(KEY_COUNT), dice.randint(1, most))
     return [(key, None if dice.random() < deleted else draw_row(dice)) for key in keys]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table. ``kind`` is how it is kept, ``keys`` what its keys are.
+    """A table. ``kind`` is the way it is stored, ``keys`` the type of its keys.
 
-    One that ``forgets`` keeps rows for twelve hours: not for long, where clocks jump.
+    If it ``has_retention``, its retention is twelve hours; some steps move the clock further.
     """
 
     name: str
     kind: Literal["json", "typed", "foreign"]
-    keys: Keys
-    forgets: bool = False
+    keys: KeyType
+    has_retention: bool = False
 
     @property
     def is_foreign(self) -> bool:
-        """Whether only others write it."""
+        """Whether it is a Delta table of others, which only they write."""
         return self.kind == "foreign"
 
     @property
@@ -65,14 +65,14 @@ class Source:
         return self.kind != "json"
 
     def folder(self, warehouse: Path) -> Path:
-        """Where its Delta table is."""
+        """The folder of its Delta table."""
         return warehouse.parent / "others" / self.name if self.is_foreign else warehouse / "chaos" / self.name
 
-    # -- how it is declared -------------------------------------------------------------------------------------------
+    # -- declaration --------------------------------------------------------------------------------------------------
 
     @property
     def types(self) -> dict[str, str]:
-        """The columns with their types, as this table begins."""
+        """The columns and their types, as the table is created."""
         if not self.has_columns:
             return {"key": "STRING", "value": "STRING", "timestamp": "TIMESTAMP"}
         fk = "STRING" if self.keys == "text" else "BIGINT"
@@ -91,22 +91,22 @@ class Source:
             return f"{{source: {{table: {self.folder(warehouse)}, key: [id]}}}}"
         if self.has_columns:
             columns = ", ".join(f"{name} {kind}" for name, kind in self.types.items())
-            return f'{{schema: "{columns}", key: [id]{self._kept}}}'
-        return f"{{name: {self.name}{self._kept}}}"
+            return f'{{schema: "{columns}", key: [id]{self._retention_config}}}'
+        return f"{{name: {self.name}{self._retention_config}}}"
 
     @property
-    def _kept(self) -> str:
+    def _retention_config(self) -> str:
         policy = "{cleanup.policy: 'compact,delete', retention.ms: '43200000'}"
-        return f", extraTopicConfigs: {policy}" if self.forgets else ""
+        return f", extraTopicConfigs: {policy}" if self.has_retention else ""
 
-    # -- how it spells rows -------------------------------------------------------------------------------------------
+    # -- representation of rows ---------------------------------------------------------------------------------------
 
     def key(self, number: int | None) -> Any:
-        """A key as Python has it."""
-        return spelled(number, self.keys)
+        """A key as a Python value of the table's key type."""
+        return python_key(number, self.keys)
 
     def value(self, row: Row | None) -> dict[str, Any] | None:
-        """A value as functions see it; of a table with columns without the key."""
+        """A value as the API takes it. In a table with columns it does not contain the key."""
         if row is None:
             return None
         value = {"fk": self.key(row["fk"]), "n": row["n"], "g": row["g"]}
@@ -119,7 +119,7 @@ class Source:
         return {self.key(key): self.value(row) for key, row in rows}
 
     def literals(self, key: int, row: Row | None) -> dict[str, str]:
-        """A row as SQL literals by column; of None the key alone says something."""
+        """A row as SQL literals by column; for None all but the key are null."""
         if not self.has_columns:
             text = "CAST(NULL AS STRING)" if row is None else _text(_json(self.value(row)))
             return {"key": _text(_json(self.key(key))), "value": text, "timestamp": "CAST(NULL AS TIMESTAMP)"}
@@ -129,15 +129,15 @@ class Source:
             for name, kind in self.types.items()
         }
 
-    def keyed(self, keys: Iterable[int]) -> str:
-        """The SQL condition that a row has one of some keys."""
+    def key_condition(self, keys: Iterable[int]) -> str:
+        """The SQL condition for rows with one of these keys."""
         column = "id" if self.has_columns else "key"
         listed = (self.literals(key, None)[column] for key in keys)
         return f"{column} IN ({', '.join(listed)})"
 
 
-def spelled(number: int | None, keys: Keys) -> Any:
-    """A key as Python has it."""
+def python_key(number: int | None, keys: KeyType) -> Any:
+    """A key as a Python value: the number itself, or text such as ``K1``."""
     return number if number is None or keys == "number" else f"K{number}"
 
 

@@ -1,4 +1,4 @@
-"""Delta tables as they are, read without the engine, and values made comparable."""
+"""Reads Delta tables without the engine, and makes their values comparable."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from deltalake import DeltaTable
 
 from tests.chaos.sources import Source
 
-SEQ_BITS = 34  # of an offset, below the version
+SEQ_BITS = 34  # of an offset: the low bits, below the version
 
 Stored = list[dict[str, Any]]
 Values = dict[str, Any]
-"""By key, as canonical JSON text, the value: what JSON has for it."""
+"""Values as ``plain`` returns them, by key as canonical JSON text."""
 
 _NEVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
-class Asks(Protocol):
-    """Who reads with Spark what delta-rs cannot."""
+class SparkReader(Protocol):
+    """Reads with Spark the tables that delta-rs cannot read."""
 
     def rows(self, folder: Path) -> Stored:
         """All rows of a table."""
@@ -33,15 +33,15 @@ class Asks(Protocol):
 
 
 class Tables:
-    """The tables of one warehouse, each read once a quiet point."""
+    """The tables of one warehouse. Each is read once per quiet point."""
 
-    def __init__(self, warehouse: Path, spark: Asks) -> None:
+    def __init__(self, warehouse: Path, spark: SparkReader) -> None:
         self.warehouse = warehouse
         self._spark = spark
         self._read: dict[tuple[str, Path], Stored] = {}
 
     def forget(self) -> None:
-        """Time has gone on."""
+        """Forget what was read: the tables may have changed."""
         self._read.clear()
 
     def rows(self, table: str) -> Stored:
@@ -53,12 +53,12 @@ class Tables:
         return self._once("feed", self.warehouse / "chaos" / table, _changes)
 
     def appended(self, table: str) -> Stored:
-        """The rows of a log in the order of their offsets."""
+        """The rows appended to a topic or channel, in the order of their offsets."""
         rows = [row for row in self.feed(table) if row["_change_type"] == "insert"]
         return sorted(rows, key=lambda row: (row["_commit_version"] << SEQ_BITS) + (row["seq"] or 0))
 
     def live(self, source: Source) -> Values:
-        """The rows of a source that count: of several with one key the newest, then the greatest."""
+        """The rows of a source, one per key: of several the newest, and of equally new ones the greatest."""
         best: dict[str, tuple[Any, Any]] = {}
         for row in self._once("rows", source.folder(self.warehouse), self._rows):
             key, place, value = _typed(row) if source.has_columns else _in_json(row)
@@ -67,15 +67,15 @@ class Tables:
         return {key: value for key, (_, value) in best.items()}
 
     def made(self, table: str) -> Values:
-        """The rows of a table that is made from something."""
+        """The values of a made table."""
         return {row["key"]: plain(row["value"]) for row in self.rows(table)}
 
     def result(self, join: str) -> Values:
-        """The result of a join of two tables, as pairs."""
+        """The rows of the result of a join of two tables, as pairs."""
         return {row["key"]: pair(row) for row in self.rows(join)}
 
     def noted(self, shape: str) -> Stored:
-        """What was noted of records when they were put on the topic of a shape."""
+        """The notes that were written for a shape when records were put on its topic."""
         file = notes_of(self.warehouse, shape)
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -93,12 +93,12 @@ class Tables:
 
 
 def notes_of(warehouse: Path, shape: str) -> Path:
-    """Where is noted what a shape should make of records."""
+    """The file of notes: the pairs that a shape must make of records."""
     return warehouse.parent / f"{shape}.notes"
 
 
 def _changes(folder: Path) -> Stored:
-    """The change feed as Spark reads it: a MERGE that only copied rows, as of a fold made again, changed nothing."""
+    """The change feed as Spark reads it: without a MERGE that only copied rows, such as a repeated fold."""
     table = DeltaTable(str(folder))
     copied = {commit["version"] for commit in table.history() if _only_copied(commit)}
     changes: Stored = pa.table(table.load_cdf(starting_version=0)).to_pylist()
@@ -112,7 +112,7 @@ def _only_copied(commit: Mapping[str, Any]) -> bool:
 
 
 def _in_json(row: Mapping[str, Any]) -> tuple[str | None, Any, Any]:
-    """Key, place among rows of one key, and value."""
+    """Key, rank among the rows of one key, and value."""
     place = (row["timestamp"] or _NEVER, row["value"] or "")
     return row["key"], place, None if row["value"] is None else plain(row["value"])
 
@@ -130,17 +130,17 @@ def key_text(key: Any) -> str:
 
 
 def pair(row: Mapping[str, Any]) -> Any:
-    """What a row of a channel or result pairs."""
+    """The left and right value of a row of a channel or result."""
     return plain({"left": _parsed(row["left"]), "right": _parsed(row["right"])})
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it, without fields that are null: so rows in JSON and rows with columns compare."""
+    """A value as JSON has it, without null fields, so that rows in JSON and rows with columns can be compared."""
     return _plain(_parsed(value))
 
 
 def canonical(value: Any) -> str:
-    """Equal values are equal text; 1, 1.0 and true are not equal."""
+    """A value as text. Equal values are equal text; 1, 1.0 and true are not equal."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -153,7 +153,7 @@ def _plain(value: Any) -> Any:
         return {name: _plain(part) for name, part in value.items() if part is not None}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    if isinstance(value, Decimal):  # in JSON one without a fraction is as any whole number
+    if isinstance(value, Decimal):  # JSON has a decimal without a fraction as an integer
         return str(value) if value.as_tuple().exponent else int(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()

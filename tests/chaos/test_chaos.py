@@ -1,4 +1,4 @@
-"""Some histories of the hunt that `make chaos` goes on with."""
+"""A few random histories; `make chaos` runs more of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 
 from tests.chaos.hunt import Hunt
 
-# Among them: kills, a run without end, an agent that counts, a web view that is asked.
+# They contain kills, a continuous run, an agent that counts, and requests to a web view.
 SEED, HISTORIES, STEPS = 170, 2, 16
 
 
 @pytest.mark.spark
-def test_whatever_happens_every_quiet_point_shows_what_a_naive_model_says(tmp_path: Path) -> None:
+def test_random_histories_agree_with_the_naive_model_at_every_quiet_point(tmp_path: Path) -> None:
     with Hunt(tmp_path, tmp_path / "found", patience=60, steps=STEPS) as hunt:
         found = hunt.hunt(SEED, minutes=10, histories=HISTORIES)
     assert found == []

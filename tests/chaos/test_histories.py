@@ -1,4 +1,4 @@
-"""Histories are data, and the judge and the shrinking do what they say: without Spark."""
+"""Drawing, storing, shrinking and judging of histories, without Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RECIPE = Recipe(SOURCES, (JOIN, Sum("total", "join")))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_application_is_one_that_validate_accepts(seed: int) -> None:
+def test_validate_accepts_every_drawn_application(seed: int) -> None:
     _, findings = build_plans(load_text(History.draw(seed).recipe.manifests(Path("/chaos/warehouse")), "chaos.yaml"))
     assert not has_errors(findings)
 
@@ -41,7 +41,7 @@ def test_every_step_and_every_shape_is_drawn() -> None:
     assert {type(shape).__name__ for one in histories for shape in one.recipe.shapes} == SHAPES.classes.keys()
 
 
-def test_a_history_is_the_same_from_its_seed_and_from_its_file(tmp_path: Path) -> None:
+def test_a_history_survives_writing_and_reading(tmp_path: Path) -> None:
     for seed in SEEDS:
         History.draw(seed).write(tmp_path / "drawn")
         History.read(tmp_path / "drawn").write(tmp_path / "read")
@@ -60,19 +60,19 @@ def test_a_history_is_shrunk_to_the_steps_and_shapes_that_matter() -> None:
     assert [shape.name for shape in short.recipe.shapes] == ["join"]
 
 
-class Told(Tables):
-    """Tables that hold what a test says."""
+class FakeTables(Tables):
+    """Tables whose rows and change feeds are given by a test."""
 
     def __init__(self, tables: dict[str, Stored], feeds: dict[str, Stored]) -> None:
         super().__init__(Path("/chaos/warehouse"), cast("Any", None))
-        self.told = {"rows": tables, "feed": feeds}
+        self.contents = {"rows": tables, "feed": feeds}
 
     def _once(self, what: str, folder: Path, read: Any) -> Stored:
-        return self.told[what][folder.name]
+        return self.contents[what][folder.name]
 
 
 def right() -> tuple[dict[str, Stored], dict[str, Stored]]:
-    """One pair, and the sum of it."""
+    """Tables and change feeds without a failure: a join with one pair, and its sum."""
     row, other = '{"fk":"K2","g":"x","n":3}', '{"fk":null,"g":"y","n":1}'
     pair = {"key": '"K1"', "left": row, "right": other, "timestamp": None}
     insert = {"_change_type": "insert", "_commit_version": 1}
@@ -92,30 +92,30 @@ def right() -> tuple[dict[str, Stored], dict[str, Stored]]:
     return tables, feeds
 
 
-def test_where_all_is_right_nothing_is_found() -> None:
-    assert list(judged(RECIPE, Told(*right()))) == []
+def test_correct_tables_have_no_failures() -> None:
+    assert list(judged(RECIPE, FakeTables(*right()))) == []
 
 
 @pytest.mark.parametrize(
     ("table", "kind"),
     [("join", "join"), ("subscriptions__join", "join"), ("total", "total")],
 )
-def test_a_row_that_is_missing_is_found(table: str, kind: str) -> None:
+def test_a_missing_row_is_a_failure(table: str, kind: str) -> None:
     tables, feeds = right()
     tables[table] = tables[table][1:]
-    assert kind in {failure.kind for failure in judged(RECIPE, Told(tables, feeds))}
+    assert kind in {failure.kind for failure in judged(RECIPE, FakeTables(tables, feeds))}
 
 
 @pytest.mark.parametrize("feed", ["channel__join_channel", "join"])
-def test_a_record_that_is_missing_or_there_twice_is_found(feed: str) -> None:
+def test_a_missing_or_repeated_record_is_a_failure(feed: str) -> None:
     for times in (0, 2):
         tables, feeds = right()
         feeds[feed] = feeds[feed] * times
-        assert [failure.kind for failure in judged(RECIPE, Told(tables, feeds))] == ["join"]
+        assert [failure.kind for failure in judged(RECIPE, FakeTables(tables, feeds))] == ["join"]
 
 
-def test_a_dead_letter_that_nobody_caused_is_found() -> None:
+def test_an_unexpected_dead_letter_is_a_failure() -> None:
     tables, feeds = right()
     tables["_kaspr_dead_letters"][0]["reason"] = "extractor failed"
-    (failure,) = judged(RECIPE, Told(tables, feeds))
+    (failure,) = judged(RECIPE, FakeTables(tables, feeds))
     assert failure.kind == "dead letter of join/join"

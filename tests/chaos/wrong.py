@@ -1,7 +1,7 @@
-"""What a step raises where it is itself the judge."""
+"""The error of a step that checks its own effect."""
 
 from __future__ import annotations
 
 
 class WrongError(Exception):
-    """Something did not go as it is promised."""
+    """The application did not do what its documentation promises."""

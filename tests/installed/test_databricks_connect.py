@@ -58,9 +58,9 @@ def test_databricks_connect_has_all_used_apis_and_reports_a_missing_profile(
     environment: Environment, python_312: str, tmp_path: Path, also: tuple[str, ...], version: str
 ) -> None:
     python = environment("connect", of=python_312, also=(*also, *TYPES))
-    said = run(python, "-c", USE, cwd=tmp_path)
-    assert said.startswith(version)
-    assert "profile 'no-such-profile' gives no Spark session" in said
+    output = run(python, "-c", USE, cwd=tmp_path)
+    assert output.startswith(version)
+    assert "profile 'no-such-profile' gives no Spark session" in output
     mypy = Path(sys.executable).with_name("mypy")
     cache = ("--cache-dir", tmp_path / "types")
     run(mypy, "--python-executable", python, "--python-version", "3.12", *cache, ROOT / "src")

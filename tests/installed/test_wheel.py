@@ -27,8 +27,8 @@ def test_the_wheel_alone_runs_a_join_on_a_warehouse_that_another_process_filled(
 
     python = environment("local")
     command = [python, "-m", "kaspr_delta", "run", "--only", "join/orders-products-join", "--warehouse", warehouse]
-    said = run(*command, cwd=tmp_path)
-    assert "join/orders-products-join" in said
+    output = run(*command, cwd=tmp_path)
+    assert "join/orders-products-join" in output
     rows = DeltaTable(warehouse / "order_system" / "orders_products_join").to_pyarrow_table().to_pylist()
     assert [(row["key"], row["left"], row["right"]) for row in rows] == [
         ('"O1"', '{"product_id":"P1"}', '{"name":"Widget","price":2}')

@@ -64,7 +64,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 def run_on(app: Application, disk: SmallDisk, kilobytes: int, only: str) -> bool:
     """Run a resource with this much space left, and free the disk. Returns whether the run failed."""
-    disk.leave(kilobytes)
+    disk.fill_except_for(kilobytes)
     try:
         app.run(only=[only])
     except ResourceFailedError as error:

@@ -21,7 +21,7 @@ NEED_A_USER = "Nothing can be changed from here: the proxy does not name the use
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks for a page. ``root`` is a proxy's prefix of all paths; ``refused``: why they may change nothing.
+    """The requester of a page. ``root`` is a proxy's prefix of all paths; ``refused``: why they may change nothing.
 
     ``token``: their workspace token, if the proxy hands it on.
     """

@@ -1,4 +1,4 @@
-"""What is made of tables and streams: each shape writes its manifest, and says what must come out."""
+"""Resources over tables and streams: each shape writes its manifest and computes its expected results."""
 
 from tests.chaos.shapes import agents, aggregates, stream_tables, streams, table_joins, views
 from tests.chaos.shapes.shape import SHAPES, Shape

@@ -1,4 +1,4 @@
-"""Agents: one that counts in a table, and some that send on what they read."""
+"""Agents: one counts in a table, the others send on the values that they read."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
-from tests.chaos.shapes.stream_tables import OverStream, by_group
+from tests.chaos.shapes.stream_tables import MadeFromTopic, counts_by_group
 from tests.chaos.shapes.table_joins import TableJoin
 from tests.chaos.tables import Tables, Values, canonical, pair, plain, texts
-from tests.chaos.topics import EVERY_TOPIC, Record, lines, recorded
+from tests.chaos.topics import EVERY_TOPIC, Record, lines, topic_records
 
 _MIDNIGHT = "T00:00:00"
 
 
 @SHAPES.add
 @dataclass(frozen=True)
-class CountingAgent(OverStream):
-    """It counts in a table of its own."""
+class CountingAgent(MadeFromTopic):
+    """An agent that counts the records of each group in a table of its own."""
 
     @property
     def ref(self) -> str:
@@ -42,12 +42,12 @@ class CountingAgent(OverStream):
         return tables.made(f"{self.name}_counts")
 
     def made(self, records: Sequence[Record]) -> Values:
-        return by_group(records)
+        return counts_by_group(records)
 
 
 @dataclass(frozen=True)
-class _Sending(Shape):
-    """An agent without tables that sends on each thing that it reads, once and in order."""
+class _ForwardingAgent(Shape):
+    """An agent without tables that sends on each value that it reads, once and in order."""
 
     @property
     def ref(self) -> str:
@@ -58,22 +58,22 @@ class _Sending(Shape):
         return _agent(self.input(), operation, f"  output:\n    topics: [{{name: {self.name}-out}}]\n")
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        sent = [record.value["passed"] for record in recorded(tables, f"{self.name}_out")]
+        sent = [record.value["passed"] for record in topic_records(tables, f"{self.name}_out")]
         yield Claim("topic", _numbered(self.read(inputs, tables)), _numbered(sent))
 
     def input(self) -> str:
-        """What it reads, as YAML in one line."""
+        """Its input, as YAML in one line."""
         raise NotImplementedError
 
     def read(self, inputs: Inputs, tables: Tables) -> list[Any]:
-        """What there was to read."""
+        """The values of its input, in order."""
         raise NotImplementedError
 
 
 @SHAPES.add
 @dataclass(frozen=True)
-class CopyingAgent(_Sending):
-    """It reads a topic. What it sends goes out to files as well."""
+class CopyingAgent(_ForwardingAgent):
+    """An agent that reads a topic. Its output topic is bound to files."""
 
     topic: str
 
@@ -96,10 +96,10 @@ class CopyingAgent(_Sending):
         return f"topic: {{name: {self.topic}}}"
 
     def read(self, inputs: Inputs, tables: Tables) -> list[Any]:
-        return [record.value for record in recorded(tables, self.topic)]
+        return [record.value for record in topic_records(tables, self.topic)]
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """Also: each record is in one line of one file."""
+        """Also: each record is exactly one line of the files."""
         yield from super().claims(inputs, tables)
         folder = tables.warehouse.parent / "others" / self.name
         written = [line["value"]["passed"] for line in lines(folder, "batch=*/part-*")]
@@ -111,8 +111,8 @@ class CopyingAgent(_Sending):
 
 @SHAPES.add
 @dataclass(frozen=True)
-class ChannelAgent(_Sending):
-    """It reads the channel of a join of tables."""
+class ChannelAgent(_ForwardingAgent):
+    """An agent that reads the channel of a join of tables."""
 
     join: str
 
@@ -134,7 +134,7 @@ class ChannelAgent(_Sending):
 
 
 def _numbered(values: Sequence[Any]) -> dict[str, str]:
-    """Values in their order. Agents send dates as midnights; here they are dates again."""
+    """Values as text by their position. Agents send dates as midnights; these become dates again."""
     numbered = texts((f"{number:06}", plain(value)) for number, value in enumerate(values))
     return {number: value.replace(_MIDNIGHT, "") for number, value in numbered.items()}
 

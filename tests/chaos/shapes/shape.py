@@ -1,4 +1,4 @@
-"""What all shapes have in common."""
+"""The base class of the shapes, their inputs and their claims."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.chaos.tables import Tables, Values
 
 
 class Claim(NamedTuple):
-    """One thing that must hold at a quiet point: ``found`` is ``expected``, both canonical text by key.
+    """A condition at a quiet point: ``found`` equals ``expected``, both canonical text by key.
 
-    What is not ``prompt`` may be behind while the application runs without end.
+    During a continuous run, a claim that is not ``prompt`` is not checked: its table or files may lag behind.
     """
 
     what: str
@@ -27,17 +27,20 @@ class Claim(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What shapes may be made of: by name sources and the shapes before."""
+    """The inputs that a shape may have: sources and earlier shapes, by name."""
 
     sources: Mapping[str, Source]
     shapes: Mapping[str, Shape]
 
     def fields(self, name: str, value: str) -> str:
-        """Python text that gives the fields of a source's row, of a value of this table: a row, or pairs of rows."""
+        """A Python expression for the fields of a source's row. ``value``: the expression for a value of this table.
+
+        The value is such a row, or a pair whose sides lead to one.
+        """
         return value if name in self.sources else self.shapes[name].fields(self, value)
 
     def values(self, name: str, tables: Tables) -> Values:
-        """The rows of a table as they are now."""
+        """The current rows of a table."""
         if name in self.sources:
             return tables.live(self.sources[name])
         return self.shapes[name].values(tables)
@@ -49,10 +52,10 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape(ABC):
-    """A resource. ``reads`` names the tables it is made of, ``topics`` the topics.
+    """A resource. ``reads`` names its input tables, ``topics`` the topics that it reads or posts to.
 
-    ``has_fields``: it shows a table, whose values lead to the fields of a source's row. ``can_rebuild``: its state can
-    be made anew. ``runs``: it is one of those that run. ``is_plain_table``: it is a table of keys and values.
+    ``has_fields``: it has a table whose values lead to the fields of a source's row. ``can_rebuild``: its state can be
+    rebuilt. ``runs``: a run includes it (not web views). ``is_plain_table``: it is a table of keys and values.
     """
 
     name: str
@@ -66,11 +69,11 @@ class Shape(ABC):
     @property
     @abstractmethod
     def reads(self) -> Sequence[str]:
-        """The tables it is made of."""
+        """The names of its input tables."""
 
     @property
     def topics(self) -> Sequence[str]:
-        """The topics it is made of."""
+        """The names of its topics."""
         return ()
 
     @property
@@ -81,30 +84,30 @@ class Shape(ABC):
     @classmethod
     @abstractmethod
     def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> Shape | None:
-        """One over some of the inputs; None where they do not fit."""
+        """A random shape over some of the inputs; None if no input fits."""
 
     @abstractmethod
     def manifest(self, inputs: Inputs) -> str:
         """The YAML document without its metadata: kind and spec."""
 
     def also(self) -> str | None:
-        """Another YAML document that it needs, with its metadata; None where it needs none."""
+        """Another YAML document that it needs, with metadata; None if it needs none."""
         return None
 
     def binding(self, others: Path) -> str | None:
-        """What ``spec.topics`` of the application says of a topic, in one line; ``others`` is a folder for files."""
+        """The binding of its topic in ``spec.topics``, as YAML in one line, or None. ``others``: a folder for files."""
         return None
 
     @abstractmethod
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """What must hold at a quiet point."""
+        """The claims to check at a quiet point."""
 
     def fields(self, inputs: Inputs, value: str) -> str:
-        """See ``Inputs.fields``. Raises TypeError where there are none."""
+        """See ``Inputs.fields``. Raises TypeError if it has no such fields."""
         raise TypeError(self.name)
 
     def values(self, tables: Tables) -> Values:
-        """The rows it shows, where it shows a table. Raises TypeError where it does not."""
+        """The current rows of its table. Raises TypeError if it has no table."""
         raise TypeError(self.name)
 
 
@@ -112,5 +115,5 @@ SHAPES: Registry[Shape] = Registry("shape", {})
 
 
 def evaluated(expression: str, value: Any) -> Any:
-    """What Python text that names ``value`` gives."""
+    """The result of a Python expression in which ``value`` is this value."""
     return eval(expression, {}, {"value": value})  # noqa: S307  this package's own text

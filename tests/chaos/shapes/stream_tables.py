@@ -11,14 +11,14 @@ from typing import Any
 
 from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
 from tests.chaos.tables import Tables, Values, key_text, plain, texts
-from tests.chaos.topics import EVERY_TOPIC, TOPICS, Record, recorded
+from tests.chaos.topics import EVERY_TOPIC, TOPICS, Record, topic_records
 
 _WINDOW = 10
 
 
 @dataclass(frozen=True)
-class OverStream(Shape):
-    """Something that is made from one topic."""
+class MadeFromTopic(Shape):
+    """A resource that computes a table from one topic."""
 
     topic: str
 
@@ -35,23 +35,23 @@ class OverStream(Shape):
         return f"table/{self.name}"
 
     @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> OverStream:
+    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> MadeFromTopic:
         return cls(name, dice.choice(EVERY_TOPIC))
 
     def values(self, tables: Tables) -> Values:
         return tables.made(self.name)
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        yield Claim("rows", texts(self.made(recorded(tables, self.topic))), texts(self.values(tables)))
+        yield Claim("rows", texts(self.made(topic_records(tables, self.topic))), texts(self.values(tables)))
 
     @abstractmethod
     def made(self, records: Sequence[Record]) -> Values:
-        """What the table should hold."""
+        """The expected rows of the table."""
 
 
 @SHAPES.add
 @dataclass(frozen=True)
-class LastOfStream(OverStream):
+class LastOfStream(MadeFromTopic):
     """The last record of each key, as a table."""
 
     is_plain_table = True
@@ -70,8 +70,8 @@ class LastOfStream(OverStream):
 
 @SHAPES.add
 @dataclass(frozen=True)
-class CountOfStream(OverStream):
-    """How many records each group has."""
+class CountOfStream(MadeFromTopic):
+    """The number of records of each group."""
 
     is_plain_table = True
 
@@ -82,13 +82,13 @@ class CountOfStream(OverStream):
         )
 
     def made(self, records: Sequence[Record]) -> Values:
-        return by_group(records)  # where a function groups, a record needs no key of its own
+        return counts_by_group(records)  # records without a key count too: a function gives the group
 
 
 @SHAPES.add
 @dataclass(frozen=True)
-class GreatestOfStream(OverStream):
-    """The record with the greatest number of each key, the first of several."""
+class GreatestOfStream(MadeFromTopic):
+    """The record with the greatest ``n`` of each key, of several the first."""
 
     is_plain_table = True
 
@@ -108,8 +108,8 @@ class GreatestOfStream(OverStream):
 
 @SHAPES.add
 @dataclass(frozen=True)
-class CountInWindows(OverStream):
-    """How many records each key has in each window."""
+class CountInWindows(MadeFromTopic):
+    """The number of records of each key in each window."""
 
     @classmethod
     def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> CountInWindows:
@@ -130,6 +130,6 @@ class CountInWindows(OverStream):
         return dict(Counter(at))
 
 
-def by_group(records: Iterable[Record]) -> Values:
-    """How many records each group has."""
+def counts_by_group(records: Iterable[Record]) -> Values:
+    """The number of records of each group."""
     return dict(Counter(key_text(record.value["g"]) for record in records if record.value["g"] is not None))

@@ -1,4 +1,4 @@
-"""Joins of streams: with a table, with rows that refer to them, and with one another."""
+"""Joins of a stream: with a table, with rows that refer to its keys, and with another stream."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any, Literal
 
 from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
 from tests.chaos.tables import Stored, Tables, Values, canonical, key_text, pair, plain
-from tests.chaos.topics import POSTED, TOPICS, Record, recorded
+from tests.chaos.topics import POSTED, TOPICS, Record, topic_records
 
 SIDES = ("left", "right")
 _WINDOW = 10
-# Longer than any history, so that nothing comes too late.
+# Longer than any history, so that no record is late.
 _GRACE = "10000h"
 
 
 @dataclass(frozen=True)
 class StreamJoin(Shape):
-    """A join of a topic, whose channel is its result."""
+    """A stream-valued join whose left side is a topic: its channel is its result."""
 
     topic: str
 
@@ -35,19 +35,19 @@ class StreamJoin(Shape):
         return [self.topic]
 
     def emitted(self, tables: Tables) -> Stored:
-        """What it has emitted, in order."""
+        """Its emissions, in order."""
         return [row for row in tables.appended(f"channel__{self.name}_channel") if row["kind"] == "value"]
 
     def pairs(self, tables: Tables) -> Counter[str]:
-        """How often each pair came out."""
+        """The number of times that each pair was emitted."""
         return Counter(canonical(pair(row)) for row in self.emitted(tables))
 
 
 @dataclass(frozen=True)
-class Meeting(StreamJoin):
-    """Each record meets rows of a table, as they are when it comes.
+class JoinAtArrival(StreamJoin):
+    """A join in which each record meets rows of a table as they are when it arrives.
 
-    Which those are is looked at when records are produced (``met``), and noted.
+    The step that produces the records reads these rows (``joined_rows``), and notes them.
     """
 
     right: str
@@ -57,15 +57,15 @@ class Meeting(StreamJoin):
         return [self.right]
 
     @abstractmethod
-    def met(self, record: Record, rows: Values) -> list[Any]:
-        """What a record is joined with; None among it stands for nothing."""
+    def joined_rows(self, record: Record, rows: Values) -> list[Any]:
+        """The rows that a record is joined with; None stands for null."""
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """Each record came out as it was noted. Of those of which nobody is sure, nothing is claimed."""
+        """The channel has the noted pairs of each record. Records whose note is not ``sure`` are not checked."""
         noted = {note["id"]: note for note in tables.noted(self.name)}
         expected: Counter[str] = Counter()
         found: Counter[str] = Counter()
-        for record in recorded(tables, self.topic):
+        for record in topic_records(tables, self.topic):
             note = noted[record.value["id"]]
             if note["sure"]:
                 expected.update(canonical(one) for one in note["pairs"])
@@ -78,8 +78,8 @@ class Meeting(StreamJoin):
 
 @SHAPES.add
 @dataclass(frozen=True)
-class StreamTableJoin(Meeting):
-    """With the row of its key, or of the key it names."""
+class StreamTableJoin(JoinAtArrival):
+    """Each record meets the row of its key, or of its foreign key."""
 
     type: Literal["inner", "left"]
     by: Literal["key", "function"]
@@ -99,7 +99,7 @@ class StreamTableJoin(Meeting):
             f"  type: {self.type}\n{by}"
         )
 
-    def met(self, record: Record, rows: Values) -> list[Any]:
+    def joined_rows(self, record: Record, rows: Values) -> list[Any]:
         fk = record.value["fk"]
         key = record.key if self.by == "key" else None if fk is None else key_text(fk)
         row = None if key is None else rows.get(key)
@@ -108,8 +108,8 @@ class StreamTableJoin(Meeting):
 
 @SHAPES.add
 @dataclass(frozen=True)
-class PatientJoin(StreamJoin):
-    """Each record waits for the row of its key. When it comes is not said, so neither is what it looks like then."""
+class PendingJoin(StreamJoin):
+    """Each record waits for the row of its key. The row is not checked: it may have changed since the two met."""
 
     right: str
 
@@ -118,7 +118,7 @@ class PatientJoin(StreamJoin):
         return [self.right]
 
     @classmethod
-    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> PatientJoin:
+    def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> PendingJoin:
         return cls(name, dice.choice([*TOPICS, POSTED]), dice.choice(list(inputs.sources)))
 
     def manifest(self, inputs: Inputs) -> str:
@@ -128,12 +128,12 @@ class PatientJoin(StreamJoin):
         )
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """Whose row is there has come out, and nobody twice; the others wait."""
+        """A record whose row exists was emitted, none was emitted twice, and the others wait."""
         rows = inputs.values(self.right, tables)
-        keys = {str(one.value["id"]): one.key for one in recorded(tables, self.topic) if one.key is not None}
+        keys = {str(one.value["id"]): one.key for one in topic_records(tables, self.topic) if one.key is not None}
         times = Counter(str(pair(row)["left"]["id"]) for row in self.emitted(tables))
         due = {one for one, key in keys.items() if key in rows}
-        yield Claim("channel", dict.fromkeys({*times, *due}, "1"), _counted(times))
+        yield Claim("channel", dict.fromkeys({*times, *due} & keys.keys(), "1"), _counted(times))
         waiting = {str(plain(row["left"])["id"]) for row in tables.rows(f"waiting__{self.name}")}
         wait = dict.fromkeys(keys.keys() - times.keys(), "waits")
         yield Claim("waiting", wait, dict.fromkeys(waiting, "waits"))
@@ -141,8 +141,8 @@ class PatientJoin(StreamJoin):
 
 @SHAPES.add
 @dataclass(frozen=True)
-class RightForeignKeyJoin(Meeting):
-    """With all rows that refer to its key."""
+class RightForeignKeyJoin(JoinAtArrival):
+    """Each record meets all rows that refer to its key."""
 
     @classmethod
     def draw(cls, dice: random.Random, name: str, inputs: Inputs) -> RightForeignKeyJoin:
@@ -154,7 +154,7 @@ class RightForeignKeyJoin(Meeting):
             "  rightExtractor: {python: \"def refers_to(value): return value.get('fk')\"}"
         )
 
-    def met(self, record: Record, rows: Values) -> list[Any]:
+    def joined_rows(self, record: Record, rows: Values) -> list[Any]:
         def refers(row: Any) -> bool:
             return row.get("fk") is not None and key_text(row["fk"]) == record.key
 
@@ -164,10 +164,10 @@ class RightForeignKeyJoin(Meeting):
 @SHAPES.add
 @dataclass(frozen=True)
 class StreamStreamJoin(StreamJoin):
-    """Records of two streams whose keys are equal and whose times are near.
+    """Records of two streams with equal keys and times near each other.
 
-    Of those that come out alone nothing is claimed: a record does if it comes too late for its window, without grace as
-    in Kafka Streams, and how late it comes depends on how histories are cut into batches.
+    Unmatched emissions are not checked. As in Kafka Streams, a record is emitted unmatched at once if its window is
+    over, without regard to grace; whether it is over depends on the batches.
     """
 
     other: str
@@ -194,7 +194,7 @@ class StreamStreamJoin(StreamJoin):
         )
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        lefts, rights = (recorded(tables, topic) for topic in self.topics)
+        lefts, rights = (topic_records(tables, topic) for topic in self.topics)
         expected = Counter(canonical(paired(left.value, right.value)) for left, right in _near(lefts, rights))
         pairs = Counter({one: times for one, times in self.pairs(tables).items() if len(json.loads(one)) == len(SIDES)})
         yield Claim("channel", _counted(expected), _counted(pairs))

@@ -15,7 +15,7 @@ from tests.properties import naive_join
 
 @dataclass(frozen=True)
 class TableJoin(Shape):
-    """A join of two tables, whose result is one."""
+    """A join of two tables, with a result table."""
 
     left: str
     right: str
@@ -41,31 +41,31 @@ class TableJoin(Shape):
         return tables.result(self.name)
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """The result, and the channel and the result's change feed folded: all are the join."""
+        """The folded channel, the result and its folded change feed equal the expected join."""
         joined = self.joined(inputs, inputs.values(self.left, tables), inputs.values(self.right, tables))
         expected = texts(joined)
         channel = tables.appended(f"channel__{self.name}_channel")
         records = [_spelled(record) for record in channel if record["kind"] in {"value", "tombstone"}]
-        yield Claim("channel folded", expected, _told(naive_join.folded(records)))
-        yield from self.shows(inputs, joined, tables)
+        yield Claim("channel folded", expected, _left_texts(naive_join.folded(records)))
+        yield from self.result_claims(inputs, joined, tables)
 
-    def shows(self, inputs: Inputs, joined: Values, tables: Tables) -> Iterator[Claim]:
-        """What the result and its change feed show."""
+    def result_claims(self, inputs: Inputs, joined: Values, tables: Tables) -> Iterator[Claim]:
+        """The claims about the result and its change feed."""
         expected, rows = texts(joined), tables.rows(self.name)
         yield Claim("result", expected, texts(self.values(tables)), prompt=False)
         yield Claim("rows of the result", {"count": str(len(expected))}, {"count": str(len(rows))}, prompt=False)
         feed = [_spelled(row) for row in tables.feed(self.name)]
-        yield Claim("feed folded", expected, _told(naive_join.replayed(feed)), prompt=False)
+        yield Claim("feed folded", expected, _left_texts(naive_join.replayed(feed)), prompt=False)
 
     @abstractmethod
     def joined(self, inputs: Inputs, left: Values, right: Values) -> dict[str, Any]:
-        """The join of these rows."""
+        """The expected join of these rows."""
 
 
 @SHAPES.add
 @dataclass(frozen=True)
 class ForeignKeyJoin(TableJoin):
-    """The left row holds the right key. ``by`` is how that is said."""
+    """A foreign-key join. ``by``: a column has the foreign key, or a function returns it."""
 
     by: Literal["column", "function"]
 
@@ -86,13 +86,15 @@ class ForeignKeyJoin(TableJoin):
         )
 
     def joined(self, inputs: Inputs, left: Values, right: Values) -> dict[str, Any]:
-        pairs = {key: _pair(value, right.get(fk or "")) for key, (value, fk) in self._pointing(inputs, left).items()}
+        pairs = {
+            key: _pair(value, right.get(fk or "")) for key, (value, fk) in self._rows_with_fk(inputs, left).items()
+        }
         return {key: one for key, one in pairs.items() if self.type == "left" or "right" in one}
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """Also: every left row has subscribed to the right key it points at."""
+        """Also: every left key has a subscription to its foreign key."""
         yield from super().claims(inputs, tables)
-        pointing = self._pointing(inputs, inputs.values(self.left, tables))
+        pointing = self._rows_with_fk(inputs, inputs.values(self.left, tables))
         expected = {key: fk for key, (_, fk) in pointing.items() if fk is not None}
         rows = tables.rows(f"subscriptions__{self.name}")
         yield Claim(
@@ -102,8 +104,8 @@ class ForeignKeyJoin(TableJoin):
     def _fk(self, inputs: Inputs) -> str:
         return f"{inputs.fields(self.left, 'value')}.get('fk')"
 
-    def _pointing(self, inputs: Inputs, left: Values) -> dict[str, tuple[Any, str | None]]:
-        """By left key its row and the right key it points at."""
+    def _rows_with_fk(self, inputs: Inputs, left: Values) -> dict[str, tuple[Any, str | None]]:
+        """By left key: the row, and its foreign key as text or None."""
         found = {key: (value, evaluated(self._fk(inputs), value)) for key, value in left.items()}
         return {key: (value, None if fk is None else key_text(fk)) for key, (value, fk) in found.items()}
 
@@ -111,7 +113,7 @@ class ForeignKeyJoin(TableJoin):
 @SHAPES.add
 @dataclass(frozen=True)
 class SelectedJoin(ForeignKeyJoin):
-    """Its result has columns of its own: the numbers of both rows."""
+    """A foreign-key join whose result has columns: the numbers of both rows."""
 
     has_fields = False
     weight = 2
@@ -128,8 +130,8 @@ class SelectedJoin(ForeignKeyJoin):
     def values(self, tables: Tables) -> Values:
         return {row["key"]: plain({"ours": row["ours"], "theirs": row["theirs"]}) for row in tables.rows(self.name)}
 
-    def shows(self, inputs: Inputs, joined: Values, tables: Tables) -> Iterator[Claim]:
-        """Only numbers, so that a row may change and look the same: of the feed nothing is claimed."""
+    def result_claims(self, inputs: Inputs, joined: Values, tables: Tables) -> Iterator[Claim]:
+        """The result only. A joined row may change while its numbers stay, so the change feed is not checked."""
         selected = {key: self._selected(inputs, one) for key, one in joined.items()}
         yield Claim("result", texts(selected), texts(self.values(tables)), prompt=False)
 
@@ -142,7 +144,7 @@ class SelectedJoin(ForeignKeyJoin):
 @SHAPES.add
 @dataclass(frozen=True)
 class SameKeyJoin(TableJoin):
-    """Both rows have one key."""
+    """A same-key join."""
 
     weight = 2
 
@@ -173,9 +175,9 @@ def _pair(left: Any, right: Any) -> dict[str, Any]:
 
 
 def _spelled(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A record or change whose pair is canonical text, as its left side."""
+    """A record or change with its pair, as canonical text, in ``left``."""
     return {**row, "left": canonical(pair(row)), "right": None}
 
 
-def _told(pairs: naive_join.Pairs) -> dict[str, str]:
+def _left_texts(pairs: naive_join.Pairs) -> dict[str, str]:
     return {key: left for key, (left, _) in pairs.items()}

@@ -1,4 +1,4 @@
-"""Web views: one that puts records on a topic, and one that shows a table, which is judged where it is asked."""
+"""Web views: one puts records on a topic, one shows a table and is judged by the step that requests it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from tests.chaos.shapes.shape import SHAPES, Claim, Inputs, Shape
 from tests.chaos.tables import Tables, Values, key_text, plain
-from tests.chaos.topics import POSTED, recorded
+from tests.chaos.topics import POSTED, topic_records
 
 
 @dataclass(frozen=True)
 class View(Shape):
-    """A web view. It does not run; it is served."""
+    """A web view. It is served, and no run includes it."""
 
     runs = False
 
@@ -26,7 +26,7 @@ class View(Shape):
 @SHAPES.add
 @dataclass(frozen=True)
 class PostingView(View):
-    """What is posted is on its topic when the answer comes."""
+    """A web view that puts the posted records on its topic before it answers."""
 
     @property
     def reads(self) -> Sequence[str]:
@@ -62,15 +62,15 @@ spec:
         valueSelector: {{python: "def value(record): return record['value']"}}"""
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """No record is there twice."""
-        ids = [record.value["id"] for record in recorded(tables, POSTED)]
+        """No record is on the topic twice."""
+        ids = [record.value["id"] for record in topic_records(tables, POSTED)]
         yield Claim("records of the topic", {"count": str(len(set(ids)))}, {"count": str(len(ids))})
 
 
 @SHAPES.add
 @dataclass(frozen=True)
 class ReadingView(View):
-    """All rows of a table, and what is found for each of its keys."""
+    """A web view of all rows of a table, each with the value that a look-up of its key returns."""
 
     table: str
 
@@ -103,9 +103,9 @@ spec:
         yield from ()
 
     def shown(self, inputs: Inputs, answer: list[Any]) -> Values:
-        """The rows of an answer; where a key alone has another value than among all, that stands beside it.
+        """The rows of an answer. If the look-up of a key returned another value, the row has both values.
 
-        A number that is a DECIMAL is text there.
+        In the answer, a DECIMAL key is text.
         """
         source = inputs.sources.get(self.table)
         is_number = source is not None and source.keys == "number"

@@ -1,4 +1,4 @@
-"""What happens to an application, step by step."""
+"""The steps of a history: actions on an application, its tables and its process."""
 
 from tests.chaos.steps import accidents, kills, records, runs, statements, upkeep, writes
 from tests.chaos.steps.step import STEPS, Step, draw_step

@@ -1,4 +1,4 @@
-"""What goes wrong around a process: half commits, full disks, clocks that are moved."""
+"""Accidents around a process: unfinished commits, full disks, clocks that jump."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HOUR = 3_600
 @STEPS.add
 @dataclass(frozen=True)
 class HalfCommit(Step):
-    """A writer has died between its files and its commit: both lie about, and belong to no version."""
+    """Adds a data file and a temporary commit file of no version, as of a writer that died before its commit."""
 
     table: str
 
@@ -47,7 +47,7 @@ class HalfCommit(Step):
 @STEPS.add
 @dataclass(frozen=True)
 class DiskFull(Step):
-    """There is hardly any room while everything runs, which then says so; afterwards there is."""
+    """Everything runs on a nearly full disk, and may fail with a KasprError. The disk is freed afterwards."""
 
     kilobytes: int
 
@@ -58,9 +58,9 @@ class DiskFull(Step):
     def do(self, world: World) -> str:
         if not is_small(world.warehouse):
             return "the disk is not a small one"
-        world.stop_following()
+        world.stop_continuous_run()
         disk = SmallDisk(world.warehouse.parent)
-        disk.leave(self.kilobytes)
+        disk.fill_except_for(self.kilobytes)
         try:
             world.run()
         except KasprError as error:
@@ -72,8 +72,8 @@ class DiskFull(Step):
 
 
 @dataclass(frozen=True)
-class _Clock(Step):
-    """The clock of the process is moved, and goes on from there, also in the processes after it."""
+class _ClockJump(Step):
+    """Moves the clock of this process and of the processes after it; the clock goes on from the new time."""
 
     hours: int
 
@@ -89,7 +89,7 @@ class _Clock(Step):
 
 @STEPS.add
 @dataclass(frozen=True)
-class ClockForward(_Clock):
+class ClockForward(_ClockJump):
     """The clock jumps forward."""
 
     weight = 1
@@ -100,7 +100,7 @@ class ClockForward(_Clock):
 
 @STEPS.add
 @dataclass(frozen=True)
-class ClockBack(_Clock):
+class ClockBack(_ClockJump):
     """The clock jumps back."""
 
     weight = 1

@@ -1,4 +1,4 @@
-"""Processes that die: this one, alone or with all that it has started, and Spark's workers."""
+"""Kills of processes: of this one, alone or with all processes that it has started, and of Spark's workers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tests.chaos.recipe import Recipe
     from tests.chaos.world import World
 
-# How long what runs without end is watched for a write that is its last.
-_WATCHED = 5.0
+# The seconds in which a continuous run may come to the write at which it dies.
+_WATCH_SECONDS = 5.0
 
 
 @STEPS.add
 @dataclass(frozen=True)
 class KilledAtWrite(Step):
-    """The process dies before or after one of the writes of a run; it lives where there are less."""
+    """The process dies before or after one of the writes of a run. It survives a run with fewer writes."""
 
     write: int
     moment: Literal["before", "after"]
@@ -51,13 +51,13 @@ class KilledAtWrite(Step):
 
         with watched_writes(watch):
             if world.run() is not None:
-                time.sleep(_WATCHED)
+                time.sleep(_WATCH_SECONDS)
         return "there were less"
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class KilledSoon(Step):
+class KilledDuringRun(Step):
     """The process dies at some moment of a run, alone or with its JVM and workers."""
 
     seconds: float
@@ -70,16 +70,27 @@ class KilledSoon(Step):
         return cls(round(dice.uniform(0.05, 6), 2), dice.random() < 0.5)
 
     def do(self, world: World) -> None:
-        threading.Timer(self.seconds, die if self.alone else _all_die).start()
-        with contextlib.suppress(Exception):  # nobody learns of it
+        killing = threading.Event()
+
+        def kill() -> None:
+            killing.set()
+            (die if self.alone else _kill_group)()
+
+        timer = threading.Timer(self.seconds, kill)
+        timer.start()
+        try:
             world.run()
+        except Exception:
+            if not killing.is_set():  # the error came before the kill
+                timer.cancel()
+                raise
         time.sleep(self.seconds + 1)
 
 
 @STEPS.add
 @dataclass(frozen=True)
 class WorkersKilled(Step):
-    """Spark's Python workers die at some moment of a run, which may fail, or run on without end."""
+    """Spark's Python workers die at some moment of a run, which may fail. A continuous run is stopped afterwards."""
 
     seconds: float
 
@@ -89,30 +100,32 @@ class WorkersKilled(Step):
 
     def do(self, world: World) -> str:
         killed: list[int] = []
+        failure: ResourceFailedError | None = None
         timer = threading.Timer(self.seconds, lambda: killed.extend(_kill_workers()))
         timer.start()
-        failed = ""
         try:
             world.run()
-        except ResourceFailedError:
-            failed = ", and the run failed"
+        except ResourceFailedError as error:
+            failure = error
         timer.join()
+        if failure is not None and not killed:
+            raise failure
         world.quiet = "no"
         with contextlib.suppress(ResourceFailedError):
-            world.stop_following()
-        return f"{len(killed)} killed{failed}"
+            world.stop_continuous_run()
+        return f"{len(killed)} killed{', and the run failed' if failure else ''}"
 
 
-def _all_die() -> None:
+def _kill_group() -> None:
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 def _kill_workers() -> Iterator[int]:
-    """Kill the workers of this process's JVM, but not what forks them: a JVM that loses that fails once itself."""
+    """Kill the Python workers of this process's JVM, not the daemon that forks them: without it the JVM fails once."""
     parents: dict[int, int] = {}
     forked = set[int]()
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with contextlib.suppress(OSError):  # the process has ended
             _, _, rest = (process / "stat").read_text().rpartition(")")
             parents[int(process.name)] = int(rest.split()[1])
             if b"pyspark.daemon" in (process / "cmdline").read_bytes():

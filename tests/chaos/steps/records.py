@@ -1,4 +1,4 @@
-"""Records that are put on topics."""
+"""Steps that put records on topics, and a step that requests a web view."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.chaos.shapes.streams import Meeting, paired
+from tests.chaos.shapes.streams import JoinAtArrival, paired
 from tests.chaos.shapes.views import PostingView, ReadingView
 from tests.chaos.steps.step import STEPS, Step
 from tests.chaos.tables import Tables, key_text, notes_of, texts
-from tests.chaos.topics import FROM_FILES, POSTED, Drawn, Record, draw_records, dropped, produced, recorded
+from tests.chaos.topics import (
+    FROM_FILES,
+    POSTED,
+    DrawnRecord,
+    Record,
+    api_record,
+    draw_records,
+    input_folder,
+    topic_records,
+)
 from tests.chaos.wrong import WrongError
 
 if TYPE_CHECKING:
@@ -21,9 +30,9 @@ if TYPE_CHECKING:
     from tests.chaos.recipe import Recipe
     from tests.chaos.world import World
 
-# Seconds until a view has to show what was committed, and between two looks.
+# Seconds in which a view has to show the committed rows, and seconds between two requests.
 _PATIENCE = 20.0
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 
 
 @STEPS.add
@@ -32,7 +41,7 @@ class Produce(Step):
     """Records are put on a topic in one commit."""
 
     topic: str
-    records: list[Drawn]
+    records: list[DrawnRecord]
 
     weight = 10
 
@@ -44,7 +53,7 @@ class Produce(Step):
     def do(self, world: World) -> str | None:
         if self.topic not in world.recipe.topics:
             return "no such topic"
-        records = [produced(record, world.recipe.keys) for record in self.records]
+        records = [api_record(record, world.recipe.keys) for record in self.records]
         note(world, self.topic, records)
         world.app.topic(self.topic).produce(records)
         return None
@@ -55,7 +64,7 @@ class Produce(Step):
 class DropFile(Step):
     """A file of lines appears in the folder that a topic reads."""
 
-    records: list[Drawn]
+    records: list[DrawnRecord]
 
     weight = 6
 
@@ -64,13 +73,13 @@ class DropFile(Step):
         return cls(draw_records(dice)) if FROM_FILES in recipe.topics else None
 
     def do(self, world: World) -> None:
-        values = [produced(record, world.recipe.keys) for record in self.records]
+        values = [api_record(record, world.recipe.keys) for record in self.records]
         lines = [json.dumps({**record["value"], "key": record["key"]}) for record in values]
-        folder = dropped(world.warehouse)
+        folder = input_folder(world.warehouse)
         folder.mkdir(parents=True, exist_ok=True)
         name = f"{self.records[0]['id']}.json"
         (folder / f"_{name}").write_text("".join(f"{line}\n" for line in lines))
-        (folder / f"_{name}").rename(folder / name)  # it is whole when it is seen
+        (folder / f"_{name}").rename(folder / name)  # so that the file appears complete
 
 
 @STEPS.add
@@ -79,7 +88,7 @@ class Post(Step):
     """Records are sent to a web view, which puts them on a topic before it answers."""
 
     view: str
-    records: list[Drawn]
+    records: list[DrawnRecord]
 
     weight = 4
 
@@ -91,11 +100,11 @@ class Post(Step):
     def do(self, world: World) -> str | None:
         if self.view not in world.recipe.inputs.shapes:
             return "no such view"
-        records = [produced(record, world.recipe.keys) for record in self.records]
+        records = [api_record(record, world.recipe.keys) for record in self.records]
         note(world, POSTED, records)
         sent = [{"key": record["key"], "value": record["value"]} for record in records]
         answer = world.client().post(f"/{self.view}", json=sent)
-        on_topic = {record.value["id"] for record in recorded(Tables(world.warehouse, world), POSTED)}
+        on_topic = {record.value["id"] for record in topic_records(Tables(world.warehouse, world), POSTED)}
         missing = {record["value"]["id"] for record in records} - on_topic
         if not answer.is_success or missing:
             raise WrongError(f"{answer.status_code}: {answer.text}; not on the topic: {missing}")
@@ -104,8 +113,8 @@ class Post(Step):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Look(Step):
-    """Somebody asks a web view for all rows of a table, which it shows within a second or so."""
+class GetRows(Step):
+    """Requests a web view of a table until it shows all committed rows; fails if that takes too long."""
 
     view: str
 
@@ -132,23 +141,24 @@ class Look(Step):
                 return None
             if time.monotonic() > deadline:
                 raise WrongError(f"{answer.status_code}: {answer.text} instead of {expected}")
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)
 
 
 def note(world: World, topic: str, records: list[dict[str, Any]]) -> None:
-    """Note what records will meet, which are just about to come.
+    """Note the pairs that these records, which are about to be produced, must be emitted with.
 
-    While everything runs without end, a record may be in one batch with a row that came before it, or not: then nobody
-    is sure.
+    During a continuous run the note is not ``sure``: an earlier row may be in the batch of the record, or not.
     """
     tables = Tables(world.warehouse, world)
     for shape in world.recipe.shapes:
-        if isinstance(shape, Meeting) and shape.topic == topic:
+        if isinstance(shape, JoinAtArrival) and shape.topic == topic:
             rows = tables.live(world.recipe.inputs.sources[shape.right])
             with notes_of(world.warehouse, shape.name).open("a") as notes:
                 for record in records:
                     key = None if record["key"] is None else key_text(record["key"])
-                    met = shape.met(Record(key, record["value"], 0), rows)
-                    pairs = [paired(record["value"], row) for row in met]
-                    notes.write(json.dumps({"id": record["value"]["id"], "pairs": pairs, "sure": not world.follows}))
+                    joined_rows = shape.joined_rows(Record(key, record["value"], 0), rows)
+                    pairs = [paired(record["value"], row) for row in joined_rows]
+                    notes.write(
+                        json.dumps({"id": record["value"]["id"], "pairs": pairs, "sure": not world.runs_continuously})
+                    )
                     notes.write("\n")

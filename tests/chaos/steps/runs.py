@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.chaos.steps.step import STEPS, OfShape, Plain
+from tests.chaos.steps.step import STEPS, ShapeStep, StepWithoutFields
 from tests.chaos.wrong import WrongError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _PATIENCE = 300
 
 @STEPS.add
 @dataclass(frozen=True)
-class Run(Plain):
+class Run(StepWithoutFields):
     """Everything runs until quiet."""
 
     weight = 10
@@ -33,8 +33,8 @@ class Run(Plain):
 
 @STEPS.add
 @dataclass(frozen=True)
-class RunOnly(OfShape):
-    """One resource runs; the others stay behind."""
+class RunOnly(ShapeStep):
+    """One resource runs until quiet, the others do not run."""
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
@@ -47,8 +47,8 @@ class RunOnly(OfShape):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Rebuild(OfShape):
-    """A resource makes its state anew."""
+class Rebuild(ShapeStep):
+    """The state of a resource is rebuilt."""
 
     weight = 1
 
@@ -63,8 +63,8 @@ class Rebuild(OfShape):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Reopen(Plain):
-    """The application is opened anew, as by another command."""
+class Reopen(StepWithoutFields):
+    """The application is opened again, as by another command."""
 
     weight = 1
 
@@ -74,22 +74,22 @@ class Reopen(Plain):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Follow(Plain):
-    """Everything runs without end, beside the steps that come."""
+class StartContinuousRun(StepWithoutFields):
+    """A continuous run starts, and goes on beside the steps that follow."""
 
     def do(self, world: World) -> None:
-        world.follow()
+        world.start_continuous_run()
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Await(Plain):
-    """Nobody writes until all has come through: by what runs without end, else by a run."""
+class WaitUntilQuiet(StepWithoutFields):
+    """Waits until the continuous run has caught up; without one, everything runs until quiet."""
 
     weight = 6
 
     def do(self, world: World) -> str | None:
-        if not world.follows:
+        if not world.runs_continuously:
             return world.run()
         world.quiet = "soon"
         return None
@@ -97,19 +97,19 @@ class Await(Plain):
 
 @STEPS.add
 @dataclass(frozen=True)
-class StopFollowing(Plain):
-    """What runs without end is stopped."""
+class StopContinuousRun(StepWithoutFields):
+    """The continuous run is stopped."""
 
     weight = 5
 
     def do(self, world: World) -> None:
-        world.stop_following()
+        world.stop_continuous_run()
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class RunElsewhere(Plain):
-    """Another process runs everything; it is refused, in a sentence, where this one does already."""
+class RunElsewhere(StepWithoutFields):
+    """Another process runs everything. During a continuous run it is refused, without a traceback."""
 
     weight = 1
 
@@ -119,10 +119,10 @@ class RunElsewhere(Plain):
         done = subprocess.run(  # noqa: S603
             [*command, str(world.manifests)], capture_output=True, text=True, timeout=_PATIENCE, check=False
         )
-        said = f"exit code {done.returncode}: {done.stdout}{done.stderr}"
-        if "Traceback" in said or done.returncode != int(world.follows):
-            raise WrongError(said)
-        if world.follows and "already runs" not in said:
-            raise WrongError(said)
-        world.quiet = "no" if world.follows else "yes"
-        return "refused" if world.follows else "done"
+        output = f"exit code {done.returncode}: {done.stdout}{done.stderr}"
+        if "Traceback" in output or done.returncode != int(world.runs_continuously):
+            raise WrongError(output)
+        if world.runs_continuously and "already runs" not in output:
+            raise WrongError(output)
+        world.quiet = "no" if world.runs_continuously else "yes"
+        return "refused" if world.runs_continuously else "done"

@@ -1,4 +1,4 @@
-"""Rows that others change, in SQL."""
+"""SQL statements by which others change rows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.chaos.sources import KEYS, Row, Rows, Source, draw_row, draw_rows
-from tests.chaos.steps.step import STEPS, OfSource
+from tests.chaos.sources import KEY_COUNT, Row, Rows, Source, draw_row, draw_rows
+from tests.chaos.steps.step import STEPS, SourceStep
 
 if TYPE_CHECKING:
     from tests.chaos.recipe import Recipe
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Rows(OfSource):
-    """A statement that brings rows."""
+class _RowsStatement(SourceStep):
+    """A statement that writes rows."""
 
     rows: Rows
 
     @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> _Rows:
-        return cls(_any(dice, recipe), draw_rows(dice))
+    def draw(cls, dice: random.Random, recipe: Recipe) -> _RowsStatement:
+        return cls(_draw_source(dice, recipe), draw_rows(dice))
 
 
 @dataclass(frozen=True)
-class _Keys(OfSource):
-    """A statement that concerns rows of some keys."""
+class _KeysStatement(SourceStep):
+    """A statement on the rows of some keys."""
 
     keys: list[int]
 
     @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> _Keys:
-        return cls(_any(dice, recipe), dice.sample(range(KEYS), dice.randint(1, 3)))
+    def draw(cls, dice: random.Random, recipe: Recipe) -> _KeysStatement:
+        return cls(_draw_source(dice, recipe), dice.sample(range(KEY_COUNT), dice.randint(1, 3)))
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Insert(_Rows):
-    """Rows are added, also beside others of their keys."""
+class Insert(_RowsStatement):
+    """Rows are added, even if their keys have rows already."""
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Insert:
-        return cls(_any(dice, recipe), draw_rows(dice, 2, 0))
+        return cls(_draw_source(dice, recipe), draw_rows(dice, 2, 0))
 
     def change(self, world: World, source: Source) -> None:
         world.sql(f"INSERT INTO {world.table(source)} ({_columns(source)}) {_values(source, self.rows)}")
@@ -52,7 +52,7 @@ class Insert(_Rows):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Overwrite(_Rows):
+class Overwrite(_RowsStatement):
     """All rows are replaced."""
 
     def change(self, world: World, source: Source) -> None:
@@ -63,7 +63,7 @@ class Overwrite(_Rows):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Merge(_Rows):
+class Merge(_RowsStatement):
     """Rows are written and deleted by MERGE; ``only_these`` deletes all others."""
 
     only_these: bool
@@ -72,7 +72,7 @@ class Merge(_Rows):
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Merge:
-        return cls(_any(dice, recipe), draw_rows(dice), dice.random() < 0.2)
+        return cls(_draw_source(dice, recipe), draw_rows(dice), dice.random() < 0.2)
 
     def change(self, world: World, source: Source) -> None:
         by, rest = _key(source), [name for name in source.types if name != _key(source)]
@@ -92,8 +92,8 @@ class Merge(_Rows):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Update(_Keys):
-    """Rows of some keys get one value, or the one that they have."""
+class Update(_KeysStatement):
+    """Rows of some keys get the same new value; without a ``row`` each is set to the value that it has."""
 
     row: Row | None
 
@@ -101,36 +101,36 @@ class Update(_Keys):
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Update:
-        keys = dice.sample(range(KEYS), dice.randint(1, 3))
-        return cls(_any(dice, recipe), keys, draw_row(dice) if dice.random() < 0.8 else None)
+        keys = dice.sample(range(KEY_COUNT), dice.randint(1, 3))
+        return cls(_draw_source(dice, recipe), keys, draw_row(dice) if dice.random() < 0.8 else None)
 
     def change(self, world: World, source: Source) -> None:
         names = [name for name in source.types if name not in {_key(source), "timestamp"}]
         literals = source.literals(0, self.row)
         values = {name: name if self.row is None else literals[name] for name in names}
         assigned = ", ".join(f"{name} = {value}" for name, value in values.items())
-        world.sql(f"UPDATE {world.table(source)} SET {assigned} WHERE {source.keyed(self.keys)}")
+        world.sql(f"UPDATE {world.table(source)} SET {assigned} WHERE {source.key_condition(self.keys)}")
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Delete(_Keys):
+class Delete(_KeysStatement):
     """Rows of some keys are deleted."""
 
     def change(self, world: World, source: Source) -> None:
-        world.sql(f"DELETE FROM {world.table(source)} WHERE {source.keyed(self.keys)}")
+        world.sql(f"DELETE FROM {world.table(source)} WHERE {source.key_condition(self.keys)}")
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Truncate(OfSource):
+class Truncate(SourceStep):
     """All rows are deleted."""
 
     weight = 1
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Truncate:
-        return cls(_any(dice, recipe))
+        return cls(_draw_source(dice, recipe))
 
     def change(self, world: World, source: Source) -> None:
         world.sql(f"TRUNCATE TABLE {world.table(source)}")
@@ -138,25 +138,25 @@ class Truncate(OfSource):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Restore(OfSource):
-    """The table becomes what it was some commits ago."""
+class Restore(SourceStep):
+    """The table is restored to its version of some commits ago."""
 
     back: int
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Restore:
-        return cls(_any(dice, recipe), dice.randint(1, 4))
+        return cls(_draw_source(dice, recipe), dice.randint(1, 4))
 
     def change(self, world: World, source: Source) -> str | None:
         before = world.version(source) - self.back
         if before < world.oldest(source):
             return "not so many commits"
         world.sql(f"RESTORE TABLE {world.table(source)} TO VERSION AS OF {before}")
-        world.columns_may_differ()
+        world.reopen_before_next_run()
         return f"to version {before}"
 
 
-def _any(dice: random.Random, recipe: Recipe) -> str:
+def _draw_source(dice: random.Random, recipe: Recipe) -> str:
     return dice.choice(recipe.sources).name
 
 

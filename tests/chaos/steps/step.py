@@ -1,4 +1,4 @@
-"""What all steps have in common."""
+"""The base classes of the steps."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step(ABC):
-    """Something that somebody does. It fits every state, and does nothing where there is nothing to do.
+    """An action. It can be done in every state, and does nothing if it does not apply.
 
-    ``deadly``: the process may die of it. A step after which the application can be judged says so: ``World.quiet``.
+    ``deadly``: it may kill the process. A step after which the application can be judged sets ``World.quiet``.
     """
 
     weight: ClassVar[int] = 2
@@ -31,32 +31,32 @@ class Step(ABC):
     @classmethod
     @abstractmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
-        """A step for an application; None where it has nothing that the step is for."""
+        """A random step for an application; None if the application has nothing for it."""
 
     @abstractmethod
     def do(self, world: World) -> str | None:
-        """Do it; a remark for the story. Whatever this raises is a failure."""
+        """Do the step. Returns a remark for the output. Any exception is a failure."""
 
 
 @dataclass(frozen=True)
-class OfSource(Step):
-    """A step that concerns one source."""
+class SourceStep(Step):
+    """A step on one source."""
 
     source: str
 
     def do(self, world: World) -> str | None:
-        """Do it, unless a shorter history has the source no more."""
+        """Do the step, unless the source was left out of a shrunk history."""
         source = world.recipe.source(self.source)
         return "no such source" if source is None else self.change(world, source)
 
     @abstractmethod
     def change(self, world: World, source: Source) -> str | None:
-        """Do it to the source."""
+        """Do the step on the source. Returns a remark."""
 
 
 @dataclass(frozen=True)
-class OfShape(Step):
-    """A step that concerns one shape."""
+class ShapeStep(Step):
+    """A step on one shape."""
 
     name: str
 
@@ -65,17 +65,17 @@ class OfShape(Step):
         return cls(dice.choice(recipe.shapes).name)
 
     def do(self, world: World) -> str | None:
-        """Do it, unless a shorter history has the shape no more."""
+        """Do the step, unless the shape was left out of a shrunk history."""
         return self.act(world) if self.name in world.recipe.inputs.shapes else "no such shape"
 
     @abstractmethod
     def act(self, world: World) -> str | None:
-        """Do it."""
+        """Do the step on the shape. Returns a remark."""
 
 
 @dataclass(frozen=True)
-class Plain(Step):
-    """A step that needs to know nothing."""
+class StepWithoutFields(Step):
+    """A step without fields."""
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
@@ -86,7 +86,7 @@ STEPS: Registry[Step] = Registry("step", {})
 
 
 def draw_step(dice: random.Random, recipe: Recipe) -> Step:
-    """Any step that fits, those of more weight more often."""
+    """A random step that fits, drawn by weight."""
     classes = [one for name, one in STEPS.classes.items() if name not in LEFT_OUT]
     while True:
         (chosen,) = dice.choices(classes, [one.weight for one in classes])

@@ -1,4 +1,4 @@
-"""What others do to tables without changing a row."""
+"""Upkeep of tables by others, which changes no row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from tests.chaos.steps.step import STEPS, OfSource
+from tests.chaos.steps.step import STEPS, SourceStep
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @STEPS.add
 @dataclass(frozen=True)
-class Compact(OfSource):
-    """Files are written anew, with all rows they have."""
+class Compact(SourceStep):
+    """Files are rewritten with the same rows."""
 
     statement: str
 
@@ -45,24 +45,24 @@ class Compact(OfSource):
 
 @STEPS.add
 @dataclass(frozen=True)
-class Vacuum(OfSource):
-    """Files that nobody needs are removed, once all have read what they tell."""
+class Vacuum(SourceStep):
+    """Everything runs until quiet; then files that the newest version does not need are removed."""
 
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Vacuum:
         return cls(dice.choice(recipe.sources).name)
 
     def change(self, world: World, source: Source) -> None:
-        world.stop_following()
+        world.stop_continuous_run()
         world.run()
         world.vacuum(source)
 
 
 @dataclass(frozen=True)
-class _OfOthers(OfSource):
-    """A change of the columns of a table of others, which is seen here at the next start.
+class _ColumnChange(SourceStep):
+    """A change of the columns of a table of others, which the application sees when it is next opened.
 
-    It is not taken back: without a column that they know of, resources would wait for it.
+    No later step restores the table to an older version: resources would wait for a column that is missing there.
     """
 
     alteration: str
@@ -70,53 +70,53 @@ class _OfOthers(OfSource):
     @classmethod
     def draw(cls, dice: random.Random, recipe: Recipe) -> Self | None:
         foreign = [source.name for source in recipe.sources if source.is_foreign]
-        return cls(dice.choice(foreign), cls.drawn(dice)) if foreign else None
+        return cls(dice.choice(foreign), cls.draw_alteration(dice)) if foreign else None
 
     @classmethod
     @abstractmethod
-    def drawn(cls, dice: random.Random) -> str:
-        """What is altered, in SQL."""
+    def draw_alteration(cls, dice: random.Random) -> str:
+        """The alteration, in SQL."""
 
     def change(self, world: World, source: Source) -> None:
-        world.columns_may_differ()
+        world.reopen_before_next_run()
         world.sql(f"ALTER TABLE {world.table(source)} {self.alteration}")
         world.note(source.name, world.version(source))
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class AddColumn(_OfOthers):
-    """Another column, behind the others."""
+class AddColumn(_ColumnChange):
+    """A column is added as the last one."""
 
     @classmethod
-    def drawn(cls, dice: random.Random) -> str:
+    def draw_alteration(cls, dice: random.Random) -> str:
         return f"ADD COLUMN more_{dice.randrange(10**6)} STRING"
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class InsertColumn(_OfOthers):
-    """Another column, before the others or among them."""
+class InsertColumn(_ColumnChange):
+    """A column is added as the first one, or after ``n``."""
 
     @classmethod
-    def drawn(cls, dice: random.Random) -> str:
+    def draw_alteration(cls, dice: random.Random) -> str:
         return f"ADD COLUMN more_{dice.randrange(10**6)} STRING {dice.choice(['FIRST', 'AFTER n'])}"
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class MoveColumn(_OfOthers):
-    """A column stands elsewhere."""
+class MoveColumn(_ColumnChange):
+    """The column ``n`` is moved."""
 
     @classmethod
-    def drawn(cls, dice: random.Random) -> str:
+    def draw_alteration(cls, dice: random.Random) -> str:
         return f"ALTER COLUMN n {dice.choice(['FIRST', 'AFTER day'])}"
 
 
 @STEPS.add
 @dataclass(frozen=True)
-class Feature(OfSource):
-    """A feature of Delta is turned on."""
+class ChangeFeature(SourceStep):
+    """A feature of Delta is turned on or off."""
 
     change_by: str
 
@@ -134,7 +134,7 @@ class Feature(OfSource):
     )
 
     @classmethod
-    def draw(cls, dice: random.Random, recipe: Recipe) -> Feature:
+    def draw(cls, dice: random.Random, recipe: Recipe) -> ChangeFeature:
         return cls(dice.choice(recipe.sources).name, dice.choice(cls._CHANGES))
 
     def change(self, world: World, source: Source) -> str | None:
@@ -143,6 +143,6 @@ class Feature(OfSource):
         world.sql(
             f"ALTER TABLE {world.table(source)} {self.change_by.format(column='n' if source.has_columns else 'key')}"
         )
-        if "columnMapping" in self.change_by:  # without it columns count as others
+        if "columnMapping" in self.change_by:  # in an older version, without it, columns count as other columns
             world.note(source.name, world.version(source))
         return None

@@ -1,4 +1,4 @@
-"""Writes through the package."""
+"""Writes by the API of the package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.chaos.sources import Rows, Source, draw_rows
-from tests.chaos.steps.step import STEPS, OfSource
+from tests.chaos.steps.step import STEPS, SourceStep
 
 if TYPE_CHECKING:
     from tests.chaos.recipe import Recipe
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @STEPS.add
 @dataclass(frozen=True)
-class Put(OfSource):
+class Put(SourceStep):
     """Rows are written and deleted in one commit."""
 
     rows: Rows

@@ -149,7 +149,7 @@ def test_a_panic_of_delta_rs_on_a_full_disk_does_not_reach_standard_error(tmp_pa
         subprocess.run([*apply, str(warehouse)], check=True, capture_output=True)  # noqa: S603
         subprocess.run([*apply[:3], "delete", "ktable", "orders", "--warehouse", str(warehouse)], check=True)  # noqa: S603
         (warehouse / "spark.log").touch()
-        disk.leave(0)
+        disk.fill_except_for(0)
         done = subprocess.run([*apply, str(warehouse)], check=False, capture_output=True, text=True)  # noqa: S603
         assert done.returncode == 1
         assert done.stderr == (
