@@ -134,7 +134,7 @@ class ChannelAgent(_ForwardingAgent):
 
 
 def _numbered(values: Sequence[Any]) -> dict[str, str]:
-    """Values as text by their position. Agents send dates as midnights; these become dates again."""
+    """Values as text by their position. Agents send a date as its midnight, which is made a date again."""
     numbered = texts((f"{number:06}", plain(value)) for number, value in enumerate(values))
     return {number: value.replace(_MIDNIGHT, "") for number, value in numbered.items()}
 

@@ -46,7 +46,7 @@ class Aggregate(Shape):
         return tables.made(self.name)
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """Totals and folded change feed. Zeros are not compared: a group without rows keeps the total 0."""
+        """Totals and folded change feed. Totals of 0 are not compared: a group without rows keeps the total 0."""
         expected: Counter[str] = Counter()
         for value in inputs.values(self.origin, tables).values():
             group = evaluated(self._group(inputs), value)

@@ -33,9 +33,9 @@ class Inputs(NamedTuple):
     shapes: Mapping[str, Shape]
 
     def fields(self, name: str, value: str) -> str:
-        """A Python expression for the fields of a source's row. ``value``: the expression for a value of this table.
+        """A Python expression for a row with the fields ``fk``, ``n`` and ``g``, taken from a value of a table.
 
-        The value is such a row, or a pair whose sides lead to one.
+        ``value`` is an expression for this value: such a row itself, or a pair whose sides contain one.
         """
         return value if name in self.sources else self.shapes[name].fields(self, value)
 
@@ -46,7 +46,7 @@ class Inputs(NamedTuple):
         return self.shapes[name].values(tables)
 
     def has_fields(self) -> list[str]:
-        """Tables whose values lead to the fields of a source's row."""
+        """The tables whose values contain a row with these fields."""
         return [*self.sources, *(name for name, shape in self.shapes.items() if shape.has_fields)]
 
 
@@ -54,8 +54,9 @@ class Inputs(NamedTuple):
 class Shape(ABC):
     """A resource. ``reads`` names its input tables, ``topics`` the topics that it reads or posts to.
 
-    ``has_fields``: it has a table whose values lead to the fields of a source's row. ``can_rebuild``: its state can be
-    rebuilt. ``runs``: a run includes it (not web views). ``is_plain_table``: it is a table of keys and values.
+    ``has_fields``: the values of its table contain a row with the fields of a source (``Inputs.fields``).
+    ``can_rebuild``: its state can be rebuilt. ``runs``: a run includes it (not web views). ``is_plain_table``: it is a
+    table of keys and values.
     """
 
     name: str
@@ -103,7 +104,7 @@ class Shape(ABC):
         """The claims to check at a quiet point."""
 
     def fields(self, inputs: Inputs, value: str) -> str:
-        """See ``Inputs.fields``. Raises TypeError if it has no such fields."""
+        """See ``Inputs.fields``. Raises TypeError if its values have no such fields."""
         raise TypeError(self.name)
 
     def values(self, tables: Tables) -> Values:

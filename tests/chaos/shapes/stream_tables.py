@@ -88,7 +88,7 @@ class CountOfStream(MadeFromTopic):
 @SHAPES.add
 @dataclass(frozen=True)
 class GreatestOfStream(MadeFromTopic):
-    """The record with the greatest ``n`` of each key, of several the first."""
+    """The record with the greatest ``n`` of each key; of several such records the first."""
 
     is_plain_table = True
 

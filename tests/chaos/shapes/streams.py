@@ -109,7 +109,7 @@ class StreamTableJoin(JoinAtArrival):
 @SHAPES.add
 @dataclass(frozen=True)
 class PendingJoin(StreamJoin):
-    """Each record waits for the row of its key. The row is not checked: it may have changed since the two met."""
+    """Each record waits for the row of its key. The joined row is not checked: it may have changed since then."""
 
     right: str
 
@@ -128,7 +128,7 @@ class PendingJoin(StreamJoin):
         )
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """A record whose row exists was emitted, none was emitted twice, and the others wait."""
+        """A record whose row exists was emitted, no record was emitted twice, and records without emission wait."""
         rows = inputs.values(self.right, tables)
         keys = {str(one.value["id"]): one.key for one in topic_records(tables, self.topic) if one.key is not None}
         times = Counter(str(pair(row)["left"]["id"]) for row in self.emitted(tables))
@@ -166,8 +166,8 @@ class RightForeignKeyJoin(JoinAtArrival):
 class StreamStreamJoin(StreamJoin):
     """Records of two streams with equal keys and times near each other.
 
-    Unmatched emissions are not checked. As in Kafka Streams, a record is emitted unmatched at once if its window is
-    over, without regard to grace; whether it is over depends on the batches.
+    Unmatched emissions are not checked: they depend on the batches. As in Kafka Streams, a record whose window is over
+    when it is read is emitted unmatched at once, without regard to grace.
     """
 
     other: str

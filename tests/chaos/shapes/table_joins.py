@@ -92,7 +92,7 @@ class ForeignKeyJoin(TableJoin):
         return {key: one for key, one in pairs.items() if self.type == "left" or "right" in one}
 
     def claims(self, inputs: Inputs, tables: Tables) -> Iterator[Claim]:
-        """Also: every left key has a subscription to its foreign key."""
+        """Also: the subscriptions are the left keys that have a foreign key, each with this key."""
         yield from super().claims(inputs, tables)
         pointing = self._rows_with_fk(inputs, inputs.values(self.left, tables))
         expected = {key: fk for key, (_, fk) in pointing.items() if fk is not None}
@@ -131,7 +131,7 @@ class SelectedJoin(ForeignKeyJoin):
         return {row["key"]: plain({"ours": row["ours"], "theirs": row["theirs"]}) for row in tables.rows(self.name)}
 
     def result_claims(self, inputs: Inputs, joined: Values, tables: Tables) -> Iterator[Claim]:
-        """The result only. A joined row may change while its numbers stay, so the change feed is not checked."""
+        """The result only. A joined row may change while its numbers stay the same: the change feed is not checked."""
         selected = {key: self._selected(inputs, one) for key, one in joined.items()}
         yield Claim("result", texts(selected), texts(self.values(tables)), prompt=False)
 
@@ -175,7 +175,7 @@ def _pair(left: Any, right: Any) -> dict[str, Any]:
 
 
 def _spelled(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A record or change with its pair, as canonical text, in ``left``."""
+    """A record or change whose ``left`` is its whole pair, as canonical text."""
     return {**row, "left": canonical(pair(row)), "right": None}
 
 

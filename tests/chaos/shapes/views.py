@@ -1,4 +1,4 @@
-"""Web views: one puts records on a topic, one shows a table and is judged by the step that requests it."""
+"""Web views: one puts records on a topic, one shows a table. A step judges the answers of the second."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _HOUR = 3_600
 @STEPS.add
 @dataclass(frozen=True)
 class HalfCommit(Step):
-    """Adds a data file and a temporary commit file of no version, as of a writer that died before its commit."""
+    """Adds a data file and a temporary commit file that belong to no version: a writer died before its commit."""
 
     table: str
 
@@ -73,7 +73,7 @@ class DiskFull(Step):
 
 @dataclass(frozen=True)
 class _ClockJump(Step):
-    """Moves the clock of this process and of the processes after it; the clock goes on from the new time."""
+    """Moves the clock of the child and of the children after it; the clock goes on from the new time."""
 
     hours: int
 

@@ -1,4 +1,4 @@
-"""Kills of processes: of this one, alone or with all processes that it has started, and of Spark's workers."""
+"""Kills of processes: of the child, alone or with all processes that it has started, and of Spark's workers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.chaos.recipe import Recipe
     from tests.chaos.world import World
 
-# The seconds in which a continuous run may come to the write at which it dies.
+# Seconds to wait for the write at which a continuous run dies.
 _WATCH_SECONDS = 5.0
 
 
@@ -58,7 +58,7 @@ class KilledAtWrite(Step):
 @STEPS.add
 @dataclass(frozen=True)
 class KilledDuringRun(Step):
-    """The process dies at some moment of a run, alone or with its JVM and workers."""
+    """The process dies during a run or soon after it, alone or with its JVM and workers."""
 
     seconds: float
     alone: bool
@@ -90,7 +90,7 @@ class KilledDuringRun(Step):
 @STEPS.add
 @dataclass(frozen=True)
 class WorkersKilled(Step):
-    """Spark's Python workers die at some moment of a run, which may fail. A continuous run is stopped afterwards."""
+    """Spark's Python workers die during or after a run, which may fail. A continuous run is stopped afterwards."""
 
     seconds: float
 
@@ -101,11 +101,20 @@ class WorkersKilled(Step):
     def do(self, world: World) -> str:
         killed: list[int] = []
         failure: ResourceFailedError | None = None
-        timer = threading.Timer(self.seconds, lambda: killed.extend(_kill_workers()))
+        killing = threading.Event()
+
+        def kill() -> None:
+            killing.set()
+            killed.extend(_kill_workers())
+
+        timer = threading.Timer(self.seconds, kill)
         timer.start()
         try:
             world.run()
         except ResourceFailedError as error:
+            if not killing.is_set():  # the error came before the kill
+                timer.cancel()
+                raise
             failure = error
         timer.join()
         if failure is not None and not killed:
@@ -121,7 +130,10 @@ def _kill_group() -> None:
 
 
 def _kill_workers() -> Iterator[int]:
-    """Kill the Python workers of this process's JVM, not the daemon that forks them: without it the JVM fails once."""
+    """Kill the Python workers of this process's JVM and yield their ids.
+
+    The daemon that forks them is spared: without it the JVM fails once.
+    """
     parents: dict[int, int] = {}
     forked = set[int]()
     for process in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""Steps that put records on topics, and a step that requests a web view."""
+"""Steps that put records on topics, and a step that compares a web view with its table."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Post(Step):
 @STEPS.add
 @dataclass(frozen=True)
 class GetRows(Step):
-    """Requests a web view of a table until it shows all committed rows; fails if that takes too long."""
+    """Requests a web view of a table until it shows exactly the committed rows; fails if that takes too long."""
 
     view: str
 
@@ -145,9 +145,9 @@ class GetRows(Step):
 
 
 def note(world: World, topic: str, records: list[dict[str, Any]]) -> None:
-    """Note the pairs that these records, which are about to be produced, must be emitted with.
+    """Note the pairs that joins must emit for these records, which the caller will produce next.
 
-    During a continuous run the note is not ``sure``: an earlier row may be in the batch of the record, or not.
+    During a continuous run the note is not ``sure``: a row written earlier may be in the record's batch or in another.
     """
     tables = Tables(world.warehouse, world)
     for shape in world.recipe.shapes:

@@ -84,7 +84,7 @@ class StartContinuousRun(StepWithoutFields):
 @STEPS.add
 @dataclass(frozen=True)
 class WaitUntilQuiet(StepWithoutFields):
-    """Waits until the continuous run has caught up; without one, everything runs until quiet."""
+    """The judge waits until the continuous run has caught up; without one, everything runs until quiet."""
 
     weight = 6
 
@@ -109,7 +109,7 @@ class StopContinuousRun(StepWithoutFields):
 @STEPS.add
 @dataclass(frozen=True)
 class RunElsewhere(StepWithoutFields):
-    """Another process runs everything. During a continuous run it is refused, without a traceback."""
+    """Another process runs everything. During a continuous run its run is refused, without a traceback."""
 
     weight = 1
 

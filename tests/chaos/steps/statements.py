@@ -1,4 +1,4 @@
-"""SQL statements by which others change rows."""
+"""SQL statements by which other programs change rows."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Merge(_RowsStatement):
 @STEPS.add
 @dataclass(frozen=True)
 class Update(_KeysStatement):
-    """Rows of some keys get the same new value; without a ``row`` each is set to the value that it has."""
+    """Rows of some keys get the same new value; without a ``row`` each is set to its current value."""
 
     row: Row | None
 
@@ -139,7 +139,7 @@ class Truncate(SourceStep):
 @STEPS.add
 @dataclass(frozen=True)
 class Restore(SourceStep):
-    """The table is restored to its version of some commits ago."""
+    """The table is restored to the version that it had ``back`` commits ago."""
 
     back: int
 

@@ -1,4 +1,4 @@
-"""Upkeep of tables by others, which changes no row."""
+"""Upkeep of tables by other programs, which changes no row."""
 
 from __future__ import annotations
 
@@ -143,6 +143,6 @@ class ChangeFeature(SourceStep):
         world.sql(
             f"ALTER TABLE {world.table(source)} {self.change_by.format(column='n' if source.has_columns else 'key')}"
         )
-        if "columnMapping" in self.change_by:  # in an older version, without it, columns count as other columns
+        if "columnMapping" in self.change_by:  # columns of a version without column mapping count as other columns
             world.note(source.name, world.version(source))
         return None
