@@ -64,10 +64,8 @@ class Engine:
         """
         try:
             done: tuple[str | None, Quiet] = self._send("do", STEPS.write(step))
-        except HungError:
-            raise
-        except DiedError:
-            if not step.deadly:
+        except DiedError as error:
+            if isinstance(error, HungError) or not step.deadly:
                 raise
             return "killed", "no"
         return done

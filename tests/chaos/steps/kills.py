@@ -9,7 +9,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,21 +70,7 @@ class KilledDuringRun(Step):
         return cls(round(dice.uniform(0.05, 6), 2), dice.random() < 0.5)
 
     def do(self, world: World) -> None:
-        killing = threading.Event()
-
-        def kill() -> None:
-            killing.set()
-            (die if self.alone else _kill_group)()
-
-        timer = threading.Timer(self.seconds, kill)
-        timer.start()
-        try:
-            world.run()
-        except Exception:
-            if not killing.is_set():  # the error came before the kill
-                timer.cancel()
-                raise
-        time.sleep(self.seconds + 1)
+        _run_and_kill(world, self.seconds, die if self.alone else _kill_group)
 
 
 @STEPS.add
@@ -100,29 +86,34 @@ class WorkersKilled(Step):
 
     def do(self, world: World) -> str:
         killed: list[int] = []
-        failure: ResourceFailedError | None = None
-        killing = threading.Event()
-
-        def kill() -> None:
-            killing.set()
-            killed.extend(_kill_workers())
-
-        timer = threading.Timer(self.seconds, kill)
-        timer.start()
-        try:
-            world.run()
-        except ResourceFailedError as error:
-            if not killing.is_set():  # the error came before the kill
-                timer.cancel()
-                raise
-            failure = error
-        timer.join()
-        if failure is not None and not killed:
+        failure = _run_and_kill(world, self.seconds, lambda: killed.extend(_kill_workers()))
+        if failure is not None and not (killed and isinstance(failure, ResourceFailedError)):
             raise failure
         world.quiet = "no"
         with contextlib.suppress(ResourceFailedError):
             world.stop_continuous_run()
         return f"{len(killed)} killed{', and the run failed' if failure else ''}"
+
+
+def _run_and_kill(world: World, seconds: float, kill: Callable[[], None]) -> Exception | None:
+    """Run, and call ``kill`` after some seconds. The error of the run; it is raised if it came before the kill."""
+    killing, failure = threading.Event(), None
+
+    def kill_now() -> None:
+        killing.set()
+        kill()
+
+    timer = threading.Timer(seconds, kill_now)
+    timer.start()
+    try:
+        world.run()
+    except Exception as error:
+        if not killing.is_set():
+            timer.cancel()
+            raise
+        failure = error
+    timer.join()
+    return failure
 
 
 def _kill_group() -> None:
