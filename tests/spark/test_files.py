@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +16,9 @@ from pyarrow.parquet import read_table
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from kaspr_delta import Application
+from kaspr_delta.api.load import Content
 from kaspr_delta.engine.binding.connectors import need
-from kaspr_delta.errors import ResourceFailedError, UsageError
+from kaspr_delta.errors import UsageError
 from kaspr_delta.storage.namespace import LocalNamespace
 from tests.spark.killing import killed
 
@@ -124,7 +127,7 @@ def test_files_give_the_same_records_through_auto_loader(
     for folder in ("lines", "rows"):  # Auto Loader creates no folder
         (tmp_path / folder).mkdir()
     test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(spark, tmp_path, manifests)
-    assert auto_loader == {"text", "csv"}
+    assert auto_loader == {"binaryFile"}
 
 
 def test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(
@@ -134,11 +137,12 @@ def test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(
     put(
         tmp_path / "lines" / "b.json",
         '{"id": "first", "at": 1000}\nno json\n\n{"id": 7, "at": "2026-01-02T03:04:05Z", "x": [1, null]}\n'
-        '{"id": "when", "at": "nonsense"}\n{"at": 2000}\n{"id": "caf\udce9"}\n',
+        '{"id": "when", "at": "nonsense"}\n{"at": 2000}\n{"id": "caf\udce9"}\n{"id": 8, "id": 9}\n',
     )
     put(
         tmp_path / "rows" / "a.csv",
-        'id;n;price;day\nP1;1;9.50;2026-01-02\nP2;x;1.00;2026-01-02\n"P;3";;;\nP4;4\nP5;5;0.1;2026-02-30\ncaf\udce9;6;;\n',
+        'id;n;price;day\nP1;1;9.50;2026-01-02\nP2;x;1.00;2026-01-02\n"P;3";;;\nP4;4\nP5;5;0.125;2026-01-02\n'
+        '"P\n""7""";;;\nP8\\;;;\ncaf\udce9;6;;\nP6;"open',
     )
     app.run()
     assert records(app, "lines") == [
@@ -149,6 +153,8 @@ def test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(
     assert [(key, value) for key, value, _ in records(app, "rows")] == [
         ("P1", {"id": "P1", "n": 1, "price": 9.5, "day": "2026-01-02"}),
         ("P;3", {"id": "P;3", "n": None, "price": None, "day": None}),
+        ('P\n"7"', {"id": 'P\n"7"', "n": None, "price": None, "day": None}),
+        ("P8\\", {"id": "P8\\", "n": None, "price": None, "day": None}),
     ]
     letters = {letter["value"]: letter for letter in app.dead_letters()}
     assert set(letters) == {
@@ -156,11 +162,18 @@ def test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(
         '{"id": "when", "at": "nonsense"}',
         "P2;x;1.00;2026-01-02",
         "P4;4",
-        "P5;5;0.1;2026-02-30",
+        "P5;5;0.125;2026-01-02",
         '{"id": "caf\ufffd"}',
-        '{"id":"caf\ufffd","n":6,"price":null,"day":null}',
+        "caf\ufffd;6;;",
+        'P6;"open',
+        '{"id": 8, "id": 9}',
     }
-    assert letters['{"id": "caf\ufffd"}']["detail"] == "the line is not UTF-8 text"
+    details = {value: letter["detail"] for value, letter in letters.items()}
+    assert details['{"id": "caf\ufffd"}'].startswith("b.json:7:12: this is not UTF-8 text: byte 0xe9")
+    assert details["P2;x;1.00;2026-01-02"] == "a.csv:3: n is INT, and 'x' is not"
+    assert details["P4;4"] == "a.csv:5: expected 4 fields, found 2"
+    assert details["P5;5;0.125;2026-01-02"] == "a.csv:6: price is DECIMAL(6,2), and Decimal('0.125') is not"
+    assert details['{"id": 8, "id": 9}'] == "b.json:8: the name 'id' stands twice in an object"
     assert letters["no json"]["resource"] == "topic/lines"
     assert letters["no json"]["source"].endswith("/lines/b.json")
     assert letters["P4;4"]["reason"] == "record cannot be read"
@@ -169,12 +182,19 @@ def test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(
     there = [(record["key"], record["value"]) for record in app.topic("written").records()]
     assert Counter(map(repr, out)) == Counter(map(repr, there))
     copied = read_table(tmp_path / "copied", partitioning=None).to_pylist()
-    assert Counter(json.loads(row["value"])["id"] for row in copied) == {"first": 1, 7: 1, "P1": 1, "P;3": 1}
+    assert Counter(json.loads(row["value"])["id"] for row in copied) == {
+        "first": 1,
+        7: 1,
+        "P1": 1,
+        "P;3": 1,
+        'P\n"7"': 1,
+        "P8\\": 1,
+    }
 
     put(tmp_path / "lines" / "a.json", '{"id": "second"}\n')
     app.run()
     assert [key for key, _, _ in records(app, "lines")] == ["first", 7, None, "second"]
-    assert len(lines_in(tmp_path / "written")) == 5
+    assert len(lines_in(tmp_path / "written")) == 7
     with pytest.raises(UsageError, match=r"the records of topic 'lines' come from json files in .*: put a file there"):
         app.topic("lines").produce([{"value": 1}])
 
@@ -232,19 +252,24 @@ def test_kills_around_each_write_neither_lose_nor_double_rows_of_files(
         assert sorted(line["key"] for line in lines_in(tmp_path / "written")) == list(range(number + 1))
 
 
-@pytest.mark.slow
-def test_a_csv_file_with_other_columns_stops_its_topic_until_it_is_removed(
+def test_a_file_that_cannot_be_read_is_one_dead_letter_and_the_others_are_read(
     spark: SparkSession, tmp_path: Path, manifests: Path
 ) -> None:
     app = Application.open(manifests, warehouse=tmp_path / "wh", spark=spark)
-    put(tmp_path / "rows" / "wrong.csv", "n;id;price;day\n1;P1;9.50;2026-01-02\n")
-    with pytest.raises(ResourceFailedError, match=r"wrong\.csv"):
-        app.run()
-    assert app.topic("rows").records() == []
-    (tmp_path / "rows" / "wrong.csv").unlink()
-    put(tmp_path / "rows" / "right.csv", "id;n;price;day\nP1;1;9.50;2026-01-02\n")
+    put(tmp_path / "rows" / "missing.csv", "n;id;cost;day\n1;P0;9.50;2026-01-02\n")
+    put(tmp_path / "rows" / "other_order.csv", "day;more;id;n;price\n2026-01-02;x;P1;1;9.50\n")
+    packed = gzip.compress(b"id;n;price;day\nP2;2;1;2026-01-02\n" * 20_000)
+    (tmp_path / "rows" / "whole.csv.gz").write_bytes(
+        gzip.compress(b"\xef\xbb\xbfid;n;price;day\r\nP3;3;1;2026-01-02\r\n")
+    )
+    (tmp_path / "rows" / "breaks_off.csv.gz").write_bytes(packed[: len(packed) // 2])
     app.run()
-    assert [key for key, _, _ in records(app, "rows")] == ["P1"]
+    keys = {key for key, _, _ in records(app, "rows")}
+    assert {"P1", "P3"} <= keys <= {"P1", "P2", "P3"}
+    assert Counter(letter["detail"].split(" ", 1)[0] for letter in app.dead_letters() if not letter["value"]) == {
+        "missing.csv:2:": 1,
+        "breaks_off.csv.gz": 1,
+    }
 
 
 @pytest.mark.slow  # the connector for Avro comes from Maven
@@ -270,6 +295,66 @@ def test_rows_of_parquet_and_avro_files_are_records(spark: SparkSession, tmp_pat
             ((key, value, at),) = records(app, kind)
             assert (key, at) == (1, 1_767_323_045_678), kind
             assert value == {"order_id": 1, "price": 9.5, "at": "2026-01-02T03:04:05.678Z", "tags": ["a"]}, kind
+
+
+CATALOGUE = """
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: plain, labels: {kaspr.io/app: catalogue}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: again, labels: {kaspr.io/app: catalogue}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: items, labels: {kaspr.io/app: catalogue}}
+spec:
+  schema: "id STRING, price DECIMAL(20, 2), at TIMESTAMP, tags ARRAY<STRING>, box STRUCT<cm: INT>, data BINARY"
+  key: id
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: items-again, labels: {kaspr.io/app: catalogue}}
+spec:
+  schema: "id STRING, price DECIMAL(20, 2), at TIMESTAMP, tags ARRAY<STRING>, box STRUCT<cm: INT>, data BINARY"
+  key: id
+"""
+
+
+def test_what_a_table_exports_another_one_loads_and_keys_keep_their_kind(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "app.yaml").write_text(CATALOGUE)
+    app = Application.open(tmp_path / "app.yaml", warehouse=tmp_path / "wh", spark=spark)
+    plain, items = app.table("plain"), app.table("items")
+    (tmp_path / "p1.csv").write_text("sku,name\n100,Lamp\n200,Sofa\n")
+    (tmp_path / "p2.csv").write_text("sku,name\n100,Lamp II\n200,Sofa II\nA7,Desk\n")
+    assert (plain.load(str(tmp_path / "p1.csv"), key="sku"), plain.load(str(tmp_path / "p2.csv"), key="sku")) == (2, 3)
+    assert {key: value["name"] for key, value in plain.rows()} == {"A7": "Desk", 100: "Lamp II", 200: "Sofa II"}
+    with pytest.raises(UsageError, match=r'key "100" .* is not key 100, .*: load with --number sku'):
+        plain._check_kinds(Content("x.csv", 1, {'"100"': "1"}, key=("sku",)))
+    plain.put({"007": {"n": 12345678901234567.0, "s": "1"}})
+    (tmp_path / "items.csv").write_text(
+        'id,price,at,tags,box,data\n007,9.99,2024-05-01T10:00:00.123456Z,"[""a""]","{""cm"": 5}",YQ==\n"",,,,,\n'
+    )
+    assert items.load(str(tmp_path / "items.csv")) == 2
+    assert items.get("007")["price"] == Decimal("9.99")
+    (tmp_path / "bad.csv").write_text("id,price\n1,1.00\n2,9.999\n")
+    with pytest.raises(UsageError, match=r"bad\.csv:3: price is DECIMAL"):
+        items.load(str(tmp_path / "bad.csv"))
+    delta = ("id", "CAST(price AS DOUBLE) AS price", "at", "tags", "box", "data")
+    items.df.selectExpr(*delta).write.format("delta").save(str(tmp_path / "delta"))
+    for source in ("csv", "parquet", "delta"):
+        for one, name in ((plain, "again"), (items, "items-again")):
+            if source != "delta":
+                one.export(str(tmp_path / f"x.{source}"))
+            other = app.table(name)
+            other.delete([key for key, _ in other.rows()])
+            if source != "delta" or one is items:
+                assert other.load(str(tmp_path / ("delta" if source == "delta" else f"x.{source}"))) == one.df.count()
+                assert other.rows() == one.rows(), (source, name)
+    items.df.selectExpr("id", "9.999D AS price").write.format("delta").save(str(tmp_path / "rounds"))
+    with pytest.raises(UsageError, match=r"column price has 2 values that are not DECIMAL\(20,2\)"):
+        items.load(str(tmp_path / "rounds"))
 
 
 def test_tables_are_loaded_from_files_and_results_exported_to_them(spark: SparkSession, tmp_path: Path) -> None:

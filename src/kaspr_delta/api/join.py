@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.api.row_files import Pairs, write_file
-from kaspr_delta.api.table import as_dict
+from kaspr_delta.api.export import write_rows
+from kaspr_delta.api.table import Pairs, as_dict
 from kaspr_delta.api.topic import ChannelHandle
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.typed_columns import as_text
@@ -60,10 +60,10 @@ class JoinHandle:
         """Write all results, ordered by key, to one CSV or Parquet file, with the columns of ``df``.
 
         Returns the number of results. Keys of several types are ordered: numbers by value, then all others by JSON
-        text. See ``row_files.write_file``. Raises UsageError.
+        text. See ``export.write_rows``. Raises UsageError.
         """
         ordered = by_key(self._read()) if "key" in self._json_columns else self._read().orderBy("key")
-        return write_file(self._decoded(ordered), path, file_format)
+        return write_rows(self._decoded(ordered), path, file_format, flat=True)
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         if self.join.select is not None:

@@ -8,23 +8,29 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kaspr_delta.api.column_files import load_columns
+from kaspr_delta.api.delta_load import load_delta
+from kaspr_delta.api.export import write_pairs, write_rows
 from kaspr_delta.api.given import keys_given, rows_given
-from kaspr_delta.api.row_files import Pairs, format_of, pairs_of, pairs_of_file, write_file
+from kaspr_delta.api.load import Content, LoadOptions, load_format, read_content, rows_in
 from kaspr_delta.engine.agent.step import HAS_WINDOWS
 from kaspr_delta.engine.agent.table import WRITTEN_BY_OTHERS
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.engine.rows.write_time import write_time
 from kaspr_delta.errors import SerializationError, UsageError
+from kaspr_delta.serde.files.arrow_rows import arrow_rows
+from kaspr_delta.serde.files.untyped import number_first, other_kind
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.layout import WRITTEN_AT
-from kaspr_delta.storage.spark.decoded import by_key, decoded
+from kaspr_delta.storage.spark.decoded import decoded
 from kaspr_delta.storage.spark.frames import collected
+
+Pairs = list[tuple[Any, Any]]
 
 
 class Windowed(NamedTuple):
@@ -53,41 +59,85 @@ class TableHandle:
         texts = self.table.text
         self._write({texts.key(key): texts.row(key, value) for key, value in rows_given(rows)})
 
-    def load(self, source: str, *, key: str | Sequence[str] = (), file_format: str | None = None) -> int:
+    def load(
+        self,
+        source: str,
+        *,
+        key: str | Sequence[str] = (),
+        text: str | Sequence[str] = (),
+        number: str | Sequence[str] = (),
+        file_format: str | None = None,
+    ) -> int:
         """Write the rows of a file in one commit. Returns the number of rows.
 
-        ``source`` is a file of JSON lines, CSV or Parquet, the folder of a Delta table, or with ``file_format="delta"``
-        also the name of a Delta table. Without ``key``, rows have a key and a value. With ``key``, one column or
-        several, these columns are a row's key, and its value is an object of all columns. See
-        ``row_files.pairs_of_file``. A typed table without ``key`` finds its own columns in CSV, Parquet and Delta: see
-        ``column_files.load_columns``. Raises UsageError and SerializationError before anything is written.
+        ``source`` is a file of CSV, TSV, JSON lines (each perhaps compressed) or Parquet, the folder of a Delta table,
+        or with ``file_format="delta"`` also the name of a Delta table. A typed table finds its own columns in it by
+        name. In other tables, without ``key``, rows have a key and a value. With ``key``, one column or several, these
+        columns are a row's key, and its value is an object of all columns. Numbers in CSV are numbers, unless ``text``
+        names their column; the columns ``number`` must hold numbers. Raises UsageError, which names all problems with
+        their places, before anything is written.
         """
-        columns, known = ((key,) if isinstance(key, str) else tuple(key)), format_of(source, file_format)
-        typed = self.table.plan.typed
-        if typed is not None and known != "json" and not columns:
-            self._refuse_foreign()
-            return load_columns(self.spark, self.table, typed, source, known)
-        if known == "delta":
-            source_path = str(Path(source).absolute()) if Path(source).is_dir() else source
-            rows = collected(self.table.delta.read_elsewhere(self.spark, source_path)).to_pylist()
-            pairs = list(pairs_of(rows, source, columns))
-        else:
-            pairs = pairs_of_file(source, known, columns)
-        self.put(pairs)
-        return len(pairs)
+        options, known = LoadOptions.of(key, text, number), load_format(source, file_format)
+        self._refuse_write()
+        if known != "delta":
+            content = read_content(self.table.plan, source, rows_in(source, known), options, json=known == "json")
+            return self.put_content(content, checked=bool(options.text or options.number) or known == "json")
+        path = str(Path(source).absolute()) if Path(source).is_dir() else source
+        rows = self.table.delta.read_elsewhere(self.spark, path)
+        if self.table.plan.typed is not None:
+            return load_delta(self.spark, self.table, self.table.plan.typed, source, rows, options)
+        content = read_content(self.table.plan, source, arrow_rows(collected(rows), source), options, json=False)
+        return self.put_content(content)
+
+    def put_content(self, content: Content, *, checked: bool = False) -> int:
+        """Write the rows of a file that was read for this table. Returns their number.
+
+        Unless they are ``checked``, keys whose kinds were inferred are compared with those of the table: raises
+        UsageError if they would stand beside keys of another kind that look the same.
+        """
+        self._refuse_write()
+        if content.columns is not None:
+            self.table.put_rows(self.spark, content.columns)
+            return content.count
+        if not checked and self.table.plan.serializers.key == "json":
+            self._check_kinds(content)
+        self._write(content.texts)
+        return content.count
+
+    def _check_kinds(self, content: Content) -> None:
+        """Raise UsageError if the table has the text of a number as a key, or the number of a text."""
+        texts = self.table.text
+        others = {texts.key(other): key for key in content.texts if (other := other_kind(key)) is not None}
+        there = self.table.live_rows(self.spark, keys=list(others)).collect()["key"].to_pylist() if others else []
+        if there:
+            kinds = self.table.key_kinds(self.spark)
+            column, name = ", ".join(content.key), self.table.plan.name
+            option = "--text" if there[0].startswith('"') else "--number"
+            raise UsageError(
+                f"{content.source}: key {others[there[0]]} of column {column} is not key {there[0]}, which {name} has "
+                f"(its keys are {_listed(kinds)}): load with {option} {content.key[0]}, in Python "
+                f"{option[2:]}={content.key[0]!r}"
+            )
 
     def export(self, path: str, file_format: str | None = None) -> int:
-        """Write all rows, ordered by key, to one CSV or Parquet file, with the columns of ``df``.
+        """Write all rows, ordered by key, to one CSV or Parquet file, which replaces an existing one.
 
-        Returns the number of rows. Keys of several types are ordered: numbers by value, then all others by JSON text.
-        See ``row_files.write_file``. Raises UsageError.
+        Returns the number of rows. Numbers come first, then all other keys by JSON text. ``load`` reads the rows back.
+        See ``export.write_pairs`` and ``export.write_rows``. Raises UsageError.
         """
         typed = self.table.plan.typed
         if typed is not None:
-            return write_file(self.df.orderBy(*map(quoted, typed.key)), path, file_format)
-        rows, columns = self._live, self.table.row_key_columns
-        ordered = by_key(rows, *columns[1:]) if self.table.plan.serializers.key == "json" else rows.orderBy(*columns)
-        return write_file(self._decoded(ordered), path, file_format)
+            return write_rows(self.df.orderBy(*map(quoted, typed.key)), path, file_format, flat=False)
+        rows = self.table.with_text_values(self.table.live_rows(self.spark)).collect()
+        order = sorted(range(rows.num_rows), key=[(number_first(k), k) for k in rows["key"].to_pylist()].__getitem__)
+        rows = rows.take(pa.array(order, pa.int64()))
+        pairs = [
+            _readable(self.table.text, row["key"], row["value"]) for row in rows.select(["key", "value"]).to_pylist()
+        ]
+        rows = rows.filter(pa.array([pair is not None for pair in pairs], pa.bool_()))
+        windows = ("window_start", "window_end") if self.table.plan.window else ()
+        further = {name: rows[name].combine_chunks() for name in (*windows, "timestamp")}
+        return write_pairs([pair for pair in pairs if pair is not None], further, path, file_format)
 
     def delete(self, keys: Any) -> None:
         """Delete one key, or several (a list, a set …), in one commit. A missing key is no error.
@@ -126,21 +176,20 @@ class TableHandle:
         if self.table.plan.typed is not None:
             rows = self.table.live_rows(self.spark).df
             return rows.select("value.*", F.col("timestamp").alias(WRITTEN_AT))
-        return self._decoded(self._live)
-
-    @property
-    def _live(self) -> DataFrame:
-        """The live rows, with values as JSON text."""
-        return self.table.with_text_values(self.table.live_rows(self.spark)).df
+        return self._decoded(self.table.with_text_values(self.table.live_rows(self.spark)).df)
 
     def _decoded(self, rows: DataFrame) -> DataFrame:
         """Live rows with the JSON of their keys and values as typed columns."""
         windows = ("window_start", "window_end") if self.table.plan.window else ()
         return decoded(rows.select("key", *windows, "value", "timestamp"), self.table.plan.serializers.json_columns)
 
-    def _refuse_foreign(self) -> None:
+    def _refuse_write(self) -> None:
+        """Raise UsageError for a table that is made from another resource, is written by others, or has windows."""
+        refuse_made(self.table.plan.name, self.made_from)
         if self.table.plan.is_foreign:
             raise UsageError(WRITTEN_BY_OTHERS.format(self.table.plan.name))
+        if self.table.plan.window is not None:
+            raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
 
     def _pairs(self, rows: Rows) -> Pairs:
         order = [(name, "ascending") for name in self.table.row_key_columns]
@@ -155,10 +204,7 @@ class TableHandle:
         return Windowed(pair[0], start, end), pair[1]
 
     def _write(self, values: Mapping[str, str | None]) -> None:
-        refuse_made(self.table.plan.name, self.made_from)
-        self._refuse_foreign()
-        if self.table.plan.window is not None:
-            raise UsageError(HAS_WINDOWS.format(self.table.plan.name))
+        self._refuse_write()
         if not values:
             return
         now = write_time()
@@ -191,3 +237,7 @@ def as_dict(rows: Pairs, name: str) -> dict[Any, Any]:
             raise UsageError(msg)
         result[key] = value
     return result
+
+
+def _listed(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in sorted(kinds.items()))

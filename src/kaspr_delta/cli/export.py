@@ -32,9 +32,10 @@ def export(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Write a table or a join's result to a CSV or Parquet file, with typed columns.
 
-    Parquet has nested columns (key, left, right, timestamp); in CSV their fields are columns: left.quantity.
-    Rows stand in the order of their keys: numbers by value, then all others by their JSON text. A column whose values
-    are of several types is JSON text.
+    Parquet has nested columns (key, left, right, timestamp); in CSV their fields are columns: left.quantity,
+    value.price. Rows stand in the order of their keys: numbers by value, then all others by their JSON text. A column
+    whose values are of several types is JSON text. `table NAME load` reads an exported table back; a column whose name
+    ends with `:json` has the values that no plain cell can hold.
 
     For example:
 

@@ -15,7 +15,6 @@ from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.errors import NotFoundError, UsageError
 from kaspr_delta.serde.json_lines import json_line, objects_of
-from kaspr_delta.serde.utf8 import UNREADABLE_KEPT
 
 
 def produce(
@@ -77,13 +76,11 @@ def consume(
 def read_lines(file: str) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines. Raises UsageError with the line's number."""
     if file == "-":
-        if isinstance(sys.stdin, io.TextIOWrapper):  # in every locale
-            sys.stdin.reconfigure(encoding="utf-8", errors=UNREADABLE_KEPT)
-        yield from objects_of(sys.stdin, "standard input")
+        yield from objects_of(io.BytesIO(sys.stdin.buffer.read()), "standard input")
         return
     try:
-        with Path(file).open(encoding="utf-8", errors=UNREADABLE_KEPT) as stream:
-            yield from objects_of(stream, file)
+        with Path(file).open("rb") as data:
+            yield from objects_of(data, file)
     except OSError as error:
         msg = f"{file} cannot be read: {error}"
         raise UsageError(msg) from error

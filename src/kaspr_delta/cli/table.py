@@ -11,7 +11,6 @@ import typer
 from kaspr_delta.cli.completion import complete_table
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
-from kaspr_delta.cli.records import read_lines
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
 from kaspr_delta.serde.json_lines import json_line
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
     from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
     from kaspr_delta.api.table import TableHandle
     from kaspr_delta.application import Application
+    from kaspr_delta.plan.definition.application import Plan
+    from kaspr_delta.plan.definition.resources import TablePlan
 
 
 class LoadedFrom(str, Enum):
@@ -29,6 +30,7 @@ class LoadedFrom(str, Enum):
 
     JSON = "json"
     CSV = "csv"
+    TSV = "tsv"
     PARQUET = "parquet"
     DELTA = "delta"
 
@@ -52,6 +54,16 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
         list[str] | None,
         typer.Option("--key", metavar="COLUMN", help="load: the column with the key; may be repeated."),
     ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text", metavar="COLUMN", help="load: a column that holds texts, also where they look otherwise."
+        ),
+    ] = None,
+    number: Annotated[
+        list[str] | None,
+        typer.Option("--number", metavar="COLUMN", help="load: a column that must hold numbers."),
+    ] = None,
     file_format: Annotated[
         LoadedFrom | None, typer.Option("--format", help="load: by default the extension of FILE, else json.")
     ] = None,
@@ -60,8 +72,10 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Read or write a table: rows are JSON lines with key and value.
 
-    `load` also takes CSV, Parquet, and Delta tables (a folder, or a name with --format delta). With --key the rows of a
-    file are the values, and the key stands in one of their columns. A table with a schema finds its columns by itself.
+    `load` also takes CSV, TSV, Parquet, and Delta tables (a folder, or a name with --format delta); CSV, TSV and JSON
+    lines may be compressed, and - is standard input. With --key the rows of a file are the values, and the key stands
+    in one of their columns. A table with a schema finds its columns by itself. In other tables a field of CSV is a
+    number if it looks like one in every file (`100`, not `007`); --text and --number say what a column holds.
 
     A KEY is JSON where it can be read as such (`1` is a number, `"1"` is text), else text as it stands; of a table with
     raw keys it is text. A value of null in a loaded file deletes the row. `get` of a key that is not there prints
@@ -78,11 +92,12 @@ def table(  # noqa: PLR0913, PLR0917  one parameter an option
         expected = {TableAction.GET: "a key", TableAction.LOAD: "a file", TableAction.DUMP: "nothing more"}[action]
         msg = f"table {name} {action.value}: expected {expected} after it"
         raise UsageError(msg)
-    if action is not TableAction.LOAD and (key or file_format):
-        msg = f"table {name} {action.value}: --key and --format are for load"
+    if action is not TableAction.LOAD and (key or text or number or file_format):
+        msg = f"table {name} {action.value}: --key, --text, --number and --format are for load"
         raise UsageError(msg)
     if action is TableAction.LOAD and argument is not None:
-        _load(context, Target.of(context, warehouse, app), name, _File(argument, file_format, tuple(key or ())))
+        options = _Options(tuple(key or ()), tuple(text or ()), tuple(number or ()))
+        _load(context, Target.of(context, warehouse, app), name, _File(argument, file_format, options))
         return
     application = open_application(context, warehouse, app)
     if action is TableAction.DUMP:
@@ -107,47 +122,66 @@ def _print(rows: Iterable[tuple[Any, Any]]) -> None:
         typer.echo(json_line({**fields, "value": value}))
 
 
+class _Options(NamedTuple):
+    """The names of columns that a load was given."""
+
+    key: tuple[str, ...]
+    text: tuple[str, ...]
+    number: tuple[str, ...]
+
+
 class _File(NamedTuple):
     """A file to load."""
 
     name: str
     written_as: LoadedFrom | None
-    key: tuple[str, ...]
+    options: _Options
 
 
 def _load(context: typer.Context, target: Target, name: str, file: _File) -> None:
-    """Load rows. Those that Spark does not read are read before it starts, so that a mistake in one costs no time."""
-    from kaspr_delta.api.row_files import format_of, pairs_of, pairs_of_file
+    """Load rows. A file is read before Spark starts, so that a mistake in it costs no time."""
+    from kaspr_delta.api.load import LoadOptions, load_format, read_content, rows_in
 
-    file_format = format_of(file.name, file.written_as.value if file.written_as else None)
-    rows = None
-    if file.name == "-" and file_format == "json":
-        rows = list(pairs_of(read_lines("-"), "standard input", file.key))
-    elif file_format == "json" or (file_format != "delta" and (file.key or not _has_columns(target, name))):
-        rows = pairs_of_file(file.name, file_format, file.key)
-    application = open_application(context, target.warehouse, target.app)
-    if application.plan.table(name) is None and application.plan.join(name) is not None:
-        msg = f"{name} is a join: load the tables that it joins"
-        raise UsageError(msg)
-    table = application.table(name)
-    if rows is None:
-        count = table.load(file.name, key=file.key, file_format=file_format)
+    options = LoadOptions.of(*file.options)
+    file_format = load_format(file.name, file.written_as.value if file.written_as else None)
+    plan = _applied(target)
+    content = None
+    if plan is not None:
+        declared = _declared_table(plan, name)
+        if file_format != "delta" and not declared.is_foreign:
+            content = read_content(
+                declared, file.name, rows_in(file.name, file_format), options, json=file_format == "json"
+            )
+            for note in content.notes():
+                console().print(note, style="dim", markup=False)
+    table = open_application(context, target.warehouse, target.app).table(name)
+    if content is None:
+        key, text, number = file.options
+        count = table.load(file.name, key=key, text=text, number=number, file_format=file_format)
     else:
-        table.put(rows)
-        count = len(rows)
+        count = table.put_content(content, checked=bool(options.text or options.number) or file_format == "json")
     console().print(f"{count} rows loaded into {name}", style="dim", markup=False)
 
 
-def _has_columns(target: Target, name: str) -> bool:
-    """Whether an applied table is typed: it then finds its columns in a file by itself. Starts no Spark if possible."""
+def _applied(target: Target) -> Plan | None:
+    """The applied plan; None if nothing is applied yet."""
     from kaspr_delta.runtime.applying import applied_plan
 
     try:
-        plan = applied_plan(Warehouse(target.location), target.app)
+        return applied_plan(Warehouse(target.location), target.app)
     except NotFoundError:
-        return False
-    table = plan.table(name) if plan else None
-    return table is not None and table.typed is not None
+        return None
+
+
+def _declared_table(plan: Plan, name: str) -> TablePlan:
+    """The plan of a table. Raises UsageError for a join and NotFoundError for another name."""
+    table = plan.table(name)
+    if table is not None:
+        return table
+    if plan.join(name) is not None:
+        msg = f"{name} is a join: load the tables that it joins"
+        raise UsageError(msg)
+    raise NotFoundError.among("table", name, [one.name for one in plan.tables])
 
 
 def handle_of(application: Application, name: str) -> TableHandle | JoinHandle | StreamJoinHandle:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
-from kaspr_delta.errors import SerializationError, UsageError
-from kaspr_delta.serde.json_text import parse
-from kaspr_delta.serde.utf8 import utf8_lines
+from kaspr_delta.serde.files.read import file_rows
+from kaspr_delta.serde.files.rows import FileRow, without_problems
 
 
 def json_line(record: dict[str, Any]) -> str:
@@ -22,23 +21,19 @@ def json_line(record: dict[str, Any]) -> str:
     return line
 
 
-def objects_of(stream: TextIO, name: str) -> Iterator[dict[str, Any]]:
-    """The objects of a file called ``name``, opened with ``UNREADABLE_KEPT``; empty lines are skipped.
+def objects_of(data: BinaryIO, name: str) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines called ``name``, read as all files are (``serde.files``).
 
-    Raises UsageError with the number of a line that is not a JSON object.
+    Raises UsageError, with the number of each line, for lines that are no JSON object.
     """
-    for number, line in enumerate(utf8_lines(stream, name), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = parse(line)
-        except SerializationError as error:
-            msg = f"{name}:{number}: {error}"
-            raise UsageError(msg) from error
-        if not isinstance(record, dict):
-            msg = f"{name}:{number}: expected an object with key and value, not {line.strip()[:60]}"
-            raise UsageError(msg)
-        yield record
+    for row in without_problems(map(_object, file_rows(data, name, "json"))):
+        yield row.cells
+
+
+def _object(row: FileRow) -> FileRow:
+    if row.problem is not None or isinstance(row.cells, dict):
+        return row
+    return row._replace(problem=f"expected an object with key and value, not {(row.text or '').strip()[:60]}")
 
 
 def _as_text(value: Any) -> str:

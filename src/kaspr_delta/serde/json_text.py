@@ -3,15 +3,17 @@
 Keys are compared as *canonical* text, so ``1`` and ``"1"`` differ and ``{"a": 1, "b": 2}`` has one spelling. Values
 keep the order of fields in which the author wrote them. Types that JSON does not have follow Kaspr's rules: datetimes
 as ISO text with ``Z``, dates as midnight, Decimal, UUID and bytes as ``str()``, enums by value, sets and deques as
-lists, objects with a ``__json__`` method as the result of that method.
+lists, objects with a ``__json__`` method as the result of that method. A fraction keeps all its digits, also those that
+floating point loses (``LongFraction``).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import reprlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -22,6 +24,7 @@ from uuid import UUID
 import msgspec
 
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde.long_fraction import LongFraction, fraction_of, holds_long_fraction
 
 
 def canonical_key(key: Any) -> str:
@@ -78,7 +81,10 @@ def is_canonical(text: str) -> bool:
 
 def _dump(value: Any, *, sort_keys: bool = False) -> str:
     try:
-        text = (_encode_sorted if sort_keys else _encode)(value)
+        encode = _ENCODERS[sort_keys]
+        if LongFraction.are_read and holds_long_fraction(value):
+            encode = _EXACT_ENCODERS[sort_keys]
+        text = encode(value)
         if not text.isascii():
             text.encode()  # a lone surrogate has no UTF-8, and would fail far from its cause
     except Exception as error:  # an object's own __json__ may raise anything
@@ -116,15 +122,16 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(msg)
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=fraction_of)
 # Several times as fast as Python's decoder, and whole numbers of any length stay whole numbers.
-_read = msgspec.json.Decoder().decode
+_read = msgspec.json.Decoder(float_hook=fraction_of).decode
+
+_SETTINGS: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
     """``json.dumps`` with an encoder made once: most of its time goes into making the encoder's C part each time."""
-    settings: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
-    whole = json.JSONEncoder(default=_plain, sort_keys=sort_keys, **settings)
+    whole = json.JSONEncoder(default=_plain, sort_keys=sort_keys, **_SETTINGS)
     fast = getattr(json.encoder, "c_make_encoder", None)
     if fast is None:  # an interpreter without the C encoder
         return whole.encode
@@ -133,4 +140,28 @@ def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
     return lambda value: "".join(pieces(value, 0))
 
 
-_encode, _encode_sorted = (_encoder(sort_keys=sort_keys) for sort_keys in (False, True))
+class _ExactEncoder(json.JSONEncoder):
+    """Writes the digits of a LongFraction, which the encoder in C does not ask for. It is slower."""
+
+    def iterencode(self, o: Any, _one_shot: bool = False) -> Iterator[str]:  # noqa: FBT001, FBT002  json's own
+        text_of, skip, once = json.encoder.encode_basestring, False, True
+        make = json.encoder._make_iterencode  # type: ignore[attr-defined]  # noqa: SLF001
+        made: Iterator[str] = make(
+            None, self.default, text_of, None, _float_text, ":", ",", self.sort_keys, skip, once
+        )(o, 0)
+        return made
+
+
+def _float_text(number: float) -> str:
+    if isinstance(number, LongFraction):
+        return number.digits
+    if not math.isfinite(number):
+        msg = f"Out of range float values are not JSON compliant: {number}"
+        raise ValueError(msg)
+    return float.__repr__(number)
+
+
+_ENCODERS = {sort_keys: _encoder(sort_keys=sort_keys) for sort_keys in (False, True)}
+_EXACT_ENCODERS = {
+    sort_keys: _ExactEncoder(default=_plain, sort_keys=sort_keys, **_SETTINGS).encode for sort_keys in (False, True)
+}

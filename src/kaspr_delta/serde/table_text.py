@@ -69,9 +69,9 @@ class TableText:
         """The value that a text stands for, a new object at every call."""
         return base64.b64decode(text) if self.serializers.value == "raw" else json_text.parse(text)
 
-    def of_json(self, exact: Any, plain: Any) -> Any:  # noqa: ARG002  typed tables need it
-        """A value in a larger piece of JSON: ``exact`` was parsed with fractions as Decimals, ``plain`` as usual."""
-        return plain
+    def of_json(self, parsed: Any) -> Any:
+        """The value that parsed JSON stands for."""
+        return parsed
 
     def is_key(self, text: str) -> bool:
         """Whether the text is a key as this table spells it; always true for raw keys."""

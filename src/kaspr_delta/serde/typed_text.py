@@ -6,10 +6,8 @@ The text holds every value exactly (see ``typed_values``). Spark writes the same
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
@@ -46,8 +44,7 @@ class TypedText(TableText):
 
     def event_key(self, text: str) -> Any:
         types = self.typed.key_types
-        # Floating point cannot hold all digits of a DECIMAL.
-        parsed = _exactly(text) if any(one.name == "DECIMAL" for one in types) else json_text.parse(text)
+        parsed = json_text.parse(text)
         if len(types) == 1:
             return read(types[0], parsed)
         if not isinstance(parsed, list) or len(parsed) != len(types):
@@ -68,10 +65,10 @@ class TypedText(TableText):
         return self.value({**value, **dict(zip(self.typed.key, parts, strict=True))})
 
     def value_object(self, text: str) -> Any:
-        return self.of_json(_exactly(text), None)
+        return self.of_json(json_text.parse(text))
 
-    def of_json(self, exact: Any, plain: Any) -> Any:  # noqa: ARG002
-        return read(self.typed.row, exact)
+    def of_json(self, parsed: Any) -> Any:
+        return read(self.typed.row, parsed)
 
     def is_key(self, text: str) -> bool:
         try:
@@ -102,13 +99,13 @@ class PairText(TableText):
         return self.left.is_key(text)
 
     def value_object(self, text: str) -> Any:
-        return self.of_json(_exactly(text), json_text.parse(text))
+        return self.of_json(json_text.parse(text))
 
-    def of_json(self, exact: Any, plain: Any) -> Any:
+    def of_json(self, parsed: Any) -> Any:
         if self.selected is not None:
-            return read(self.selected, exact)
+            return read(self.selected, parsed)
         sides = (("left", self.left), ("right", self.right))
-        return {name: None if plain[name] is None else side.of_json(exact[name], plain[name]) for name, side in sides}
+        return {name: None if parsed[name] is None else side.of_json(parsed[name]) for name, side in sides}
 
 
 def text_of(plan: TablePlan) -> TableText:
@@ -117,12 +114,3 @@ def text_of(plan: TablePlan) -> TableText:
         left, right = map(text_of, plan.joined)
         return PairText(plan.serializers, left, right, plan.typed.row if plan.typed else None)
     return TypedText(plan.serializers, plan.typed) if plan.typed else TableText(plan.serializers)
-
-
-def _exactly(text: str) -> Any:
-    """Parsed JSON in which fractions are Decimals."""
-    try:
-        return json.loads(text, parse_float=Decimal)
-    except ValueError as error:
-        msg = f"not JSON: {text[:60]!r} ({error})"
-        raise SerializationError(msg) from error

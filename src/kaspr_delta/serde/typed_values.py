@@ -18,6 +18,7 @@ from typing import Any
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
+from kaspr_delta.serde.long_fraction import LongFraction
 from kaspr_delta.serde.serializers import raw_bytes
 from kaspr_delta.spec.column_types import key_kind
 from kaspr_delta.spec.ddl import Type
@@ -63,7 +64,7 @@ def written(of: Type, value: Any, name: str) -> Any:
 def read(of: Type, value: Any) -> Any:
     """The Python object that a function sees for a JSON value: the opposite of ``written``.
 
-    The JSON was parsed with fractions as Decimals. Raises SerializationError if the value is not of the type.
+    Raises SerializationError if the value is not of the type.
     """
     if value is None:
         return None
@@ -97,7 +98,7 @@ def from_columns(of: Type, value: Any) -> Any:
 
 def _struct(of: Type, value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     known = [column.name for column in of.fields]
     if unknown := [str(field) for field in value if field not in known]:
         msg = f"{name} has no column {', '.join(unknown)}: its columns are {', '.join(known)}"
@@ -107,13 +108,13 @@ def _struct(of: Type, value: Any, name: str) -> dict[str, Any]:
 
 def _array(of: Type, value: Any, name: str) -> list[Any]:
     if not isinstance(value, list | tuple):
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return [written(of.inner[0], item, f"{name}[{n}]") for n, item in enumerate(value)]
 
 
 def _map(of: Type, value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     keys = (written(of.inner[0], key, f"a key of {name}") for key in value)
     texts = [key if isinstance(key, str) else json.dumps(key) for key in keys]
     items = [written(of.inner[1], item, f"{name}[{text}]") for text, item in zip(texts, value.values(), strict=True)]
@@ -123,7 +124,7 @@ def _map(of: Type, value: Any, name: str) -> dict[str, Any]:
 def _whole(of: Type, value: Any, name: str) -> int:
     number, most = _decimal(value, name), 1 << (_BITS[of.name] - 1)
     if number != number.to_integral_value() or not -most <= number < most:
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return int(number)
 
 
@@ -131,9 +132,11 @@ def _exact(of: Type, value: Any, name: str) -> str:
     """A decimal as text: Spark reads decimals from text, and Python's JSON has floating point only."""
     precision, scale = of.size
     number = _decimal(_parsed(Decimal, of, value, name) if isinstance(value, str) else value, name)
+    if number and number.adjusted() > precision:  # far too large: not even rounded
+        raise misfit(of, value, name)
     exact = _scaled(number, scale)
     if exact != number or len(exact.as_tuple().digits) > precision:
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return format(exact, "f")
 
 
@@ -141,11 +144,22 @@ def _decimal(value: Any, name: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         msg = f"{name} is a number, and {reprlib.repr(value)} is none"
         raise SerializationError(msg)
-    number = Decimal(str(value)) if isinstance(value, float) else Decimal(value)
+    number = exact_number(value)
     if not number.is_finite():
         msg = f"{name} is a number that one can count with, and {value} is none"
         raise SerializationError(msg)
     return number
+
+
+def exact_number(value: float | Decimal) -> Decimal:
+    """A number with the digits in which it is written.
+
+    >>> exact_number(0.1)
+    Decimal('0.1')
+    """
+    if isinstance(value, LongFraction):
+        return value.exact
+    return Decimal(float.__repr__(value)) if isinstance(value, float) else Decimal(value)
 
 
 def _scaled(number: Decimal, scale: int) -> Decimal:
@@ -154,13 +168,16 @@ def _scaled(number: Decimal, scale: int) -> Decimal:
 
 def _floating(of: Type, value: Any, name: str) -> float | str:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise _misfit(of, value, name)
-    number = float(value)
+        raise misfit(of, value, name)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise misfit(of, value, name) from None
     if of.name == "FLOAT":
         try:
             number = _single(number)
         except OverflowError:
-            raise _misfit(of, value, name) from None
+            raise misfit(of, value, name) from None
     if math.isnan(number):
         return "NaN"
     return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
@@ -168,7 +185,7 @@ def _floating(of: Type, value: Any, name: str) -> float | str:
 
 def _text(of: Type, value: Any, name: str) -> str:
     if not isinstance(value, str) or (of.size and len(value) > of.size[0]):
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return value
 
 
@@ -188,7 +205,7 @@ def _single(number: float) -> float:
 
 def _boolean(of: Type, value: Any, name: str) -> bool:
     if not isinstance(value, bool):
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return value
 
 
@@ -199,7 +216,7 @@ def _bytes(of: Type, value: Any, name: str) -> str:  # noqa: ARG001  called like
 def _date(of: Type, value: Any, name: str) -> str:
     day = _parsed(date.fromisoformat, of, value, name) if isinstance(value, str) else value
     if not isinstance(day, date) or isinstance(day, datetime):
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return day.isoformat()
 
 
@@ -212,14 +229,14 @@ def _moment(of: Type, value: Any, name: str) -> str:
 def _local_moment(of: Type, value: Any, name: str) -> str:
     moment = _datetime(of, value, name)
     if moment.tzinfo is not None:
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return moment.isoformat(timespec="microseconds")
 
 
 def _datetime(of: Type, value: Any, name: str) -> datetime:
     moment = _parsed(_from_iso, of, value, name) if isinstance(value, str) else value
     if not isinstance(moment, datetime):
-        raise _misfit(of, value, name)
+        raise misfit(of, value, name)
     return moment
 
 
@@ -231,10 +248,11 @@ def _parsed(parse: Callable[[str], Any], of: Type, text: str, name: str) -> Any:
     try:
         return parse(text)
     except (ValueError, InvalidOperation):
-        raise _misfit(of, text, name) from None
+        raise misfit(of, text, name) from None
 
 
-def _misfit(of: Type, value: Any, name: str) -> SerializationError:
+def misfit(of: Type, value: Any, name: str) -> SerializationError:
+    """The error for a value that is not of a type."""
     return SerializationError(f"{name} is {of}, and {reprlib.repr(value)} is not")
 
 
@@ -272,7 +290,7 @@ _READERS: dict[str, Callable[[Type, Any], Any]] = {
     "STRUCT": lambda of, value: {column.name: read(column.type, value.get(column.name)) for column in of.fields},
     "ARRAY": lambda of, value: [read(of.inner[0], item) for item in value],
     "MAP": _map_read,
-    "DECIMAL": lambda of, value: _scaled(Decimal(str(value)), of.size[1]),
+    "DECIMAL": lambda of, value: _scaled(Decimal(value) if isinstance(value, str) else exact_number(value), of.size[1]),
     "FLOAT": lambda _, value: _single(float(value)),
     "DOUBLE": lambda _, value: float(value),
     "CHAR": _padded,

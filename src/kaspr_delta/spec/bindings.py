@@ -67,8 +67,9 @@ class FilesBinding(Spec):
         for field, given in (("header", self.header), ("delimiter", self.delimiter)):
             if given is not None and self.format != "csv":
                 yield Problem(f"'{field}' is for csv, and these files are {self.format}", "remove it", (field,))
+        if self.delimiter is not None and len(self.delimiter.replace("\\t", "\t")) != 1:
+            yield Problem(f"'delimiter' is one character, not '{self.delimiter}'", "for example `;`", ("delimiter",))
         if self.columns is None:
-            yield from self._names_without_columns()
             return
         if self.format == "json":
             yield Problem("JSON lines need no 'schema': each line is a value of its own", "remove it", ("schema",))
@@ -83,11 +84,6 @@ class FilesBinding(Spec):
             if column is not None and column not in names:
                 hint = suggestion(column, names, "its columns are")
                 yield Problem(f"'schema' has no column '{column}'", hint, (field,))
-
-    def _names_without_columns(self) -> Iterator[Problem]:
-        for field, name in (("key", self.key), ("timestamp", self.timestamp)):
-            if name is not None and re.search(r"['\"\]\\]", name):
-                yield Problem(f"'{name}' cannot be looked up: it holds a quote or bracket", "", (field,))
 
 
 class DeltaBinding(Spec):

@@ -98,6 +98,10 @@ def _arrow_of_ddl(kind: Type) -> pa.DataType:
         return pa.list_(_arrow_of_ddl(kind.inner[0]))
     if kind.name == "STRUCT":
         return pa.struct([(column.name, _arrow_of_ddl(column.type)) for column in kind.fields])
+    if kind.name == "MAP":
+        return pa.map_(*map(_arrow_of_ddl, kind.inner))
+    if kind.name == "DECIMAL":
+        return pa.decimal128(*kind.size)
     return _SCALARS[kind.name][1]
 
 

@@ -22,7 +22,7 @@ def test_lines_are_read_in_order_and_empty_ones_are_left_out(tmp_path: Path) -> 
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO('{"value": 1}\n'))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"value": 1}\n')))
     assert list(read_lines("-")) == [{"value": 1}]
 
 

@@ -97,7 +97,7 @@ def _endpoint(
             files.key,
             files.timestamp,
             header,
-            files.delimiter or ",",
+            (files.delimiter or ",").replace("\\t", "\t"),
         )
     return None
 

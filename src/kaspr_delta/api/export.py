@@ -1,0 +1,193 @@
+"""Write the rows of a table or of a join's result to one CSV or Parquet file.
+
+What is written of a table, ``load`` reads back equal.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import pyarrow as pa
+
+from kaspr_delta.errors import UsageError
+from kaspr_delta.serde.files.arrow_rows import EXACT
+from kaspr_delta.serde.files.read import format_named
+from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value
+from kaspr_delta.serde.json_text import value_text
+from kaspr_delta.storage.spark.frames import collected
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+ExportFormat = Literal["csv", "parquet"]
+
+_MISSING: Any = object()
+
+
+def export_format(path: str, given: str | None) -> ExportFormat:
+    """The format to write. Raises UsageError."""
+    wanted = given or format_named(path)
+    for known in get_args(ExportFormat):
+        if wanted == known:
+            return known  # type: ignore[no-any-return]  # get_args has no types
+    raise UsageError(f"{path}: expected a file name that ends in .csv or .parquet, or one of them as --format")
+
+
+def write_rows(rows: DataFrame, path: str, file_format: str | None, *, flat: bool) -> int:
+    """Write rows with columns. Returns their number. Raises UsageError.
+
+    Parquet keeps nested columns. In CSV lists and maps become JSON text and bytes base64; objects become columns such
+    as ``left.price`` if the file is ``flat``, else JSON text. A column of several types (a VARIANT) becomes JSON text.
+    """
+    wanted = export_format(path, file_format)
+    columns = _columns(rows.schema, flat=flat) if wanted == "csv" else _nested_columns(rows.schema)
+    return _write(collected(rows.select(*columns)), path, wanted)
+
+
+def write_pairs(pairs: list[tuple[Any, Any]], further: dict[str, pa.Array], path: str, file_format: str | None) -> int:
+    """Write pairs of key and value of a table without columns, with further columns. Returns the number of rows.
+
+    Fields of values become columns: ``value.price`` in CSV, a struct in Parquet. Cells that would be read back as
+    another value, or that some rows do not have, stand as JSON text in a column whose name ends with ``:json``.
+    """
+    wanted = export_format(path, file_format)
+    keys, values = [key for key, _ in pairs], [value for _, value in pairs]
+    if wanted == "csv":
+        cells = dict([*_csv_columns("key", keys), *_csv_columns("value", values)])
+        table = pa.table({name: pa.array(column) for name, column in cells.items()} | further)
+    else:
+        columns = dict([_parquet_column("key", keys), _parquet_column("value", values)])
+        table = pa.table(columns | further).replace_schema_metadata(EXACT)
+    return _write(table, path, wanted)
+
+
+def _write(table: pa.Table, path: str, wanted: ExportFormat) -> int:
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if wanted == "csv":
+            from pyarrow.csv import write_csv
+
+            write_csv(table, partial)
+        else:
+            from pyarrow.parquet import write_table
+
+            write_table(table, partial)
+        partial.replace(target)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error}") from error
+    return int(table.num_rows)
+
+
+def _csv_columns(name: str, cells: list[Any]) -> Iterator[tuple[str, list[Any]]]:
+    fields = _fields(cells)
+    if fields and not any("." in one for one in fields):
+        for one in fields:
+            yield from _csv_columns(f"{name}.{one}", [cell.get(one, _MISSING) for cell in cells])
+    elif all(isinstance(cell, bytes) for cell in cells) and cells:
+        yield f"{name}{BASE64_COLUMN}", [base64.b64encode(cell).decode() for cell in cells]
+    elif all(_is_plain(cell) for cell in cells):
+        yield name, _as_written(cells)
+    else:
+        yield f"{name}{JSON_COLUMN}", [None if cell is _MISSING else value_text(cell) for cell in cells]
+
+
+def _as_written(cells: list[Any]) -> list[Any]:
+    """Cells as they are if Arrow writes them as Python does, else as text."""
+    texts = [cell if cell is None or isinstance(cell, str) else value_text(cell) for cell in cells]
+    if {type(cell) for cell in cells if cell is not None} in ({int}, {float}, {bool}):
+        with contextlib.suppress(pa.ArrowInvalid, OverflowError):  # a whole number that needs more than 64 bits
+            return cells if pa.array(cells).cast(pa.string()).to_pylist() == texts else texts
+    return texts
+
+
+def _is_plain(cell: Any) -> bool:
+    """Whether a field of CSV is read back as this cell."""
+    if cell is None:
+        return True
+    if cell is _MISSING or isinstance(cell, dict | list | bytes):
+        return False
+    read = field_value(cell if isinstance(cell, str) else value_text(cell))
+    return type(read) is type(cell) and value_text(read) == value_text(cell)
+
+
+def _parquet_column(name: str, cells: list[Any]) -> tuple[str, pa.Array]:
+    fields = _fields(cells)
+    if fields:
+        named = [_parquet_column(one, [cell.get(one, _MISSING) for cell in cells]) for one in fields]
+        return name, pa.StructArray.from_arrays([array for _, array in named], [one for one, _ in named])
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if len(kinds) <= 1 and kinds <= {str, int, float, bool, bytes}:
+        try:
+            return name, pa.array(cells, None if kinds else pa.string())
+        except (pa.ArrowInvalid, OverflowError):  # a whole number that needs more than 64 bits
+            pass
+    return f"{name}{JSON_COLUMN}", pa.array(
+        [None if one is _MISSING else value_text(one) for one in cells], pa.string()
+    )
+
+
+def _fields(cells: list[Any]) -> list[str]:
+    """The names of the fields of objects; empty unless all cells are objects with fields, and names are not special."""
+    if not cells or not all(isinstance(cell, dict) and cell for cell in cells):
+        return []
+    names = list(dict.fromkeys(name for cell in cells for name in cell))
+    return [] if any(not name or name.endswith((JSON_COLUMN, BASE64_COLUMN)) for name in names) else names
+
+
+def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "") -> Iterator[Column]:
+    """The columns of a CSV file."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    from kaspr_delta.engine.rows.typed_columns import row_text
+    from kaspr_delta.engine.rows.value_functions import base64_of
+
+    for field in schema.fields:
+        column_path, called = f"{above}`{field.name.replace('`', '``')}`", f"{name}{field.name}"
+        column = F.col(column_path)
+        match field.dataType:
+            case T.StructType() as inner if flat:
+                yield from _columns(inner, flat=flat, above=f"{column_path}.", name=f"{called}.")
+                continue
+            case T.VariantType():
+                column = F.to_json(column)
+            case T.StructType() | T.ArrayType() | T.MapType():
+                column = row_text(column)
+            case T.BinaryType():
+                column = base64_of(column)
+        yield column.alias(called)
+
+
+def _nested_columns(schema: StructType) -> Iterator[Column]:
+    """The columns of a Parquet file."""
+    from pyspark.sql import functions as F
+
+    for field in schema.fields:
+        column = F.col(f"`{field.name.replace('`', '``')}`")
+        yield _without_variants(column, field.dataType).alias(field.name)
+
+
+def _without_variants(column: Column, kind: DataType) -> Column:
+    """A column for Parquet with every VARIANT, also in structs and arrays, as JSON text: Parquet would have bytes."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if "variant" not in kind.simpleString():
+        return column
+    match kind:
+        case T.StructType():
+            fields = (_without_variants(column[one.name], one.dataType).alias(one.name) for one in kind.fields)
+            return F.when(column.isNotNull(), F.struct(*fields))
+        case T.ArrayType():
+            return F.transform(column, lambda item: _without_variants(item, kind.elementType))
+        case T.VariantType():
+            return F.to_json(column)
+        case _:
+            return column

@@ -1,0 +1,82 @@
+"""The rows of a file in any of the formats, from its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import BinaryIO, Literal, get_args
+
+import pyarrow as pa
+
+from kaspr_delta.errors import UsageError
+from kaspr_delta.serde.files.arrow_rows import arrow_rows, parquet_table
+from kaspr_delta.serde.files.delimited import delimited_rows
+from kaspr_delta.serde.files.json_rows import json_rows
+from kaspr_delta.serde.files.rows import FileRow
+from kaspr_delta.serde.files.text_stream import text_stream
+
+RowFormat = Literal["json", "csv", "tsv", "parquet"]
+"""Formats of files of rows; json is JSON lines."""
+
+_ENDINGS: dict[str, RowFormat] = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_COMPRESSED = {".gz", ".bz2", ".zst", ".lz4"}
+
+
+def format_named(name: str) -> RowFormat | None:
+    """The format that the ending of a file's name says, without that of its compression.
+
+    >>> format_named("orders.CSV.gz"), format_named("orders")
+    ('csv', None)
+    """
+    path = PurePath(name.lower())
+    return _ENDINGS.get((path.with_suffix("") if path.suffix in _COMPRESSED else path).suffix)
+
+
+def file_rows(
+    data: BinaryIO, name: str, file_format: RowFormat, delimiter: str = ",", columns: Sequence[str] | None = None
+) -> Iterator[FileRow]:
+    """The rows of a file called ``name``, which is closed after them; those that cannot be read have a problem.
+
+    CSV and TSV name their columns in the first line, unless ``columns`` are given. Raises UsageError, perhaps after
+    some rows, if the rest of the file cannot be read.
+    """
+    try:
+        if file_format == "parquet":
+            yield from arrow_rows(parquet_table(data, name), name)
+            return
+        with text_stream(data, name) as stream:
+            if file_format == "json":
+                yield from json_rows(stream, name)
+            else:
+                yield from delimited_rows(stream, name, "\t" if file_format == "tsv" else delimiter, columns)
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{name} cannot be read: {error}") from error
+
+
+def rows_of_path(path: str, file_format: RowFormat) -> Iterator[FileRow]:
+    """The rows of a file of this machine, or of a folder of Parquet files. Raises UsageError as ``file_rows``."""
+    try:
+        if file_format == "parquet" and Path(path).is_dir():
+            yield from arrow_rows(parquet_table(path, path), path)
+            return
+        with Path(path).open("rb") as data:
+            yield from file_rows(data, path, file_format)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def checked_format(given: str) -> RowFormat:
+    """The format of that name. Raises UsageError."""
+    for known in get_args(RowFormat):
+        if given == known:
+            return known  # type: ignore[no-any-return]  # get_args has no types
+    raise UsageError(f"format {given!r}: expected {', '.join(get_args(RowFormat))}")

@@ -1,0 +1,164 @@
+"""Cells of files as values of typed columns: a cell that does not fit its type is refused, never rounded or cut."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde.files.rows import FileRow
+from kaspr_delta.serde.json_text import parse
+from kaspr_delta.serde.long_fraction import fraction_of
+from kaspr_delta.serde.typed_values import misfit, read, written
+from kaspr_delta.spec.ddl import Column, Type
+
+_TRUTH = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_DAY = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_MOMENT = re.compile(
+    _DAY.pattern + r"(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d+))?)?\s?(Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?", re.ASCII
+)
+_MICROSECOND_DIGITS = 6
+
+
+def typed_row(row: FileRow, columns: Iterable[Column]) -> dict[str, Any]:
+    """The values of a row by column; those of columns that the file does not have are left out.
+
+    Raises SerializationError, with the column, for a cell that is not of its type.
+    """
+    value_of = _of_text if row.text is not None else _of_object
+    return {one.name: value_of(one.type, row.cells[one.name], one.name) for one in columns if one.name in row.cells}
+
+
+def json_of(of: Type, value: Any) -> Any:  # noqa: PLR0911  one a kind of types
+    """The JSON form of a value on a topic: decimals are numbers, and times of whole milliseconds have these alone."""
+    if value is None:
+        return None
+    match of.name:
+        case "STRUCT":
+            return {column.name: json_of(column.type, value[column.name]) for column in of.fields}
+        case "ARRAY":
+            return [json_of(of.inner[0], item) for item in value]
+        case "MAP":
+            keys = written(of, dict.fromkeys(value), "the map")
+            return dict(zip(keys, (json_of(of.inner[1], item) for item in value.values()), strict=True))
+        case "DECIMAL":
+            return int(value) if of.size[1] == 0 else fraction_of(str(value))
+        case "TIMESTAMP" | "TIMESTAMP_NTZ" if value.microsecond % 1_000 == 0:
+            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case _:
+            return written(of, value, "")
+
+
+def _of_text(of: Type, cell: str | None, name: str) -> Any:
+    """The value of a field of CSV. A nested value is JSON text, and bytes are base64, as ``export`` writes them."""
+    if cell is None:
+        return None
+    if of.name == "STRING":
+        return cell
+    parsed = _FROM_TEXT.get(of.name, _as_it_is)(of, cell, name)
+    return read(of, written(of, parsed, name))
+
+
+def _of_object(of: Type, cell: Any, name: str) -> Any:
+    """The value of a cell that has a type: of Parquet or of JSON."""
+    if cell is None or (of.name == "STRING" and isinstance(cell, str)):
+        return cell
+    return read(of, written(of, cell, name))
+
+
+def _as_it_is(of: Type, text: str, name: str) -> Any:  # noqa: ARG001  called like the others
+    return text
+
+
+def _number(of: Type, text: str, name: str) -> Decimal:
+    plain = text.strip()
+    if not _NUMBER.fullmatch(plain):
+        raise misfit(of, text, name)
+    try:
+        return Decimal(plain)
+    except InvalidOperation:  # an exponent that no Decimal has
+        raise misfit(of, text, name) from None
+
+
+def _floating(of: Type, text: str, name: str) -> float:
+    if _NOT_FINITE.fullmatch(text.strip()):
+        return float(text)
+    number = float(_number(of, text, name))
+    if math.isinf(number):
+        raise misfit(of, text, name)
+    return number
+
+
+def _boolean(of: Type, text: str, name: str) -> bool:
+    found = _TRUTH.get(text.strip().lower())
+    if found is None:
+        raise misfit(of, text, name)
+    return found
+
+
+def _day(of: Type, text: str, name: str) -> date:
+    match = _DAY.fullmatch(text.strip())
+    try:
+        return date(*map(int, match.groups())) if match else date.fromisoformat("")
+    except ValueError:
+        raise misfit(of, text, name) from None
+
+
+def _moment(of: Type, text: str, name: str) -> datetime:
+    match = _MOMENT.fullmatch(text.strip())
+    if match is None:
+        raise misfit(of, text, name)
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    digits = (fraction or "").rstrip("0")
+    if len(digits) > _MICROSECOND_DIGITS:
+        raise SerializationError(f"{name} is {of}, and {text!r} has more than microseconds")
+    micros = int(digits.ljust(_MICROSECOND_DIGITS, "0") or 0)
+    try:
+        clock = time(int(hour or 0), int(minute or 0), int(second or 0), micros, None if zone is None else _zone(zone))
+        return datetime.combine(date(int(year), int(month), int(day)), clock)
+    except ValueError:
+        raise misfit(of, text, name) from None
+
+
+def _zone(text: str) -> timezone:
+    if text in {"Z", "UTC"}:
+        return timezone.utc
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    return timezone(-offset if text[0] == "-" else offset)
+
+
+def _bytes(of: Type, text: str, name: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise SerializationError(f"{name} is {of}, and {text[:60]!r} is not base64") from None
+
+
+def _nested(of: Type, text: str, name: str) -> Any:
+    try:
+        return read(of, parse(text))
+    except SerializationError as error:
+        raise SerializationError(f"{name} is {of}, and {text[:60]!r} is not: {error}") from None
+
+
+_FROM_TEXT: dict[str, Callable[[Type, str, str], Any]] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL"), _number),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _floating),
+    "BOOLEAN": _boolean,
+    "DATE": _day,
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_NTZ"), _moment),
+    "BINARY": _bytes,
+    **dict.fromkeys(("ARRAY", "MAP", "STRUCT"), _nested),
+}

@@ -1,0 +1,62 @@
+"""Fractions of JSON that have more digits than floating point keeps."""
+
+from __future__ import annotations
+
+from decimal import Context, Decimal
+from typing import Any
+
+# A float of this size keeps all digits of a fraction that is no longer.
+_KEPT_DIGITS = 15
+_SMALL, _LARGE = 1e-300, 1e300
+# Of a fraction of any length all digits are kept: the default context would round to 28.
+_ALL_DIGITS = Context(prec=999_999_999)
+
+
+class LongFraction(float):
+    """A float that remembers all digits it was read from: functions count with it, columns and JSON get the digits.
+
+    Only numbers that a float does not hold exactly become one. A result of arithmetic is a float.
+    """
+
+    __slots__ = ("digits",)
+    digits: str
+    are_read = False
+    """Whether this process has read one: if not, no value holds one."""
+
+    def __new__(cls, digits: str) -> LongFraction:  # noqa: PYI034  Self is of Python 3.11
+        made = super().__new__(cls, digits)
+        made.digits = digits
+        LongFraction.are_read = True
+        return made
+
+    def __getnewargs__(self) -> tuple[str]:  # type: ignore[override]  # a float has its own value here
+        return (self.digits,)
+
+    @property
+    def exact(self) -> Decimal:
+        """The number with all its digits."""
+        return Decimal(self.digits)
+
+
+def fraction_of(text: str) -> float:
+    """The number that a JSON fraction stands for.
+
+    >>> fraction_of("9.50"), fraction_of("12345678901234567.890").digits
+    (9.5, '12345678901234567.89')
+    """
+    number = float(text)
+    if len(text) <= _KEPT_DIGITS and _SMALL < abs(number) < _LARGE:
+        return number
+    exact = Decimal(text)
+    if exact == Decimal(repr(number)):
+        return number
+    return LongFraction(str(exact.normalize(_ALL_DIGITS)))
+
+
+def holds_long_fraction(value: Any) -> bool:
+    """Whether a value of lists and dictionaries holds one."""
+    if isinstance(value, dict):
+        return any(map(holds_long_fraction, value)) or any(map(holds_long_fraction, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(holds_long_fraction, value))
+    return isinstance(value, LongFraction)

@@ -1,0 +1,369 @@
+"""Files as tables get them: the same file in every format, and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow.parquet import write_table
+
+from kaspr_delta.api.export import export_format, write_pairs
+from kaspr_delta.api.load import Content, LoadOptions, load_format, read_content, rows_in
+from kaspr_delta.errors import UsageError
+from kaspr_delta.plan.definition.resources import SerializerName, Serializers, TablePlan
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.spec.ddl import columns_of
+from kaspr_delta.spec.diagnostics import Location
+
+
+def plan_of(
+    schema: str | None = None, key: tuple[str, ...] = ("id",), serializer: SerializerName = "json"
+) -> TablePlan:
+    typed = None if schema is None else TypedPlan(key, columns_of(schema))
+    serializers = Serializers(serializer, serializer)
+    return TablePlan("t", "t", "c", serializers, 1, False, None, None, None, None, "", Location("a.yaml", 1, 1), typed)
+
+
+def content(file: Path, plan: TablePlan, **options: Any) -> Content:
+    file_format = load_format(str(file), None)
+    rows = rows_in(str(file), file_format)
+    return read_content(plan, str(file), rows, LoadOptions.of(**options), json=file_format == "json")
+
+
+def pairs(file: Path, **options: Any) -> dict[Any, Any]:
+    texts = content(file, plan_of(), **options).texts
+    return {key: None if text is None else json.loads(text) for key, text in texts.items()}
+
+
+def columns(file: Path, schema: str, **options: Any) -> list[dict[str, Any]]:
+    found = content(file, plan_of(schema), **options).columns
+    assert found is not None
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    return path
+
+
+def parquet(path: Path, table: Any) -> Path:
+    write_table(table, path)
+    return path
+
+
+def refusal(file: Path, plan: TablePlan, **options: Any) -> list[str]:
+    with pytest.raises(UsageError) as error:
+        content(file, plan, **options)
+    return str(error.value).replace(f"{file.parent}/", "").split("\n")
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "found"),
+    [
+        ("rows.jsonl", None, "json"),
+        ("rows.CSV", None, "csv"),
+        ("rows.csv.gz", None, "csv"),
+        ("rows.tsv", None, "tsv"),
+        ("rows.parquet", None, "parquet"),
+        ("rows", None, "json"),
+        ("-", None, "json"),
+        ("rows.txt", "csv", "csv"),
+        ("main.shop.products", "delta", "delta"),
+    ],
+)
+def test_the_format_of_a_file_is_the_given_one_or_that_of_its_name(name: str, given: str | None, found: str) -> None:
+    assert load_format(name, given) == found
+
+
+def test_a_folder_with_a_delta_log_is_a_delta_table(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    assert load_format(str(tmp_path), None) == "delta"
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(UsageError, match="expected json, csv, tsv, parquet, delta"):
+        load_format("rows.csv", "xlsx")
+    with pytest.raises(UsageError, match="does not end like one of CSV"):
+        load_format("rows.xlsx", None)
+
+
+@pytest.mark.parametrize("name", ["f.json", "f.csv", "f.parquet"])
+def test_a_missing_file_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        content(tmp_path / name, plan_of())
+
+
+SCHEMA = "id STRING, price DECIMAL(20, 2), n BIGINT, x DOUBLE, ok BOOLEAN, day DATE, at TIMESTAMP, local TIMESTAMP_NTZ"
+ROWS = [
+    {
+        "id": "007",
+        "price": Decimal("12345678901234567.89"),
+        "n": 9007199254740993,
+        "x": 0.1,
+        "ok": True,
+        "day": date(2024, 5, 1),
+        "at": datetime(2024, 5, 1, 8, 0, 0, 123456, timezone.utc),
+        "local": datetime(2024, 5, 1, 10, 0),  # noqa: DTZ001  a time without a zone
+    },
+    {
+        "id": 'a "b",\nc',
+        "price": Decimal("0.50"),
+        "n": -1,
+        "x": 1e300,
+        "ok": False,
+        "day": None,
+        "at": None,
+        "local": None,
+    },
+    {"id": "", "price": None, "n": None, "x": None, "ok": None, "day": None, "at": None, "local": None},
+]
+TEXT = (
+    "id{0}price{0}n{0}x{0}ok{0}day{0}at{0}local\n"
+    "007{0}12345678901234567.89{0}9007199254740993{0}0.1{0}true{0}2024-05-01{0}2024-05-01T10:00:00.123456+02:00"
+    "{0}2024-05-01 10:00:00.000000000\n"
+    '"a ""b"",\nc"{0}0.5{0}-1{0}1e300{0}F{0}{0}{0}\n'
+    '""{0}{0}{0}{0}{0}{0}{0}\n'
+)
+LINES = (
+    '{"key":"007","value":{"price":12345678901234567.89,"n":9007199254740993,"x":0.1,"ok":true,"day":"2024-05-01",'
+    '"at":"2024-05-01T10:00:00.123456+02:00","local":"2024-05-01T10:00:00"}}\n'
+)
+
+
+def test_each_format_gives_the_same_rows_with_columns(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    for name, text in (("f.csv", TEXT.format(",")), ("f.tsv", TEXT.format("\t")), ("f.csv.gz", TEXT.format(","))):
+        assert columns(written(tmp_path / name, text), SCHEMA) == ROWS, name
+    assert columns(parquet(tmp_path / "f.parquet", table), SCHEMA) == ROWS
+    found = content(written(tmp_path / "f.jsonl", LINES), plan_of(SCHEMA)).texts['"007"']
+    assert '"price":"12345678901234567.89"' in str(found)
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_every_cell_that_does_not_fit_its_type_is_named_by_its_place(tmp_path: Path) -> None:
+    schema = "id STRING, price DECIMAL(20, 2), d38 DECIMAL(38, 10), day DATE, small TINYINT, x FLOAT, at TIMESTAMP"
+    file = written(
+        tmp_path / "f.csv",
+        "id,price,d38,day,small,x,at\n"
+        "1,9.999,,,,,\n2,,0.123456789012345,,,,\n3,,,2024-05-01 23:59:59,,,\n4,,,,128,,\n5,,,,1.5,,\n6,,,,,1e39,\n"
+        "7,,,,,,2024-05-01 10:00:00.1234567\n8,,,2024-02-30,,,\n9,x,,,,,\n10,1e3,,,5.0,nan,2024-05-01\n",
+    )
+    assert refusal(file, plan_of(schema)) == [
+        "f.csv:2: price is DECIMAL(20,2), and Decimal('9.999') is not",
+        "f.csv:3: d38 is DECIMAL(38,10), and Decimal('0.123456789012345') is not",
+        "f.csv:4: day is DATE, and '2024-05-01 23:59:59' is not",
+        "f.csv:5: small is TINYINT, and Decimal('128') is not",
+        "f.csv:6: small is TINYINT, and Decimal('1.5') is not",
+        "f.csv:7: x is FLOAT, and 1e+39 is not",
+        "f.csv:8: at is TIMESTAMP, and '2024-05-01 10:00:00.1234567' has more than microseconds",
+        "f.csv:9: day is DATE, and '2024-02-30' is not",
+        "f.csv:10: price is DECIMAL(20,2), and 'x' is not",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("id,note\n7,Smith, John\n8\n", ["f.csv:2: expected 2 fields, found 3", "f.csv:3: expected 2 fields, found 1"]),
+        ("id,note\n,x\n", ["f.csv:2: it has no key (id)"]),
+        ("id,note\n1,x\n1,y\n", ["f.csv:3: it has the key of another row: 1"]),
+        ("note\nx\n", ["f.csv has no column id, of the key (the columns of t are id, note)"]),
+        ("id,extra\n1,x\n", ["f.csv has columns of its own: extra (the columns of t are id, note)"]),
+    ],
+)
+def test_a_file_that_does_not_fit_a_table_with_columns_is_refused(
+    tmp_path: Path, text: str, problems: list[str]
+) -> None:
+    assert refusal(written(tmp_path / "f.csv", text), plan_of("id STRING, note STRING")) == problems
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("sku,name\n,a\n", ["f.csv:2: the key column sku is empty"]),
+        ("id,name\n1,a\n", ["f.csv:2: there is no column 'sku' (there are: id, name)"]),
+        ("sku,name\n1,a,b\n", ["f.csv:2: expected 2 fields, found 3"]),
+    ],
+)
+def test_a_file_that_does_not_fit_a_table_without_columns_is_refused(
+    tmp_path: Path, text: str, problems: list[str]
+) -> None:
+    assert refusal(written(tmp_path / "f.csv", text), plan_of(), key="sku") == problems
+
+
+def test_a_line_of_json_is_refused_with_its_place(tmp_path: Path) -> None:
+    lines = '{"key":"a","value":{"price":9.999}}\n{"key":"b","value":{"other":1}}\n[1]\n{"id":1}\n'
+    assert refusal(written(tmp_path / "f.jsonl", lines), plan_of("id STRING, price DECIMAL(20, 2)")) == [
+        "f.jsonl:1: price is DECIMAL(20,2), and 9.999 is not",
+        "f.jsonl:2: the row has no column other: its columns are id, price",
+        "f.jsonl:3: expected an object with key and value, not [1]",
+        "f.jsonl:4: expected an object with key and value, not one with id: say which column is the key (--key)",
+    ]
+
+
+# -- tables without columns -------------------------------------------------------------------------------------------
+
+
+def test_a_cell_is_the_same_in_every_file(tmp_path: Path) -> None:
+    assert pairs(written(tmp_path / "a.csv", "sku,n\n100,1\n200,1.0\n"), key="sku").keys() == {"100", "200"}
+    found = pairs(written(tmp_path / "b.csv", "sku,n\n100,1\n007,true\nA7,x\n100.0,2\n"), key="sku")
+    assert found == {
+        "100": {"sku": 100, "n": 2},
+        '"007"': {"sku": "007", "n": True},
+        '"A7"': {"sku": "A7", "n": "x"},
+    }
+    table = pa.table({"sku": [100.0, None], "id": [1, 2]})
+    assert pairs(parquet(tmp_path / "c.parquet", table), key="id")["1"] == {"sku": 100, "id": 1}
+
+
+def test_options_say_what_is_text_and_what_is_a_number(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", "sku,zip\n100,01067\n")
+    assert pairs(file, key="sku", text="sku", number="zip") == {'"100"': {"sku": "100", "zip": 1067}}
+    lines = written(tmp_path / "a.jsonl", '{"sku":100}\n{"sku":"A7"}\n')
+    assert pairs(lines, key="sku", text=("sku",)).keys() == {'"100"', '"A7"'}
+    assert refusal(lines, plan_of(), key="sku", number="sku") == ["a.jsonl:2: column sku: 'A7' is no number"]
+    with pytest.raises(UsageError, match="table 't' has a schema"):
+        content(file, plan_of("sku STRING, zip STRING", ("sku",)), text="sku")
+
+
+def test_what_was_inferred_is_told(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", "sku,name,n\n100,Lamp,1\nA7,42,2\n")
+    assert list(content(file, plan_of(), key=("sku",)).notes()) == [
+        "key sku: 1 number, 1 text",
+        "column name: 1 text, 1 number (--text name makes all of them texts)",
+    ]
+
+
+def test_a_long_fraction_keeps_its_digits(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", "id,x\n1,12345678901234567.89\n")
+    assert content(file, plan_of(), key="id").texts == {"1": '{"id":1,"x":12345678901234567.89}'}
+
+
+# -- Parquet of other programs ----------------------------------------------------------------------------------------
+
+
+def test_parquet_of_pandas_is_read(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "id": [1, 2],
+            "at": pd.Series(["2024-05-01 10:00", None]).astype("datetime64[ns]"),
+            "kind": pd.Categorical(["a", "b"]),
+            "small": pd.array([1, None], "UInt8"),
+            "tags": [["x"], None],
+            "pair": [{"a": 1.5}, {"a": None}],
+        }
+    ).set_index(pd.Index([3, 4]))
+    frame.to_parquet(tmp_path / "f.parquet")
+    schema = "id BIGINT, at TIMESTAMP_NTZ, kind STRING, small INT, tags ARRAY<STRING>, pair STRUCT<a: DOUBLE>"
+    at = datetime(2024, 5, 1, 10, 0)  # noqa: DTZ001  a time without a zone
+    assert columns(tmp_path / "f.parquet", schema) == [
+        {"id": 1, "at": at, "kind": "a", "small": 1, "tags": ["x"], "pair": {"a": 1.5}},
+        {"id": 2, "at": None, "kind": "b", "small": None, "tags": None, "pair": {"a": None}},
+    ]
+    assert pairs(tmp_path / "f.parquet", key="id")["1"] == (
+        {"id": 1, "at": "2024-05-01T10:00:00", "kind": "a", "small": 1, "tags": ["x"], "pair": {"a": 1.5}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        (pa.array([1], pa.timestamp("ns")), "column c has nanoseconds, and tables have microseconds"),
+        (pa.array([1], pa.duration("s")), "column c is duration[s], which no table here holds: write it as text"),
+        (pa.array([float("nan")]), "column c: nan is a number that JSON does not have: make it null"),
+    ],
+)
+def test_parquet_that_no_table_holds_is_refused_in_a_sentence(tmp_path: Path, column: pa.Array, problem: str) -> None:
+    (found,) = refusal(parquet(tmp_path / "f.parquet", pa.table({"id": [1], "c": column})), plan_of(), key="id")
+    assert problem in found
+
+
+def test_maps_bytes_decimals_and_views_of_parquet_are_read(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": pa.array(["a"], pa.large_string()),
+            "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())),
+            "b": [b"abc"],
+            "d": pa.array([Decimal("9.50")], pa.decimal128(10, 2)),
+            "t": pa.array([date(2024, 5, 1)]),
+        }
+    )
+    file = parquet(tmp_path / "f.parquet", table)
+    assert pairs(file, key="id") == {'"a"': {"id": "a", "m": {"k": 1}, "b": "YWJj", "d": 9.5, "t": "2024-05-01"}}
+    schema = "id STRING, m MAP<STRING, INT>, b BINARY, d DECIMAL(5, 1), t DATE"
+    assert columns(file, schema) == [
+        {"id": "a", "m": [("k", 1)], "b": b"abc", "d": Decimal("9.5"), "t": date(2024, 5, 1)}
+    ]
+
+
+# -- what export writes, load reads -----------------------------------------------------------------------------------
+
+VALUES: dict[str, list[tuple[Any, Any]]] = {
+    "flat": [
+        ("O1", {"name": "Lamp", "n": 1, "x": 1.5, "ok": True}),
+        ("O2", {"name": 'a,"b"\nc', "n": 2, "x": 0.25, "ok": None}),
+    ],
+    "texts that look otherwise": [
+        ("1", {"zip": "01067", "n": "5", "t": "true", "e": ""}),
+        (1, {"zip": "x", "n": "a", "t": "f", "e": None}),
+    ],
+    "whole fractions": [("a", {"price": 10.0}), ("b", {"price": 9.5})],
+    "missing and null": [("a", {"x": 1}), ("b", {"x": None}), ("c", {"y": 2})],
+    "nested": [("a", {"s": {"t": {"u": 1}}, "l": [1, {"k": None}]}), ("b", {"s": {"t": {"u": 2}}, "l": []})],
+    "several types": [("a", {"v": 1}), ("b", {"v": "x"}), ("c", {"v": [1.0]})],
+    "no objects": [("a", 1), (2, "x"), ([1, "b"], [1])],
+    "names": [("a", {"a.b": 1, "c d": 2}), ("b", {"a.b": 2, "c d": 3})],
+    "large": [("a", {"n": 10**30, "x": 12345678901234567.0})],
+    "no fields": [("a", {}), ("b", {})],
+    "none": [],
+}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("rows", VALUES.values(), ids=VALUES)
+def test_what_export_writes_load_reads_back_equal(tmp_path: Path, rows: list[tuple[Any, Any]], ending: str) -> None:
+    file = tmp_path / f"f.{ending}"
+    plan = plan_of()
+    times = pa.array([0] * len(rows), pa.timestamp("us", "UTC"))
+    assert write_pairs(rows, {"timestamp": times}, str(file), None) == len(rows)
+    text = {json.dumps(key, separators=(",", ":")): json.dumps(one, separators=(",", ":")) for key, one in rows}
+    assert content(file, plan).texts == text
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_bytes_are_read_back_too(tmp_path: Path, ending: str) -> None:
+    file = tmp_path / f"f.{ending}"
+    write_pairs([(b"k\xff", b"v\x00")], {}, str(file), None)
+    assert content(file, plan_of(serializer="raw")).texts == {"a/8=": "dgA="}
+
+
+def test_plain_values_are_plain_cells(tmp_path: Path) -> None:
+    write_pairs(VALUES["flat"], {}, str(tmp_path / "f.csv"), None)
+    assert (tmp_path / "f.csv").read_text() == (
+        '"key","value.name","value.n","value.x","value.ok"\n"O1","Lamp",1,1.5,true\n"O2","a,""b""\nc",2,0.25,\n'
+    )
+
+
+def test_an_export_names_the_formats_that_it_has() -> None:
+    with pytest.raises(UsageError, match=r"ends in \.csv or \.parquet"):
+        export_format("f.xlsx", None)
+
+
+def test_standard_input_is_read_in_any_text_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id,n\n1,2\n")))
+    rows = rows_in("-", load_format("-", "csv"))
+    assert read_content(plan_of(), "-", rows, LoadOptions.of("id"), json=False).texts == {"1": '{"id":1,"n":2}'}
