@@ -19,6 +19,7 @@ from kaspr_delta.control.kubectl import age, columns, described, yaml_text
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
+from kaspr_delta.spec.limits import LONGEST_FILE
 from kaspr_delta.spec.loader import LoadedManifests, load_bytes, load_path
 from kaspr_delta.storage.namespace import Warehouse
 
@@ -157,7 +158,7 @@ def describe(
 
 
 def _load(path: Path | None) -> LoadedManifests:
-    return load_bytes(sys.stdin.buffer.read(), "standard input") if path is None else load_path(path)
+    return load_bytes(sys.stdin.buffer.read(LONGEST_FILE + 1), "standard input") if path is None else load_path(path)
 
 
 def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> tuple[Registry, str, Warehouse]:

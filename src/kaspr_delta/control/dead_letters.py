@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,6 +13,7 @@ from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import StreamPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ChannelInput, ResourceRef, TopicInput
 from kaspr_delta.plan.names import topic_table
+from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import DEAD_LETTERS
 from kaspr_delta.storage.page_reads import PageReads
 
@@ -165,7 +165,7 @@ def _reads_channel(read: TopicInput | ChannelInput, name: str) -> bool:
 def _reads_topic(read: TopicInput | ChannelInput, name: str) -> bool:
     if not isinstance(read, TopicInput):
         return False
-    return name in read.topics if read.pattern is None else re.fullmatch(read.pattern, name) is not None
+    return name in read.topics if read.pattern is None else bool(matching(read.pattern, [name]))
 
 
 def by_resource(letters: Iterable[Letter]) -> dict[ResourceRef, int]:

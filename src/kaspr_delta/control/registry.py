@@ -14,7 +14,7 @@ from typing import Any
 from kaspr_delta.control.events import Event, Resources, by_name, events_of_change
 from kaspr_delta.errors import NotFoundError, SetupError
 from kaspr_delta.spec.kinds import short_kind
-from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text
+from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text, together
 from kaspr_delta.spec.manifest import Manifest
 from kaspr_delta.storage.layout import EVENTS, RESOURCES
 from kaspr_delta.storage.system_tables import SystemTables
@@ -168,7 +168,7 @@ def spec_hash(manifest: Manifest) -> str:
 
 def loaded(documents: Iterable[Document]) -> LoadedManifests:
     """Documents as manifests."""
-    return sum((document.load() for document in documents), LoadedManifests((), ()))
+    return together(document.load() for document in documents)
 
 
 def manifests(documents: Iterable[Document]) -> Resources:

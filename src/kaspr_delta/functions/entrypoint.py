@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kaspr_delta.functions.snippet import Snippet, functions_written_in
-from kaspr_delta.functions.syntax import tree_of
+from kaspr_delta.functions.syntax import DEEPEST, deepest_line, tree_of
+
+_TOO_DEEP = f"an expression or a block of this Python is nested in more than {DEEPEST} others"
+_DIVIDE = "divide it into several statements or functions"
 
 
 class SnippetError(ValueError):
@@ -51,15 +54,21 @@ def resolve_statements(source: str, *, file: str = "<manifest>", first_line: int
     with _warnings_left_to_the_author():
         try:
             # Parsed separately first: a parser error counts lines of the source, a compiler error lines of the file.
-            tree_of(source)
+            deepest = deepest_line(tree_of(source))
         except SyntaxError as error:
             raise _not_python(error, 0) from None
-        except (ValueError, RecursionError, MemoryError) as error:
+        except (RecursionError, MemoryError):
+            deepest = 1
+        except ValueError as error:
             raise SnippetError(f"Python cannot read this: {error}", "", 1) from None
+        if deepest is not None:
+            raise SnippetError(_TOO_DEEP, _DIVIDE, deepest)
         try:
             snippet.code()
         except SyntaxError as error:
             raise _not_python(error, first_line - 1) from None
+        except (RecursionError, MemoryError):
+            raise SnippetError(_TOO_DEEP, _DIVIDE, 1) from None
     return snippet
 
 

@@ -24,7 +24,7 @@ _SHORTHANDS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_PART = re.compile(r"^(?P<first>\*|\?|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d+))?\Z", re.ASCII)
+_PART = re.compile(r"^(?P<first>\*|\?|\w{1,9})(?:-(?P<last>\w{1,9}))?(?:/(?P<step>\d{1,9}))?\Z", re.ASCII)
 _LEAST_FIELDS = 5
 
 

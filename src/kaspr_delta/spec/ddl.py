@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from kaspr_delta.spec.limits import DEEPEST_VALUE
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^'\\]|\\.)*')|([A-Za-z_]\w*)|(\d+)|([<>(),:]))", re.ASCII)
 _SIMPLE = re.compile(
@@ -23,6 +26,7 @@ _CALLED = {
     "NUMERIC": "DECIMAL",
     "TIMESTAMP_LTZ": "TIMESTAMP",
 }
+_MOST_DIGITS = 9
 # The allowed counts of numbers in parentheses behind a type.
 _SIZED = {"DECIMAL": (0, 1, 2), "CHAR": (1,), "VARCHAR": (1,)}
 
@@ -74,8 +78,8 @@ def columns_of(text: str) -> tuple[Column, ...]:
     """
     reader = _Reader(_tokens(text))
     columns = reader.fields("")
-    names = [column.name.lower() for column in columns]
-    twice = next((column.name for column in columns if names.count(column.name.lower()) > 1), None)
+    counts = Counter(column.name.lower() for column in columns)
+    twice = next((column.name for column in columns if counts[column.name.lower()] > 1), None)
     if twice is not None:
         msg = f"column '{twice}' stands there twice"
         raise ValueError(msg)
@@ -103,8 +107,8 @@ def _type_of_json(kind: str | Mapping[str, Any]) -> Type:
 
 
 def _tokens(text: str) -> list[str]:
-    tokens, at = [], 0
-    while text[at:].strip():
+    tokens, at, end = [], 0, len(text.rstrip())
+    while at < end:
         match = _TOKEN.match(text, at)
         if match is None:
             msg = f"'{text[at:].strip()[:20]}' is not understood"
@@ -120,6 +124,7 @@ class _Reader:
 
     tokens: list[str]
     at: int = field(default=0)
+    level: int = field(default=0)
 
     def fields(self, end: str) -> tuple[Column, ...]:
         """``name type, name type`` up to ``end``."""
@@ -147,6 +152,15 @@ class _Reader:
         return column
 
     def _type(self) -> Type:
+        self.level += 1
+        if self.level > DEEPEST_VALUE:
+            msg = f"a type is nested in more than {DEEPEST_VALUE} others"
+            raise ValueError(msg)
+        found = self._type_at_this_level()
+        self.level -= 1
+        return found
+
+    def _type_at_this_level(self) -> Type:
         name = self._next().upper()
         match name:
             case "ARRAY":
@@ -178,7 +192,9 @@ class _Reader:
                 self._next()
                 sizes.append(self._next())
             self._expect(")")
-        if len(sizes) not in _SIZED.get(name, (0,)) or not all(size.isdecimal() for size in sizes):
+        if len(sizes) not in _SIZED.get(name, (0,)) or not all(
+            size.isdecimal() and len(size) <= _MOST_DIGITS for size in sizes
+        ):
             msg = f"{name} needs its size as whole numbers, as in {name}(10{', 2' if 2 in _SIZED[name] else ''})"  # noqa: PLR2004
             raise ValueError(msg)
         if name == "DECIMAL":  # Spark's defaults

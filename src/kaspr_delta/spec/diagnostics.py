@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+_LONGEST = 1_000
+
 
 class Severity(IntEnum):
     """The severity of a finding: an error refuses the application, a warning makes a resource wait, a note informs."""
@@ -40,8 +42,14 @@ class Finding:
     hint: str = ""
 
     def __str__(self) -> str:
-        hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.location}: {self.severity.name.lower()}: {self.message}{hint}"
+        hint = f" ({_shortened(self.hint)})" if self.hint else ""
+        return f"{self.location}: {self.severity.name.lower()}: {_shortened(self.message)}{hint}"
+
+
+def _shortened(text: str) -> str:
+    """The text without its middle if it is long, because it quotes a long value of a manifest."""
+    end = (_LONGEST - 1) // 2
+    return text if len(text) <= _LONGEST else f"{text[:end]}…{text[-end:]}"
 
 
 def sorted_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

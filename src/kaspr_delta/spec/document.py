@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.error import MarkedYAMLError, StreamMark, YAMLError
+from ruamel.yaml.events import AliasEvent, ScalarEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity
+from kaspr_delta.spec.limits import (
+    COST_OF_A_DOCUMENT,
+    COST_OF_A_VALUE,
+    DEEPEST_VALUE,
+    LARGEST_NUMBER,
+    LONGEST_TEXT,
+    MOST_TO_READ,
+    Allowance,
+)
 from kaspr_delta.spec.positions import FieldLocation, Positions
 from kaspr_delta.spec.yaml_errors import syntax_finding
 
 _TAG = "tag:yaml.org,2002:"
+_LONGEST_NUMBER = 40
 _ENDS = ("stream end", "end of stream")
 
 
@@ -36,26 +49,30 @@ class Document:
         return self.lines[index] if 0 <= index < len(self.lines) else ""
 
 
-def read_document(text: str, file: str, first_line: int) -> Document:
+def read_document(text: str, file: str, first_line: int, allowance: Allowance | None = None) -> Document:
     """Read the text of one document, whose first line is line ``first_line`` of the file.
 
-    Text that is not YAML gives ``data`` None and a finding that says why.
+    Text that is not YAML, or that takes more than is left of the allowance, gives ``data`` None and a finding that says
+    why.
     """
     reader = _Reader(file, first_line)
     start = Location(file, first_line)
     reader.locations[()] = FieldLocation(start, start)
-    yaml = YAML(typ="safe", pure=True)
+    yaml: Any = YAML(typ="safe", pure=True)
+    yaml.Composer = partial(_Composer, allowance or Allowance())
     data = None
     try:
         node = yaml.compose(text)
         if node is not None:
             data = reader.read(node, ())
+    except _RefusedError as error:
+        reader.error(error.mark, error.message, error.hint)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         # The parser notices an unclosed quote or bracket at the end of the text; the finding points to where it opens.
         if error.context_mark is not None and any(end in (error.problem or "") for end in _ENDS):
             mark = error.context_mark
-        location = Location(file, first_line + mark.line, mark.column + 1) if mark else start
+        location = reader.location(mark) if mark else start
         reader.findings.append(syntax_finding(error.problem, error.context, location, text, first_line))
     except ReaderError as error:
         before = text[: error.position]
@@ -66,9 +83,64 @@ def read_document(text: str, file: str, first_line: int) -> Document:
         )
     except YAMLError as error:
         reader.findings.append(Finding(Severity.ERROR, start, f"this is not YAML: {str(error).splitlines()[0]}"))
-    except RecursionError:
-        reader.findings.append(Finding(Severity.ERROR, start, "this YAML is nested too deeply to be a manifest"))
     return Document(data, Positions(reader.locations), tuple(reader.findings), first_line, tuple(text.split("\n")))
+
+
+class _RefusedError(Exception):
+    """YAML that is not read any further."""
+
+    def __init__(self, mark: StreamMark, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.mark = mark
+        self.message = message
+        self.hint = hint
+
+
+class _Composer(Composer):
+    """Makes nodes of a document, within the limits.
+
+    An alias costs as much as the value that it stands for, because that is read again for each of its locations.
+    """
+
+    def __init__(self, allowance: Allowance, loader: Any = None) -> None:
+        super().__init__(loader)
+        self._allowance = allowance
+        self.warn_double_anchors = False
+        self._allowance.left -= COST_OF_A_DOCUMENT
+        self._level = 0
+        self._costs: dict[str, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The node of the next event. Raises _RefusedError if it takes too much."""
+        event = self.parser.peek_event()
+        if isinstance(event, AliasEvent):
+            # Without this anchor, the composer itself refuses the alias.
+            if event.anchor in self.anchors and event.anchor not in self._costs:
+                message = f"'*{event.anchor}' is inside the value that it refers to"
+                raise _RefusedError(event.start_mark, message, "write the value out")
+            self._spend(self._costs.get(event.anchor, 0), event.start_mark)
+            return super().compose_node(parent, index)
+        if self._level == DEEPEST_VALUE:
+            message = f"this value is nested in more than {DEEPEST_VALUE} others"
+            raise _RefusedError(event.start_mark, message, "no manifest needs that many levels")
+        self._costs.pop(event.anchor, None)
+        before = self._allowance.left
+        self._spend(COST_OF_A_VALUE + (len(event.value) if isinstance(event, ScalarEvent) else 0), event.start_mark)
+        self._level += 1
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        if event.anchor is not None:
+            self._costs[event.anchor] = before - self._allowance.left
+        return node
+
+    def _spend(self, cost: int, mark: StreamMark) -> None:
+        self._allowance.left -= cost
+        if self._allowance.left < 0:
+            most = MOST_TO_READ // COST_OF_A_VALUE
+            message = (
+                f"up to here there are more than {most:,} values or {MOST_TO_READ:,} characters, aliases written out"
+            )
+            raise _RefusedError(mark, message, "check fewer manifests at once, and write fewer aliases")
 
 
 @dataclass(slots=True)
@@ -79,30 +151,22 @@ class _Reader:
     first_line: int
     locations: dict[FieldPath, FieldLocation] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    _above: list[Node] = field(default_factory=list)
 
     def read(self, node: Node, path: FieldPath, key: Location | None = None) -> Any:
-        start = self._location(node)
+        start = self.location(node.start_mark)
         self.locations[path] = FieldLocation(key or start, start, getattr(node, "style", None))
-        if any(node is parent for parent in self._above):
-            self._error(start, f"'*{node.anchor}' is inside the value that it refers to", "write the value out")
-            return None
-        self._above.append(node)
-        try:
-            if isinstance(node, MappingNode):
-                return self._mapping(node, path)
-            if isinstance(node, SequenceNode):
-                return [self.read(element, _below(path, index)) for index, element in enumerate(node.value)]
-            return self._scalar(node) if isinstance(node, ScalarNode) else None
-        finally:
-            self._above.pop()
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            return [self.read(element, _below(path, index)) for index, element in enumerate(node.value)]
+        return self._scalar(node) if isinstance(node, ScalarNode) else None
 
     def _mapping(self, node: MappingNode, path: FieldPath) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         own: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
-                self._error(self._location(key_node), "a key must be text", "remove the '?' or quote the key")
+                self.error(key_node.start_mark, "a key must be text", "remove the '?' or quote the key")
             elif key_node.tag == f"{_TAG}merge":
                 for parent in self._parents(value_node):
                     for name, value in self._mapping(parent, path).items():
@@ -110,43 +174,61 @@ class _Reader:
             elif key_node.value in own:
                 first = self.locations[_below(path, key_node.value)].key
                 hint = f"the first one is on line {first.line}; keep one of them"
-                self._error(self._location(key_node), f"the key '{key_node.value}' is given twice", hint)
+                self.error(key_node.start_mark, f"the key '{key_node.value}' is given twice", hint)
             else:
-                location = self._location(key_node)
+                location = self.location(key_node.start_mark)
                 own[key_node.value] = self.read(value_node, _below(path, key_node.value), location)
         return merged | own
 
     def _parents(self, node: Node) -> Iterator[MappingNode]:
         for parent in node.value if isinstance(node, SequenceNode) else [node]:
-            if isinstance(parent, MappingNode) and not any(parent is above for above in self._above):
+            if isinstance(parent, MappingNode):
                 yield parent
             else:
-                self._error(self._location(parent), "'<<' merges mappings only", "refer to a mapping with '*name'")
+                self.error(parent.start_mark, "'<<' merges mappings only", "refer to a mapping with '*name'")
 
     def _scalar(self, node: ScalarNode) -> str | int | float | bool | None:
         text: str = node.value
+        if len(text) > LONGEST_TEXT:
+            message = f"this value has {len(text):,} characters, the most is {LONGEST_TEXT:,}"
+            self.error(node.start_mark, message, "put long Python into a package, and import it")
+            return ""
         match str(node.tag).removeprefix(_TAG):
             case "null":
                 return None
             case "bool":
                 return text.lower() == "true"
-            case "int":
-                return int(text.replace("_", ""), 0 if text.lstrip("+-")[:2].lower() in {"0x", "0o", "0b"} else 10)
-            case "float":
-                return float(text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan"))
+            case "int" | "float" as tag:
+                number = _number(text, tag)
+                if number is None:
+                    shown = text if len(text) <= _LONGEST_NUMBER else f"{text[:_LONGEST_NUMBER]}…"
+                    self.error(node.start_mark, f"{shown} is no number of 64 bits", "put it in quotes if it is text")
+                return number
             # Times stay text, as in Kubernetes.
             case "str" | "timestamp":
                 return text
             case tag:
-                self._error(self._location(node), f"the YAML tag '{tag}' has no meaning here", "remove it")
+                self.error(node.start_mark, f"the YAML tag '{tag}' has no meaning here", "remove it")
                 return text
 
-    def _location(self, node: Node) -> Location:
-        return Location(self.file, self.first_line + node.start_mark.line, node.start_mark.column + 1)
+    def location(self, mark: StreamMark) -> Location:
+        return Location(self.file, self.first_line + mark.line, mark.column + 1)
 
-    def _error(self, location: Location, message: str, hint: str) -> None:
-        self.findings.append(Finding(Severity.ERROR, location, message, hint))
+    def error(self, mark: StreamMark, message: str, hint: str) -> None:
+        self.findings.append(Finding(Severity.ERROR, self.location(mark), message, hint))
 
 
 def _below(path: FieldPath, step: str | int) -> FieldPath:
     return (*path, step)
+
+
+def _number(text: str, tag: str) -> int | float | None:
+    """The number that a text stands for in YAML; None if it has more than 64 bits or, behind a tag, is no number."""
+    digits = text.replace("_", "").lower()
+    try:
+        if tag == "float":
+            return float(digits.replace(".inf", "inf").replace(".nan", "nan"))
+        number = int(digits, 0 if digits.lstrip("+-")[:2] in {"0x", "0o", "0b"} else 10)
+    except ValueError:
+        return None
+    return number if abs(number) <= LARGEST_NUMBER else None

@@ -10,7 +10,8 @@ from pydantic import AfterValidator, WithJsonSchema
 from kaspr_delta.errors import UsageError
 from kaspr_delta.spec.base import Problem, refused
 
-_GRAMMAR = re.compile(r"^(\d+)(ms|s|m|h|d)\Z", re.ASCII)
+_GRAMMAR = re.compile(r"^0*(\d+)(ms|s|m|h|d)\Z", re.ASCII)
+_MOST_DIGITS = 9
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -23,6 +24,9 @@ def milliseconds(duration: str) -> int:
     match = _GRAMMAR.match(duration)
     if match is None:
         message = f"'{duration}' is not a duration"
+        raise ValueError(message)
+    if len(match[1]) > _MOST_DIGITS:
+        message = f"'{duration}' has more than {_MOST_DIGITS} digits"
         raise ValueError(message)
     return int(match[1]) * _MILLISECONDS[match[2]]
 
@@ -62,10 +66,10 @@ def _checked_positive(text: str) -> str:
 
 
 Duration = Annotated[
-    str, AfterValidator(_checked), WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(ms|s|m|h|d)$"})
+    str, AfterValidator(_checked), WithJsonSchema({"type": "string", "pattern": r"^0*[0-9]{1,9}(ms|s|m|h|d)$"})
 ]
 PositiveDuration = Annotated[
     str,
     AfterValidator(_checked_positive),
-    WithJsonSchema({"type": "string", "pattern": r"^0*[1-9][0-9]*(ms|s|m|h|d)$"}),
+    WithJsonSchema({"type": "string", "pattern": r"^0*[1-9][0-9]{0,8}(ms|s|m|h|d)$"}),
 ]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.spec.code import Code
 from kaspr_delta.spec.diagnostics import Finding, Location, Severity, has_errors, sorted_findings
 from kaspr_delta.spec.document import Document, read_document
+from kaspr_delta.spec.limits import LONGEST_FILE, MOST_FILES, Allowance
 from kaspr_delta.spec.manifest import MANIFEST, Manifest
 from kaspr_delta.spec.messages import found, manifest_findings
 from kaspr_delta.spec.positions import Positions
@@ -63,28 +65,28 @@ class LoadedManifests:
     findings: tuple[Finding, ...]
     broken: frozenset[tuple[str, str]] = frozenset()
 
-    def __add__(self, other: LoadedManifests) -> LoadedManifests:
-        findings = sorted_findings((*self.findings, *other.findings))
-        return LoadedManifests(self.manifests + other.manifests, findings, self.broken | other.broken)
-
 
 def load_path(path: Path) -> LoadedManifests:
     """Load a file, or all ``*.yaml`` and ``*.yml`` of a folder and its subfolders, in sorted order."""
     if not path.exists():
         return _nothing(path, "there is no such file or folder", "give the path of a manifest, or of a folder of them")
     if not path.is_dir():
-        return _load_file(path)
-    files = sorted(_manifest_files(path))
+        return _load_file(path, Allowance())
+    files = sorted(islice(_manifest_files(path), MOST_FILES + 1))
     if not files:
         return _nothing(path, "this folder holds no manifests", "manifests are files named *.yaml or *.yml")
-    loaded = LoadedManifests((), ())
-    for file in files:
-        loaded += _load_file(file)
-    return loaded
+    if len(files) > MOST_FILES:
+        return _nothing(path, f"this folder holds more than {MOST_FILES:,} files of YAML", "give a folder of manifests")
+    allowance = Allowance()
+    return together(_load_file(file, allowance) for file in files)
 
 
-def load_bytes(content: bytes, file: str) -> LoadedManifests:
+def load_bytes(content: bytes, file: str, allowance: Allowance | None = None) -> LoadedManifests:
     """Load the documents of a file's content, which must be UTF-8."""
+    if len(content) > LONGEST_FILE:
+        message = f"this file has more than {LONGEST_FILE:,} bytes"
+        hint = "a manifest is much smaller; divide the file, or move it out of this folder"
+        return LoadedManifests((), (Finding(Severity.ERROR, Location(file), message, hint),))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -92,15 +94,27 @@ def load_bytes(content: bytes, file: str) -> LoadedManifests:
         location = Location(file, before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
         message = f"this is not UTF-8 text: byte 0x{content[error.start]:02x}"
         return LoadedManifests((), (Finding(Severity.ERROR, location, message, "save the file as UTF-8"),))
-    return load_text(text, file)
+    return load_text(text, file, allowance=allowance)
 
 
-def load_text(text: str, file: str, first_line: int = 1) -> LoadedManifests:
-    """Load the documents of a text. ``file`` and ``first_line`` say where the text comes from, for findings."""
-    loaded = LoadedManifests((), ())
-    for line, lines in _documents(text):
-        loaded += _load_document(lines, file, first_line + line)
-    return loaded
+def load_text(text: str, file: str, first_line: int = 1, allowance: Allowance | None = None) -> LoadedManifests:
+    """Load the documents of a text. ``file`` and ``first_line`` say where the text comes from, for findings.
+
+    Nothing is read after the document that uses up the ``allowance``.
+    """
+    left = allowance or Allowance()
+    read = takewhile(lambda _: left.left > 0, _documents(text))
+    return together(_load_document(lines, file, first_line + line, left) for line, lines in read)
+
+
+def together(parts: Iterable[LoadedManifests]) -> LoadedManifests:
+    """All manifests and findings of the parts."""
+    loaded = tuple(parts)
+    return LoadedManifests(
+        tuple(manifest for part in loaded for manifest in part.manifests),
+        sorted_findings(finding for part in loaded for finding in part.findings),
+        frozenset(name for part in loaded for name in part.broken),
+    )
 
 
 def _manifest_files(folder: Path) -> Iterator[Path]:
@@ -110,13 +124,18 @@ def _manifest_files(folder: Path) -> Iterator[Path]:
         yield from (Path(parent, name) for name in files if Path(name).suffix in _SUFFIXES and not name.startswith("."))
 
 
-def _load_file(path: Path) -> LoadedManifests:
+def _load_file(path: Path, allowance: Allowance) -> LoadedManifests:
     name = _shown(path)
+    if allowance.left <= 0:
+        return LoadedManifests((), ())
     try:
-        content = path.read_bytes()
+        if not (path.is_file() or path.is_relative_to("/dev/fd") or path == Path("/dev/stdin")):
+            return _nothing(path, "this is not a file", "remove the device or pipe, or give it another name")
+        with path.open("rb") as stream:
+            content = stream.read(LONGEST_FILE + 1)
     except OSError as error:
         return _nothing(path, f"this file cannot be read: {error.strerror}")
-    loaded = load_bytes(content, name)
+    loaded = load_bytes(content, name, allowance)
     if not loaded.manifests and not loaded.findings:
         return LoadedManifests((), (Finding(Severity.NOTE, Location(name), "this file holds no manifest"),))
     return loaded
@@ -158,9 +177,9 @@ def _trimmed(start: int, lines: list[str]) -> Iterator[tuple[int, list[str]]]:
             return
 
 
-def _load_document(lines: list[str], file: str, first_line: int) -> LoadedManifests:
+def _load_document(lines: list[str], file: str, first_line: int, allowance: Allowance) -> LoadedManifests:
     text = "\n".join(lines).rstrip() + "\n"
-    document = read_document(text, file, first_line)
+    document = read_document(text, file, first_line, allowance)
     start = document.positions.value(())
     findings = list(document.findings)
     if not isinstance(document.data, dict):

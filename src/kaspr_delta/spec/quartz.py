@@ -18,7 +18,7 @@ _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 )
 _LEAST_FIELDS = 6
 _DAY_OF_MONTH, _DAY_OF_WEEK = 3, 5
-_PART = re.compile(r"(?P<first>\*|\w+)(?:-(?P<last>\w+))?(?:/(?P<step>\d+))?", re.ASCII)
+_PART = re.compile(r"(?P<first>\*|\w{1,9})(?:-(?P<last>\w{1,9}))?(?:/(?P<step>\d{1,9}))?", re.ASCII)
 _SPECIAL = {
     "day of the month": re.compile(r"\?|L(-\d{1,2})?|LW|\d{1,2}W"),
     "day of the week": re.compile(r"\?|L|([1-7]|SUN|MON|TUE|WED|THU|FRI|SAT)(L|#[1-5])"),

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from kaspr_delta.spec.base import Boolean, Integer, PositiveInteger, Problem, Spec, Text, TextMap
 from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.patterns import pattern_problem
 from kaspr_delta.spec.serializers import TopicSerializer
 from kaspr_delta.spec.topic_configs import config_problems
 
@@ -70,10 +71,10 @@ class InputTopic(TopicDeclaration):
         for name in self.names:
             yield from topic_name_problems(name, "name")
         if self.pattern is not None:
-            try:
-                re.compile(self.pattern)
-            except re.error as error:
-                yield Problem(f"'{self.pattern}' is no regular expression: {error}", "", ("pattern",))
+            problem = pattern_problem(self.pattern)
+            if problem is not None:
+                hint = "an example is `pattern: (?!internal-).*`"
+                yield Problem(f"'{self.pattern}' is no pattern for topics: {problem}", hint, ("pattern",))
 
 
 class SendTarget(TopicDeclaration):

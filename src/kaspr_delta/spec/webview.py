@@ -10,6 +10,7 @@ from pydantic import Field
 
 from kaspr_delta.spec.base import Problem, Spec, Text, TextMap
 from kaspr_delta.spec.code import Code
+from kaspr_delta.spec.patterns import expression_problem
 from kaspr_delta.spec.processors import Processors
 from kaspr_delta.spec.resource import Resource, ResourceSpec
 
@@ -98,8 +99,4 @@ class KasprWebView(Resource):
 
 def _not_an_expression(written: str | None) -> str | None:
     """The error in the regular expression of a parameter, or None."""
-    try:
-        re.compile(written or "")
-    except re.error as error:
-        return str(error)
-    return None
+    return expression_problem(written or "")

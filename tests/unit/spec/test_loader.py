@@ -122,7 +122,7 @@ def test_merge_keys_and_anchors_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: &x [*x]\n", "m.yaml:1:4: error: '*x' is inside the value that it refers to (write the value out)"),
+        ("a: &x [*x]\n", "m.yaml:1:8: error: '*x' is inside the value that it refers to (write the value out)"),
         ("? [a]\n: b\n", "m.yaml:1:3: error: a key must be text (remove the '?' or quote the key)"),
         ("a: !secret x\n", "m.yaml:1:4: error: the YAML tag '!secret' has no meaning here (remove it)"),
         ("a: 1\n<<: 2\n", "m.yaml:2:5: error: '<<' merges mappings only (refer to a mapping with '*name')"),

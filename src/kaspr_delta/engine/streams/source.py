@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -24,6 +23,7 @@ from kaspr_delta.plan.definition.resources import ChannelInput, Serializers, Top
 from kaspr_delta.plan.names import channel_table, topic_table
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.spec.ddl import Type
+from kaspr_delta.spec.patterns import matching
 from kaspr_delta.storage.layout import HEADERS, RECORDS, RETRY_FOR, kind_for
 from kaspr_delta.storage.tables import Tables
 
@@ -63,9 +63,8 @@ class Source:
             return (self.read.channel,)
         if self.read.pattern is None:
             return self.read.topics
-        pattern = re.compile(self.read.pattern)
         named = {topic.name for topic in self.application.topics} | known_topics(self.delta, spark)
-        return tuple(sorted(name for name in named if pattern.fullmatch(name)))
+        return matching(self.read.pattern, named)
 
     def first_position(self, spark: SparkSession, name: str) -> int:
         """The position at which a new reader begins."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
@@ -13,6 +12,7 @@ from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, Resou
 from kaspr_delta.plan.names import log_table
 from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.durations import milliseconds
+from kaspr_delta.spec.patterns import matching
 
 
 def agent_plans(
@@ -60,7 +60,7 @@ def _input(
     if given.topic:
         serializers = defaults.with_own(given.topic.key_serializer, given.topic.value_serializer)
         pattern = given.topic.pattern
-        names = given.topic.names if pattern is None else tuple(t for t in sorted(topics) if re.fullmatch(pattern, t))
+        names = given.topic.names if pattern is None else matching(pattern, topics)
         return TopicInput(names, pattern, serializers, given.start)
     if given.channel:
         location = agent.source.locate_value("spec", "input", "channel", "name")

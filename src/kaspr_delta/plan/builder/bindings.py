@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
@@ -23,6 +22,7 @@ from kaspr_delta.spec.base import FieldPath
 from kaspr_delta.spec.bindings import Direction, FilesBinding, KafkaBinding, TopicBinding, absolute_path_problems
 from kaspr_delta.spec.kubernetes import Authentication, PasswordSecret, Tls
 from kaspr_delta.spec.near import suggestion
+from kaspr_delta.spec.patterns import matching
 
 
 def bound_topics(
@@ -65,7 +65,7 @@ def _check_use(  # noqa: PLR0913, PLR0917  all that a binding is compared with
     """Warn of an input topic that no resource reads: it is most likely misspelt. Functions may name output topics."""
     known = {topic.name for topic in named if not topic.binding}
     patterns = [one.spec.input.topic.pattern for one in application.agents.values() if one.spec.input.topic]
-    if direction == "input" and name not in known and not any(re.fullmatch(p, name) for p in patterns if p):
+    if direction == "input" and name not in known and not any(matching(p, [name]) for p in patterns if p):
         at = app.source.locate("spec", "topics", name)
         report.warning(at, f"no resource reads topic '{name}'", suggestion(name, known, "topics are"))
 
