@@ -90,7 +90,7 @@ def findings(text: str) -> list[str]:
         (python("def f(x): return x" + ".y" * 20_000), "10:17", "is nested in more than 200 others"),
         (python("def f(x): return x" + " + 1" * 300), "10:17", "is nested in more than 200 others"),
         (
-            AGENT.replace("name: t", f"pattern: '{'(' * 400}{')' * 400}'"),
+            AGENT.replace("name: t", f"pattern: '{'(' * 490}{')' * 490}'"),
             "5:28",
             "its parentheses are nested",
         ),
