@@ -1,14 +1,35 @@
-"""The account of a failure of an author's function."""
+"""Failures of an author's function: told from a Ctrl-C, and described."""
 
 from __future__ import annotations
 
+import asyncio.runners
+import signal
+import threading
 import traceback
-from asyncio import CancelledError
+from dis import opmap
 
-from kaspr_delta.functions.time_limit import EventTimeoutError
+AUTHORS_CODE_FAILED = BaseException
+"""The exceptions that an author's function may raise. A handler calls :func:`pass_on_interruption` first."""
 
-AUTHORS_CODE_FAILED = (Exception, SystemExit, CancelledError, EventTimeoutError)
-"""The exceptions that an author's function may raise. Other exceptions have other causes."""
+
+def pass_on_interruption(error: BaseException) -> None:
+    """Raise the error again if Ctrl-C caused it: it stops the run and is no failure of the function.
+
+    Signals interrupt the main thread only, between any two steps. A KeyboardInterrupt that comes from a ``raise``
+    statement is the function's own, unless the statement belongs to a handler of the signal.
+    """
+    if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
+        return
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is None:
+        return
+    code = at.tb_frame.f_code
+    handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
+    handles_signals = code is handler or code.co_filename == asyncio.runners.__file__
+    if handles_signals or code.co_code[at.tb_lasti] != opmap["RAISE_VARARGS"]:
+        raise error
 
 
 def account_of_failure(frames: int) -> str:

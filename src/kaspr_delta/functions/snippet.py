@@ -11,11 +11,12 @@ import hashlib
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from types import CodeType
 from typing import Any
 
+from kaspr_delta.functions.module import announce, module_name
 from kaspr_delta.functions.syntax import tree_of
 
 # Flags of code whose call returns an awaitable or a generator.
@@ -68,8 +69,18 @@ class Snippet:
         """A hash of the entry point and the source. Comments and blanks do not change it."""
         return hashlib.sha256(f"{self.entrypoint}\n{ast.unparse(tree_of(self.source))}".encode()).hexdigest()
 
+    def announce(self) -> None:
+        """Make the module of the source known before its first execution, so that its objects can be unpickled."""
+        announce(self.source, lambda: self.run({}))
+
+    def enter(self, scope: dict[str, Any]) -> None:
+        """Make ``scope``, in which the source was executed, the names of its module in this thread."""
+        announce(self.source, lambda: self.run({})).enter(scope)
+
     def run(self, scope: dict[str, Any]) -> dict[str, Any]:
-        """Execute the top-level statements in ``scope`` and return it."""
+        """Execute the top-level statements in ``scope``, as the module of the source, and return it."""
+        scope["__name__"] = module_name(self.source)
+        self.enter(scope)
         # Running the manifest author's own code is the purpose of this product.
         exec(self.code(), scope)  # noqa: S102
         return scope
@@ -80,7 +91,7 @@ class Snippet:
         return function
 
 
-@cache
+@lru_cache(maxsize=4096)
 def in_empty_scope(snippet: Snippet) -> Callable[..., Any]:
     """The entry point, made once in an empty scope: selectors and extractors see neither ``init`` nor ``context``."""
     return snippet.function({})

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
 from kaspr_delta.plan.definition.resources import SerializerName
 from kaspr_delta.serde import json_text
 
@@ -97,7 +98,8 @@ class _Pickle:
     def decode(self, data: bytes) -> Any:
         try:
             return pickle.loads(base64.b64decode(data, validate=True))  # noqa: S301
-        except Exception as error:  # unpickling may raise anything
+        except AUTHORS_CODE_FAILED as error:  # unpickling may call classes of functions
+            pass_on_interruption(error)
             msg = f"not a pickle: {error}"
             raise SerializationError(msg) from error
 

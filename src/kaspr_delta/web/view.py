@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from threading import Lock
@@ -18,7 +18,7 @@ from kaspr_delta.engine.streams.effect import Effect
 from kaspr_delta.engine.streams.event import App, microseconds
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.functions.call import call
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
 from kaspr_delta.plan.definition.resources import OperationPlan, TablePlan, WebViewPlan
@@ -30,6 +30,8 @@ _SELECTING = {"body": "bodySelector", "status": "statusCodeSelector", "header": 
 _NO_TOPICS = Topics({}, 1)
 # From this status on the server is at fault, not the caller.
 _FAULT = 500
+# Stands for the end of an operation's values.
+_END = object()
 # Attributes of an exception that become part of the error that selectors and callers see.
 _SHOWN_ATTRIBUTES = ("status_code", "code", "details", "message")
 
@@ -70,9 +72,11 @@ class View:
                 with at_most(self.timeout):
                     answer, effects = self._success(request)
             except AUTHORS_CODE_FAILED as error:
+                pass_on_interruption(error)
                 with at_most(self.timeout):
                     return self._failure(error)
-        except AUTHORS_CODE_FAILED:  # the answer to the failure has failed too
+        except AUTHORS_CODE_FAILED as error:  # the answer to the failure has failed too
+            pass_on_interruption(error)
             _log.exception("%s cannot answer", self.plan.ref)
             return problem(500, f"{self.plan.ref} failed, and its answer to the failure failed too")
         try:
@@ -159,10 +163,13 @@ class View:
 
     def _init_scope(self) -> dict[str, Any]:
         """The scope that ``init`` made: once, for all requests."""
+        init = self.plan.init
         with self._lock:
             if not self._scope:
                 scope: dict[str, Any] = {"context": {"app": self.app}}
-                self._scope.update(self.plan.init.run(scope) if self.plan.init is not None else scope)
+                self._scope.update(init.run(scope) if init is not None else scope)
+        if init is not None:
+            init.enter(self._scope)
         return self._scope
 
     def _selected(self, which: str, snippet: Snippet, value: Any) -> Any:
@@ -172,6 +179,7 @@ class View:
                 self._selectors[snippet] = snippet.function(dict(self._init_scope()))
             return call(self._selectors[snippet], value, {})
         except AUTHORS_CODE_FAILED as error:
+            pass_on_interruption(error)
             raise OperationError(_SELECTING[which]) from error
 
 
@@ -182,11 +190,18 @@ def _now() -> int:
 
 def _applied(operation: tuple[str, Operation], step: Step, value: Any) -> Iterator[Any]:
     name, what = operation
-    try:
-        handed_on: Iterable[Any] = what.apply(step, value)
-        yield from handed_on
-    except AUTHORS_CODE_FAILED as error:
-        raise OperationError(name) from error
+    values: Iterator[Any] | None = None
+    while True:
+        # The caller's own errors and its end do not pass through here.
+        try:
+            values = iter(what.apply(step, value)) if values is None else values
+            handed_on = next(values, _END)
+        except AUTHORS_CODE_FAILED as error:
+            pass_on_interruption(error)
+            raise OperationError(name) from error
+        if handed_on is _END:
+            return
+        yield handed_on
 
 
 def _status_of(cause: BaseException) -> int:

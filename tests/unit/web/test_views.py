@@ -153,6 +153,13 @@ def test_trap_24_an_error_has_status_500_or_the_one_of_its_exception(
         assert refused.json()["details"] == {"by": "you"}
 
 
+@pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
+def test_a_function_that_exits_is_answered_with_500(serving: Serving, error: str) -> None:
+    with serving(view("v", "GET", "/v", f"def f(request):\n  yield 1\n  raise {error}")) as shop:
+        answer = shop.client.get("/v")
+        assert (answer.status_code, answer.json()["message"]) == (500, error)
+
+
 def test_an_error_in_the_error_selector_is_a_bare_500(serving: Serving) -> None:
     response = """bodySelector: {onError: {python: "def b(error): return error['nothing']"}}"""
     with serving(view("v", "GET", "/v", "def f(request): 1 / 0", response=response)) as shop:

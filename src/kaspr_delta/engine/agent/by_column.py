@@ -22,7 +22,7 @@ from kaspr_delta.engine.streams.event import TopicDecoder
 from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.call import PLAIN, awaited, bind
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
 from kaspr_delta.functions.snippet import in_empty_scope
 from kaspr_delta.functions.time_limit import EventTimeoutError, at_most
 from kaspr_delta.plan.definition.resources import OperationPlan, SendPlan
@@ -151,6 +151,7 @@ class ByColumn:
                     for table in tables:
                         table.keep(times[event])
         except AUTHORS_CODE_FAILED as error:
+            pass_on_interruption(error)
             if ended != event:
                 self._undo(event, error)
                 return event, False

@@ -25,7 +25,7 @@ from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.engine.streams.output import Topics
 from kaspr_delta.engine.streams.selector import problem
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.functions.time_limit import at_most
 from kaspr_delta.plan.definition.resources import AgentPlan, TaskPlan
@@ -61,12 +61,25 @@ class Executor:
     def __post_init__(self) -> None:
         self._limit = at_most(self.timeout)
         self._step = Step(self.topics, self.tables)
-        snippets = [operation.function for operation in self.plan.pipeline if operation.function is not None]
-        self._asks_for_context = any(snippet.may_use("context") for snippet in snippets)
+        self._asks_for_context = any(snippet.may_use("context") for snippet in self._functions)
+        self._announce()
+
+    @property
+    def _functions(self) -> tuple[Snippet, ...]:
+        return tuple(operation.function for operation in self.plan.pipeline if operation.function is not None)
+
+    def _announce(self) -> None:
+        """Make the classes of the manifest known: a pickled event is decoded before its function is executed."""
+        for snippet in (*filter(None, [self.plan.init]), *self._functions):
+            snippet.announce()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the functions of the manifest: they cannot be pickled, so a worker makes its own."""
         return {**self.__dict__, "_operations": [], "_objects": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._announce()
 
     def effects(self, batch: pa.RecordBatch, seq: int) -> Iterator[pa.RecordBatch]:
         """The effects of a batch, numbered from ``seq``. With ``take`` several records are one event."""
@@ -157,7 +170,8 @@ class Executor:
                 for final in self._finals(step, value):
                     for output in self.plan.outputs:
                         step.send(output, final, {})
-        except AUTHORS_CODE_FAILED:
+        except AUTHORS_CODE_FAILED as error:
+            pass_on_interruption(error)
             account = account_of_failure(frames=4)
             letters = self.given_up([record for record, _ in records], account)
             return letters or [_letter(source, None, None, timestamp, account)]
@@ -174,6 +188,8 @@ class Executor:
             for plan in self.plan.pipeline:
                 tables = {of.parameter: self.table(of.table) for of in plan.tables}
                 operations.append(Operation(plan, tables, self.scope))
+        if operations and self.plan.init is not None:
+            self.scope()  # another agent with an equal `init` may have executed it since the last event
         for result in operations[0].apply(step, value) if operations else (value,):
             level = [result]
             for operation in operations[1:]:
@@ -193,11 +209,14 @@ class Executor:
 
     def scope(self) -> dict[str, Any]:
         """The names that functions see: those that ``init`` made, and ``context``."""
-        known = (self.identity, self.plan.init)
-        if known not in _init_scopes:
-            scope: dict[str, Any] = {"context": {"app": self.app}}
-            _init_scopes[known] = self.plan.init.run(scope) if self.plan.init is not None else scope
-        return _init_scopes[known]
+        init, known = self.plan.init, (self.identity, self.plan.init)
+        scope = _init_scopes.get(known)
+        if scope is None:
+            scope = {"context": {"app": self.app}}
+            _init_scopes[known] = init.run(scope) if init is not None else scope
+        elif init is not None:
+            init.enter(scope)
+        return scope
 
 
 def _letter(source: str, key: bytes | None, value: bytes | None, at: int | None, detail: str) -> Effect:

@@ -24,6 +24,7 @@ from kaspr_delta.engine.streams.event import Decoder, moment_of
 from kaspr_delta.engine.streams.input_rows import records_of
 from kaspr_delta.engine.windows import passed_windows
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, pass_on_interruption
 from kaspr_delta.serde.table_text import TableText
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.storage.limits import Limits
@@ -114,7 +115,8 @@ def likely_keys(records: pa.RecordBatch, decoder: Decoder, text: TableText, cloc
         try:
             key, value = decoder(record)
             starts = None if clock is None else clock.window.starts(clock.time_of(record, value))
-        except Exception:  # noqa: BLE001, S112  bytes, or the author's selector: a dead letter in its turn
+        except AUTHORS_CODE_FAILED as error:  # bytes, or the author's selector: a dead letter in its turn
+            pass_on_interruption(error)
             continue
         keys = _keys(text, key, value)
         found.update(keys if starts is None else (Cell(one, start) for one in keys for start in starts))

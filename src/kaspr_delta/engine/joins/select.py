@@ -16,7 +16,7 @@ from kaspr_delta.engine.rows.typed_columns import row_of
 from kaspr_delta.engine.streams.selector import Problem, problem
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.functions.column_paths import Path
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
 from kaspr_delta.functions.positional import call_with
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
@@ -64,7 +64,8 @@ class SelectRow:
             return value_text(written(self.row, row, "the row")), before
         except SerializationError as error:
             return None, problem("selected row cannot be used", str(error), None)
-        except AUTHORS_CODE_FAILED:
+        except AUTHORS_CODE_FAILED as error:
+            pass_on_interruption(error)
             return None, problem("select failed", account_of_failure(frames=3), None)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure
+from kaspr_delta.functions.failure import AUTHORS_CODE_FAILED, account_of_failure, pass_on_interruption
 from kaspr_delta.functions.positional import asked_for, call_with
 from kaspr_delta.functions.snippet import Snippet, in_empty_scope
 from kaspr_delta.functions.time_limit import at_most
@@ -56,7 +56,8 @@ class Selector:
             return Selected(None if selected is None else self._spelled(selected))
         except SerializationError as error:
             return Selected(None, problem(f"{self.what} cannot be used", str(error), stored))
-        except AUTHORS_CODE_FAILED:
+        except AUTHORS_CODE_FAILED as error:
+            pass_on_interruption(error)
             return Selected(None, problem(f"{self.name} failed", account_of_failure(frames=3), stored))
 
     def keys_of(self, values: Iterable[Any], keys: Iterable[Any]) -> list[str | None] | None:
@@ -73,7 +74,8 @@ class Selector:
                 arguments = (values, keys)[: asked_for(function, 2)]
                 selected = list(map(function, *arguments)) if arguments else [function() for _ in values]
                 return [None if one is None else self._spelled(one) for one in selected]
-        except (SerializationError, *AUTHORS_CODE_FAILED):
+        except AUTHORS_CODE_FAILED as error:
+            pass_on_interruption(error)
             return None
 
     def _spelled(self, key: Any) -> str | None:

@@ -167,6 +167,12 @@ def test_with_tables_an_event_that_never_ends_holds_up_only_itself() -> None:
     assert {key: written.value for key, written in state.written.items()} == {'"all"': "3"}
 
 
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "GeneratorExit", "type('Own', (BaseException,), {})"])
+def test_any_exception_fails_its_event_only(error: str) -> None:
+    agent = executor(mapped(f"def f(v):\n  if v == 2: raise {error}\n  return v"))
+    assert [row["kind"] for row in effects_by_column(agent, numbered(1, 2, 3))] == ["send", "dead-letter", "send"]
+
+
 class TimesOutInKeep(TableState[str]):
     """The time limit strikes while the writes of the first event are kept."""
 

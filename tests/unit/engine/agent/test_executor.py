@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 from kaspr_delta.engine.agent.executor import Executor
 from kaspr_delta.engine.agent.table_state import Written
 from kaspr_delta.engine.streams.effect import to_arrow
-from kaspr_delta.engine.streams.event import ChannelDecoder
+from kaspr_delta.engine.streams.event import ChannelDecoder, TopicDecoder
+from kaspr_delta.functions.module import module_name
 from kaspr_delta.plan.definition.resources import Serializers
 from kaspr_delta.serde.joined_text import JoinedText
 from kaspr_delta.serde.table_text import TableText
@@ -245,6 +248,15 @@ def test_a_dead_letter_has_the_record_and_the_line_that_failed() -> None:
         "async def f(v): raise SystemExit",
         "async def f(v):\n  import asyncio\n  raise asyncio.CancelledError",
         "def f(v): raise MemoryError",
+        "def f(v): raise KeyboardInterrupt",
+        "async def f(v): raise KeyboardInterrupt",
+        "def f(v):\n  yield v\n  raise KeyboardInterrupt",
+        "async def f(v):\n  yield v\n  raise KeyboardInterrupt",
+        "raise KeyboardInterrupt\ndef f(v): return v",
+        "def f(v): raise GeneratorExit",
+        "def f(v):\n  yield v\n  raise GeneratorExit",
+        "class Own(BaseException): pass\ndef f(v): raise Own",
+        "class Own(BaseException): pass\nasync def f(v): raise Own",
         "def f(v): return f(v)",
         "def f(v): yield 1 / 0",
         "1 / 0\ndef f(v): return v",
@@ -300,3 +312,21 @@ def test_a_dead_letter_of_a_channel_record_has_the_pair_of_values() -> None:
     assert letter.value == b'{"left":"no JSON","right":null}'
     (letter,) = run.process(record(None)._replace(value=None, key=b"1"))
     assert letter.value is None
+
+
+ORDER = "class Order:\n  def __init__(self, number): self.number = number\n"
+
+
+def test_agents_with_equal_classes_in_init_pickle_them_in_turn() -> None:
+    makes, out = mapped("def f(v): return Order(v)"), send_to(value="pickle")
+    one, other = (executor(makes, init=ORDER, outputs=[out], identity=name) for name in ("one", "other"))
+    assert [agent.process(record(7))[0].kind for agent in (one, other, one, other)] == ["send"] * 4
+
+
+def test_a_pickled_instance_of_a_class_of_init_is_an_event_of_a_new_process() -> None:
+    makes = executor(mapped("def f(v): return Order(v)"), init=ORDER, outputs=[send_to(value="pickle")])
+    (made,) = makes.process(record(7))
+    reads = executor(mapped("def f(v): return v.number"), init=ORDER)
+    in_worker = pickle.dumps(replace(reads, decoder=TopicDecoder(Serializers("json", "pickle"))))
+    del sys.modules[module_name(ORDER)]
+    assert sent(pickle.loads(in_worker).process(record(None)._replace(value=made.value))) == [7]  # noqa: S301

@@ -241,8 +241,9 @@ class TestFailures:
         endless = groups("reduce", timeout=0.1, adder="def f(one, other):\n    while True:\n        pass")
         assert reason(fold(endless, change("held", "1"), add("2"))) == "aggregation failed"
 
-    def test_a_function_that_exits_fails_its_value(self) -> None:
-        made = fold(groups("reduce", adder="def f(one, other): raise SystemExit"), change("held", "1"), add("2"))
+    @pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
+    def test_a_function_that_exits_fails_its_value(self, error: str) -> None:
+        made = fold(groups("reduce", adder=f"def f(one, other): raise {error}"), change("held", "1"), add("2"))
         assert reason(made) == "aggregation failed"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from kaspr_delta.engine.batch.dead_letters import ARROW_PROBLEM
 from kaspr_delta.engine.joins.select import SELECTED, SelectRow
@@ -43,6 +44,12 @@ def test_tombstones_and_failed_rows_are_not_selected() -> None:
     tombstone, failed = {"kind": "tombstone", "failed": False}, {"kind": "state", "problem": FAILED, "failed": True}
     found = selected("def f(left, right): return 1 / 0", tombstone, failed)
     assert found == [(None, None, False), (None, "r", True)]
+
+
+@pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
+def test_a_function_that_exits_fails_its_row(error: str) -> None:
+    row = {"kind": "value", "left": "{}", "failed": False}
+    assert selected(f"def f(left, right): raise {error}", row) == [(None, "select failed", True)]
 
 
 def test_only_pairs_without_a_usable_result_have_a_problem() -> None:

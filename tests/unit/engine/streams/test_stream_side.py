@@ -147,6 +147,13 @@ class TestSelectors:
         assert failing["problem"]["value"] == "{}"
         assert (sound["look_up"], sound["problem"]) == ("1", None)
 
+    @pytest.mark.parametrize("error", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
+    def test_a_selector_that_exits_fails_its_value(self, error: str) -> None:
+        exits = selector(f"def f(value): raise {error}")
+        (row,) = read(reading(exits), record({}, key="a"))
+        assert row["problem"]["reason"] == "extractor failed"
+        assert exits.keys_of([{}], [None]) is None
+
     def test_a_result_that_is_no_key_is_a_problem(self) -> None:
         (row,) = read(reading(selector("def f(value): return object()")), record({}, key="a"))
         assert (row["look_up"], row["problem"]["reason"]) == (None, "key cannot be used")
