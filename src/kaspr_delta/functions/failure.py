@@ -1,4 +1,4 @@
-"""Failures of an author's function: told from a Ctrl-C, and described."""
+"""Failures of an author's function, as opposed to a Ctrl-C, and their description."""
 
 from __future__ import annotations
 

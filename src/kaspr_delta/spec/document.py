@@ -154,7 +154,9 @@ class _Reader:
 
     def read(self, node: Node, path: FieldPath, key: Location | None = None) -> Any:
         start = self.location(node.start_mark)
-        self.locations[path] = FieldLocation(key or start, start, getattr(node, "style", None))
+        style = getattr(node, "style", None)
+        written = node.value if isinstance(node, ScalarNode) and style is None else None
+        self.locations[path] = FieldLocation(key or start, start, style, written)
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
@@ -202,8 +204,9 @@ class _Reader:
                 number = _number(text, tag)
                 if number is None:
                     shown = text if len(text) <= _LONGEST_NUMBER else f"{text[:_LONGEST_NUMBER]}…"
-                    self.error(node.start_mark, f"{shown} is no number of 64 bits", "put it in quotes if it is text")
-                return number
+                    message = f"{shown} is no number of 64 bits"
+                    self.error(node.start_mark, message, f'put it in quotes if it is text: "{shown}"')
+                return 1 if number is None else number  # an absent one would be a second mistake
             # Times stay text, as in Kubernetes.
             case "str" | "timestamp":
                 return text

@@ -88,7 +88,7 @@ def _findings(
         message, hint = _about_the_key(error["type"], model, path, positions)
         yield Finding(Severity.ERROR, positions.key(path), message, hint)
     else:
-        message, hint = _about_the_value(error, model, path)
+        message, hint = _about_the_value(error, model, path, positions.written(path))
         yield Finding(Severity.ERROR, positions.value(path), message, hint)
 
 
@@ -106,34 +106,38 @@ def _about_the_key(error: str, model: type[Spec], path: FieldPath, positions: Po
     where = f"in {field_name(path[:-1])}" if path[:-1] else "at the top level"
     if error == "extra_forbidden":
         return f"unknown field '{path[-1]}' {where}", _unknown_hint(model, path)
-    state = "is empty" if path in positions.locations else "is missing"
-    return f"required field '{path[-1]}' {state} {where}", description_of(model, path)
+    state, hint = "is empty" if path in positions.locations else "is missing", description_of(model, path)
+    written = positions.written(path)
+    if written:  # such as ~ or null
+        hint = f'{hint}; put it in quotes if it is text: "{written}"'
+    return f"required field '{path[-1]}' {state} {where}", hint
 
 
-def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath) -> tuple[str, str]:
+def _about_the_value(error: ErrorDetails, model: type[Spec], path: FieldPath, written: str | None) -> tuple[str, str]:
     name, value, context = field_name(path), error["input"], error.get("ctx", {})
+    shown = found(value, written)
     match error["type"]:
         case "literal_error":
             choices = [choice.strip("'") for choice in context["expected"].replace(" or ", ", ").split(", ")]
             near = nearest(value, choices) if isinstance(value, str) else None
-            message = f"'{name}' must be {listing(choices, 'or')}, found {found(value)}"
+            message = f"'{name}' must be {listing(choices, 'or')}, found {shown}"
             return message, f"did you mean '{near}'?" if near else ""
         case "greater_than_equal":
-            return f"'{name}' must be at least {context['ge']}, found {found(value)}", ""
+            return f"'{name}' must be at least {context['ge']}, found {shown}", ""
         case "less_than_equal":
-            return f"'{name}' must be at most {context['le']}, found {found(value)}", ""
+            return f"'{name}' must be at most {context['le']}, found {shown}", ""
         case "string_too_short":
             return f"'{name}' must not be empty", description_of(model, path)
         case kind if kind in _EXPECTED:
             expected = _EXPECTED[kind]
-            return f"'{name}' must be {expected}, found {found(value)}", _conversion_hint(expected, value)
+            return f"'{name}' must be {expected}, found {shown}", _conversion_hint(expected, value, written)
         case _:
             # Our models give no other errors. An error that a new pydantic may add is still shown with its location.
             return f"'{name}' is not valid: {error['msg']}", ""
 
 
-def found(value: object) -> str:
-    """The value that was found, in words for a message.
+def found(value: object, written: str | None = None) -> str:
+    """The value that was found, in words for a message. A number is shown as it was ``written``.
 
     >>> found(6), found("six"), found(None)
     ('the number 6', "the text 'six'", 'nothing')
@@ -144,7 +148,7 @@ def found(value: object) -> str:
         case bool():
             return str(value).lower()
         case int() | float():
-            return f"the number {value}"
+            return f"the number {written or value}"
         case str():
             text = value if len(value) <= _LONGEST_QUOTE else f"{value[:_LONGEST_QUOTE]}…"
             return f"the text {text!r}"
@@ -154,9 +158,9 @@ def found(value: object) -> str:
             return "a list"
 
 
-def _conversion_hint(expected: str, value: object) -> str:
-    if expected == "text" and isinstance(value, bool | int | float):
-        return f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+def _conversion_hint(expected: str, value: object, written: str | None) -> str:
+    if expected == "text" and written:
+        return f'put it in quotes: "{written}"'
     if expected == "a list" and isinstance(value, str):
         return f"write [{value}]"
     if isinstance(value, str) and expected == "true or false" and value.lower() in {"true", "yes", "on"}:

@@ -13,12 +13,14 @@ from kaspr_delta.spec.diagnostics import Location
 class FieldLocation:
     """The locations of a key and its value; an element of a list has its value's location as key.
 
-    ``style`` is the style of the value in the YAML: ``|``, ``>``, a quote or None.
+    ``style`` is the style of the value in the YAML: ``|``, ``>``, a quote or None. ``written`` is the text of a value
+    without quotes, as it stands there: ``007``, not 7.
     """
 
     key: Location
     value: Location
     style: str | None = None
+    written: str | None = None
 
     @property
     def text_line(self) -> int:
@@ -45,3 +47,7 @@ class Positions:
     def value(self, path: FieldPath) -> Location:
         """The location where a field's value begins. For an absent field: the nearest parent's key."""
         return self.locations[path].value if path in self.locations else self.key(path)
+
+    def written(self, path: FieldPath) -> str | None:
+        """The text of a value that has no quotes; None for other values, and for an absent field."""
+        return self.locations[path].written if path in self.locations else None
