@@ -15,6 +15,7 @@ from kaspr_delta.errors import (
     SetupError,
     UsageError,
 )
+from kaspr_delta.extras import missing_extra
 from kaspr_delta.version import VERSION
 
 if TYPE_CHECKING:
@@ -36,10 +37,18 @@ __version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:
-    """``Application`` brings Spark with it, so it is imported when somebody asks for it."""
-    if name == "Application":
-        from kaspr_delta.application import Application
+    """``Application`` brings Spark with it, so it is imported when somebody asks for it.
 
+    Raises SetupError, which says what to install, if there is no Spark.
+    """
+    if name == "Application":
+        try:
+            from kaspr_delta.application import Application
+        except ImportError as error:
+            problem = missing_extra(error)
+            if problem is None:
+                raise
+            raise problem from error
         return Application
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

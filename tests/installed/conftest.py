@@ -48,7 +48,7 @@ def environment(tmp_path: Path, wheel: Path) -> Environment:
         uv = Path(sys.executable).with_name("uv")
         python = tmp_path / "venv" / "bin" / "python"
         run(uv, "venv", "--quiet", "--python", of, tmp_path / "venv")
-        run(uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[{','.join(extras)}]")
+        run(uv, "pip", "install", "--quiet", "--python", python, f"{wheel}[{','.join(extras)}]" if extras else wheel)
         if also:
             run(uv, "pip", "install", "--quiet", "--python", python, *also)
         return python

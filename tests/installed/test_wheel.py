@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from deltalake import DeltaTable
 from tests.installed.conftest import ROOT, Environment, run
 
 FILL = """
+import subprocess
 import sys
 from kaspr_delta import Application
 
@@ -39,3 +41,13 @@ def test_the_wheel_without_spark_plans_an_application(environment: Environment, 
     python = environment("databricks")
     planned = run(python, "-m", "kaspr_delta", "plan", ROOT / "bundles" / "order-system", cwd=tmp_path)
     assert "orders-products-join" in planned
+
+
+def test_the_wheel_without_extras_says_what_a_run_needs(environment: Environment, tmp_path: Path) -> None:
+    python = environment()
+    program = [python, "-m", "kaspr_delta", "run", ROOT / "bundles" / "order-system"]
+    done = subprocess.run(list(map(str, program)), cwd=tmp_path, capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr.splitlines()) == (
+        1,
+        ["pyspark is not installed: pip install 'kaspr-delta[local]'"],
+    )

@@ -15,6 +15,7 @@ from kaspr_delta.cli.interruption import ended_by_interrupt
 from kaspr_delta.cli.target import Target
 from kaspr_delta.disk_errors import disk_problem
 from kaspr_delta.errors import KasprError, SetupError
+from kaspr_delta.extras import missing_extra
 from kaspr_delta.storage.namespace import Warehouse
 
 _STDERR = 2
@@ -24,7 +25,11 @@ class Command(TyperCommand):
     """A command of ``kaspr-delta``."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Run the command. Raises SetupError for an error of a disk, also if Spark or delta-rs reported it."""
+        """Run the command.
+
+        Raises SetupError for an error of a disk, also if Spark or delta-rs reported it, and for a package of an extra
+        that is not installed.
+        """
         location = Warehouse(Target.of(ctx, ctx.params.get("warehouse"), None).location)
         log = location.log_file
         try:
@@ -32,6 +37,11 @@ class Command(TyperCommand):
                 return super().invoke(ctx)
         except KasprError:
             raise
+        except ImportError as error:
+            missing = missing_extra(error)
+            if missing is None:
+                raise
+            raise missing from error
         except BaseException as error:  # also the panics of delta-rs
             problem = disk_problem(error, None if log is None else log.parent)
             if problem is None:
