@@ -28,7 +28,7 @@ except Exception as error:
 """
 COMMANDS = (
     *("run", "run .", "status", "demo", "rebuild join/j", "dead-letters", "export t t.csv"),
-    *("table t get 1", "table t dump", "table t load t.csv", "consume t", "produce t"),
+    *("table t get 1", "table t dump", "table t load t.csv --key id", "consume t", "produce t"),
 )
 SENTENCE = "pyspark is not installed: pip install 'kaspr-delta[local]'"
 
