@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.explain.flows import flows
 
 
 def as_table(plan: Plan) -> Group:
@@ -27,28 +26,11 @@ def _running(plan: Plan) -> Table:
     for number, stage in enumerate(plan.stages, 1):
         for index, ref in enumerate(ref for ref in stage.resources if ref not in waiting):
             shown = f"{number}{' (loop)' if stage.loop else ''}" if index == 0 else ""
-            table.add_row(shown, str(ref), *_flows(plan, str(ref)))
+            table.add_row(shown, str(ref), *map(", ".join, flows(plan, ref)))
     for task in plan.tasks:
         if task.ref not in waiting:
-            table.add_row("clock", str(task.ref), *_flows(plan, str(task.ref)))
+            table.add_row("clock", str(task.ref), *map(", ".join, flows(plan, task.ref)))
     return table
-
-
-def _flows(plan: Plan, label: str) -> Iterator[str]:
-    """The reads of a resource, then its writes; a join also writes its channel."""
-    yield ", ".join(edge.source for edge in plan.edges if edge.target == label)
-    written = [edge.target for edge in plan.edges if edge.source == label and not _reads(plan, edge.target)]
-    join = next((join for join in plan.joins if str(join.ref) == label), None)
-    if join is not None:
-        written.append(f"channel/{join.channel}")
-    if label in {str(made.ref) for made in plan.aggregations}:
-        written.append("its rows")
-    yield ", ".join(written)
-
-
-def _reads(plan: Plan, label: str) -> bool:
-    """Whether a label is a resource that runs: an edge to it is a read of its own, not a write of the source."""
-    return any(str(ref) == label for ref in plan.runs)
 
 
 def _tables(plan: Plan) -> Table:

@@ -1,0 +1,105 @@
+"""The reads and writes of the resources that run, for people.
+
+Unlike the edges of a plan, which order the resources, they tell a table that is only read from one that is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.table_use import TableUse, table_uses
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import (
+    AgentPlan,
+    ChannelInput,
+    OperationPlan,
+    ResourceRef,
+    SendPlan,
+    TaskPlan,
+    sends_of,
+)
+
+
+def flows(plan: Plan, ref: ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The reads of a resource, and its writes.
+
+    A write is one ``(perhaps)`` if the source of the functions does not tell whether they write the table.
+    """
+    pipeline = plan.agent(ref.name) if ref.kind == "agent" else plan.task(ref.name) if ref.kind == "task" else None
+    if pipeline is not None:
+        return _flows_of(pipeline, plan)
+    topic = plan.topic(ref.name) if ref.kind == "topic" else None
+    if topic is not None and topic.binding is not None:
+        here, there = (str(ref),), (topic.binding.endpoint.text,)
+        return (there, here) if topic.binding.direction == "input" else (here, there)
+    read = tuple(edge.source for edge in plan.edges if edge.target == str(ref))
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    return read, ("its rows",) if join is None else (f"channel/{join.channel}",)
+
+
+def _flows_of(pipeline: AgentPlan | TaskPlan, plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    read = list(_inputs(pipeline, plan))
+    written = [_target(send, plan) for send in sends_of(pipeline)]
+    for table in pipeline.tables:
+        uses = _uses(pipeline, table, plan)
+        if "reads" in uses or not uses:
+            read.append(f"table/{table}")
+        if "writes" in uses:
+            written.append(f"table/{table}")
+        elif "perhaps writes" in uses:
+            written.append(f"table/{table} (perhaps)")
+    return tuple(dict.fromkeys(read)), tuple(dict.fromkeys(written))
+
+
+def _inputs(pipeline: AgentPlan | TaskPlan, plan: Plan) -> Iterator[str]:
+    if isinstance(pipeline, TaskPlan):
+        return
+    if isinstance(pipeline.input, ChannelInput):
+        yield f"join/{pipeline.input.join}"
+        return
+    if pipeline.input.pattern is not None:
+        yield f"topics that match {pipeline.input.pattern}"
+    for topic in pipeline.input.topics:
+        yield _topic(topic, plan)
+
+
+def _target(send: SendPlan, plan: Plan) -> str:
+    return "topic by function" if send.topic is None else _topic(send.topic, plan)
+
+
+def _topic(name: str, plan: Plan) -> str:
+    table = plan.changelog(name)
+    return f"topic/{name}" if table is None else f"table/{table.name}"
+
+
+def _uses(pipeline: AgentPlan | TaskPlan, name: str, plan: Plan) -> frozenset[TableUse]:
+    table = plan.table(name)
+    if isinstance(pipeline, TaskPlan) or table is None or table.is_foreign:
+        return frozenset({"reads"})  # a write is refused
+    return frozenset[TableUse]().union(
+        *(
+            table_uses(function, given.parameter, windows=table.window is not None)
+            for operation in pipeline.pipeline
+            for given in operation.tables
+            if given.table == name
+            for function in _functions(operation)
+        )
+    )
+
+
+def _functions(operation: OperationPlan) -> Iterator[Snippet]:
+    """The functions that get the tables of an operation."""
+    send = operation.send
+    selectors = (
+        ()
+        if send is None
+        else (
+            send.predicate,
+            send.key_selector,
+            send.value_selector,
+            send.partition_selector,
+            send.headers_selector,
+        )
+    )
+    yield from filter(None, (operation.function, *selectors))
