@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from types import AsyncGeneratorType, CodeType, GeneratorType
 from typing import Any, NamedTuple
+
+from kaspr_delta.functions.snippet import Snippet
+from kaspr_delta.functions.syntax import tree_of
 
 PLAIN = frozenset({dict, list, tuple, str, bytes, int, float, bool, type(None)})
 """The usual types of results: not awaitable, and no generator."""
@@ -73,6 +77,36 @@ def _drained(generator: AsyncGeneratorType[Any, None]) -> Iterator[Any]:
 
 async def _await(awaitable: Any) -> Any:
     return await awaitable
+
+
+def unfilled(snippet: Snippet, offered: tuple[str, ...]) -> tuple[str, ...]:
+    """The parameters of an entry point that neither the value nor an offered argument fills: every call fails.
+
+    Only a function that the source defines, without decorators, is known.
+    """
+    for node in tree_of(snippet.source).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == snippet.entrypoint:
+            return () if node.decorator_list else _unfilled(node.args, offered)
+    return ()
+
+
+def _unfilled(arguments: ast.arguments, offered: tuple[str, ...]) -> tuple[str, ...]:
+    positional = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    optional = len(arguments.defaults)
+    plan = _planned(
+        positional,
+        len(arguments.posonlyargs),
+        optional,
+        {one.arg for one in arguments.kwonlyargs},
+        any_positional=arguments.vararg is not None,
+        any_keyword=arguments.kwarg is not None,
+        offered=offered,
+    )
+    by_position = positional[: len(plan.first) + plan.takes_value]
+    required = positional[: len(positional) - optional] + [
+        one.arg for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
+    ]
+    return tuple(name for name in required if name not in by_position and name not in plan.keywords)
 
 
 class _Plan(NamedTuple):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from kaspr_delta.functions.call import unfilled
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication
 from kaspr_delta.plan.builder.defaults import Defaults
 from kaspr_delta.plan.builder.pipelines import OPERATIONS, initializer, pipeline, tables_handed
 from kaspr_delta.plan.builder.references import References
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.paths import SYSTEM_PATHS, parts_of, shape_of
-from kaspr_delta.plan.definition.resources import ResourceRef, ResponsePlan, SelectorPlan, WebViewPlan
+from kaspr_delta.plan.definition.resources import OperationPlan, ResourceRef, ResponsePlan, SelectorPlan, WebViewPlan
 from kaspr_delta.spec.diagnostics import Location
+from kaspr_delta.spec.near import suggestion
 from kaspr_delta.spec.webview import ResponseSelector, WebViewSpec
 
 
@@ -29,13 +33,15 @@ def _plan(view: Declared[WebViewSpec], defaults: Defaults, references: Reference
     _refuse_parameters_twice(view, references.report)
     if ref in references.waiting:
         return None
+    steps = tuple(pipeline(view, spec.processors, defaults))
+    _refuse_unfilled_parameters(view, steps, references.report)
     return WebViewPlan(
         name=view.name,
         method=spec.request.method,
         path=spec.request.path,
         response=_response(view),
         init=initializer(view, spec.processors),
-        pipeline=tuple(pipeline(view, spec.processors, defaults)),
+        pipeline=steps,
         tables=tables,
         description=spec.description,
         location=view.location,
@@ -75,6 +81,20 @@ def _refuse_parameters_twice(view: Declared[WebViewSpec], report: Report) -> Non
                 at = view.source.locate_value(*OPERATIONS, index, "tables", number, "paramName")
                 message = f"'{table.param_name}' is a parameter of the path {view.spec.request.path} already"
                 report.error(at, message, "give the table another paramName")
+
+
+def _refuse_unfilled_parameters(view: Declared[WebViewSpec], steps: Sequence[OperationPlan], report: Report) -> None:
+    """Report parameters of functions that get nothing, most likely misspelt parameters of the path."""
+    in_path = tuple(part.parameter for part in parts_of(view.spec.request.path) if part.parameter is not None)
+    indexes = {operation.name: index for index, operation in view.spec.processors.steps()}
+    for number, step in enumerate(steps):
+        if step.function is None:
+            continue
+        offered = (*(in_path if number == 0 else ()), *(table.parameter for table in step.tables))
+        for name in unfilled(step.function, offered):
+            at = view.source.locate_value(*OPERATIONS, indexes[step.name], step.kind, "python")
+            message = f"nothing fills the parameter '{name}' of '{step.function.entrypoint}'"
+            report.error(at, message, suggestion(name, offered, "beside the value it can have"))
 
 
 def _refuse_addresses_twice(views: list[Declared[WebViewSpec]], report: Report) -> None:
