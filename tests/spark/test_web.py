@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application
-from kaspr_delta.control.lag import lag_of
+from kaspr_delta.control.lag import lags_of
 from kaspr_delta.control.registry import Registry
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.streams.effect import Effect
@@ -53,13 +53,13 @@ def test_runs_read_records_of_views_and_views_read_tables_of_runs(spark: SparkSe
             return {json.loads(str(key)): json.loads(value)["quantity"] for key, value in copy.scan(None).items()}
 
         send(("O1", 1), ("O2", 2))
-        assert lag_of(delta, app.plan, AGENT) == 2
+        assert lags_of(delta, app.plan, AGENT) == {"topic/placed-orders": 2}
         app.run()
         assert copy.refresh()
         assert content() == {"O1": 1, "O2": 2}
-        assert lag_of(delta, app.plan, AGENT) == 0
+        assert lags_of(delta, app.plan, AGENT) == {"topic/placed-orders": 0}
         send(("O2", 3), ("O3", 3), ("O4", 4))
-        assert lag_of(delta, app.plan, AGENT) == 3
+        assert lags_of(delta, app.plan, AGENT) == {"topic/placed-orders": 3}
         app.run()
         # The copy follows Spark's merges, deletions with deletion vectors and compaction as well.
         app.sql("ALTER TABLE desk_orders SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
@@ -68,7 +68,7 @@ def test_runs_read_records_of_views_and_views_read_tables_of_runs(spark: SparkSe
         copy.refresh()
         assert content() == {"O1": 1, "O2": 3, "O3": 3}
         assert delta.count("desk_orders") == 3
-        assert lag_of(delta, app.plan, AGENT) == 0
+        assert lags_of(delta, app.plan, AGENT) == {"topic/placed-orders": 0}
         counted = Totals(delta)
         assert counted.resources[str(AGENT)]["rows_in"] == 5
         assert counted.metrics == list(app.status().metrics)

@@ -199,8 +199,9 @@ def _table(chosen: list[ResourceStatus], kind: str, *, wide: bool, prefixed: boo
     )
 
 
-def _count(number: int | None) -> str:
-    return "" if number is None else str(number)
+def _count(number: int | str | None) -> str:
+    """A number, or ``unknown`` where a reason stands in its place."""
+    return "" if number is None else "unknown" if isinstance(number, str) else str(number)
 
 
 _READY: dict[str, Callable[[ResourceStatus], str]] = {"READY": lambda one: str(one.ready)}

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kaspr_delta.engine.batch.checkpoint import Start
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -32,16 +33,15 @@ class _Read(NamedTuple):
         return (version_of(position) if self.is_stream and position >= 0 else position) + 1
 
 
-def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
+def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int] | str:
     """The number of rows and records that a resource has not read yet, by the commits' own counts.
 
-    For a channel the number is approximate. Records that were read and are held back until others come do not count.
+    By source: ``topic/x``, ``table/x`` or ``join/x``; the reason where it is unknown. For a channel the number is
+    approximate. Records that were read and are held back until others come do not count.
     """
-    return sum(lags_of(delta, plan, ref).values())
-
-
-def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int]:
-    """The lag of ``lag_of`` by source: ``topic/x``, ``table/x`` or ``join/x``."""
+    topic = plan.topic(ref.name) if ref.kind == "topic" else None
+    if topic is not None and topic.bound.direction == "input":
+        return f"the records of {topic.bound.endpoint.text} are not counted"
     # A table of others that is not on this machine is left out: its log cannot be read here.
     sources = {label: source for label, source in _read_by(plan, ref) if delta.has_folder(source.table)}
     newest = _newest_checkpoint(delta.namespace.checkpoints / f"{ref.kind}-{ref.name}")
@@ -73,6 +73,11 @@ def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
     """The Delta tables that a resource may read, each with its source as ``kind/name``."""
     agent = plan.agent(ref.name) if ref.kind == "agent" else None
     from_the_start = agent is None or agent.input.start == "earliest"
+    exported = plan.topic(ref.name) if ref.kind == "topic" else None
+    if exported is not None:
+        endpoint = exported.bound.endpoint
+        whole = not isinstance(endpoint, KafkaPlan) or endpoint.starting_offsets == "earliest"
+        yield str(ref), _Read(exported.delta_name, whole, exported.name, is_stream=True)
     sides = _sides(plan, ref)
     for edge in plan.edges:
         kind, _, name = edge.source.partition("/")
@@ -108,6 +113,7 @@ def _log_of(plan: Plan, ref: ResourceRef) -> str:
         "join": plan.join(ref.name),
         "task": plan.task(ref.name),
         "table": plan.aggregation(ref.name),
+        "topic": plan.topic(ref.name),
     }[ref.kind]
     return "" if found is None else found.log
 

@@ -20,16 +20,16 @@ from kaspr_delta.version import VERSION
 
 
 class Facts(Protocol):
-    """Counts of an application's tables and runs. None: not counted."""
+    """Counts of an application's tables and runs. None: not counted. Text: the reason why it cannot be read."""
 
-    def rows(self, table: str) -> int | None:
+    def rows(self, table: str) -> int | str | None:
         """The number of rows of a Delta table."""
 
-    def lag(self, ref: ResourceRef) -> int | None:
+    def lag(self, ref: ResourceRef) -> int | str | None:
         """The number of rows and records that a resource has not read yet."""
 
     @property
-    def done(self) -> Mapping[str, Mapping[str, Any]]:
+    def done(self) -> Mapping[str, Mapping[str, Any]] | str:
         """By ``kind/name``, sums of its batches (rows_in, rows_out, failures), last_batch and current dead_letters."""
 
 
@@ -37,6 +37,7 @@ class Facts(Protocol):
 class ResourceStatus:
     """One resource. ``waits`` is the reason why it cannot run, ``keeps`` the Delta table that holds its rows.
 
+    ``rows`` and ``lag`` are text where they cannot be read: the reason.
     ``linked``, for an application only, are its resources by kind, each with its hash.
     """
 
@@ -45,8 +46,8 @@ class ResourceStatus:
     references: tuple[Reference, ...]
     waits: str = ""
     keeps: str | None = None
-    rows: int | None = None
-    lag: int | None = None
+    rows: int | str | None = None
+    lag: int | str | None = None
     done: Mapping[str, Any] = field(default_factory=dict)
     linked: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)
 
@@ -77,7 +78,7 @@ class ResourceStatus:
             "hash": spec_hash(self.manifest),
             "observedGeneration": self.document.generation,
             "conditions": [self._condition],
-            **{name: value for name, value in counted.items() if value is not None},
+            **{name: value for name, value in counted.items() if value is not None and not isinstance(value, str)},
         }
         if self.keeps is not None:
             status["deltaName"] = self.keeps
@@ -137,9 +138,11 @@ def resource_statuses(
         if ref.kind == "app" and waiting:
             waits = f"{', '.join(map(str, waiting))} wait"
         keeps = None if plan is None else kept_in(plan, ref)
-        done = facts.done.get(str(ref), {})
+        everything_done = facts.done
+        done = {} if isinstance(everything_done, str) else everything_done.get(str(ref), {})
+        read = everything_done if isinstance(everything_done, str) else done.get("rows_in", 0)
         runs = plan is not None and ref in plan.runs
-        rows = facts.rows(keeps) if keeps is not None else done.get("rows_in", 0) if runs else None
+        rows = facts.rows(keeps) if keeps is not None else read if runs else None
         yield ResourceStatus(
             document,
             manifest,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from kaspr_delta.control.lag import lag_of
+from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.resource_status import Facts
-from kaspr_delta.control.totals import Totals
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Warehouse
-from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.opening import folder_tables, open_tables
 
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ def facts_of(warehouse: Warehouse, schema: str, plan: Plan | None) -> Facts:
     namespace = warehouse.namespace(schema)
     local = folder_tables(namespace)
     if local is not None:
-        return LocalFacts(local, plan)
+        return Figures.of(local, plan)
     from kaspr_delta.runtime.session import spark_session
 
     return SparkFacts(spark_session(warehouse.log_file), open_tables(namespace), plan)
@@ -46,28 +44,6 @@ class NoFacts:
 
     def lag(self, ref: ResourceRef) -> int | None:  # noqa: ARG002
         return None
-
-
-@dataclass
-class LocalFacts:
-    """The facts of an application on this machine's disk."""
-
-    delta: DeltaRs
-    plan: Plan
-    totals: Totals = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.totals = Totals(self.delta)
-
-    def rows(self, table: str) -> int | None:
-        return self.delta.count(table) if self.delta.has_folder(table) else None
-
-    def lag(self, ref: ResourceRef) -> int | None:
-        return lag_of(self.delta, self.plan, ref)
-
-    @property
-    def done(self) -> Mapping[str, Mapping[str, Any]]:
-        return self.totals.resources
 
 
 @dataclass

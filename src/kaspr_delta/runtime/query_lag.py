@@ -26,9 +26,8 @@ def lag_of(progress: Mapping[str, Any], changed_after: Callable[[Path, int], int
 
 def _behind(source: Mapping[str, Any], changed_after: Callable[[Path, int], int | None]) -> int | None:
     folder, offset = _folder(source["description"]), _object(source["endOffset"])
-    if folder is None or "reservoirVersion" not in offset:
-        return None
-    return changed_after(folder, Position.of(offset).unread - 1)
+    position = Position.of(offset)
+    return None if folder is None or position is None else changed_after(folder, position.unread - 1)
 
 
 def _folder(description: str) -> Path | None:

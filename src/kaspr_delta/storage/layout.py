@@ -25,6 +25,8 @@ UNCOMPARED = ("timestamp", WRITTEN_AT)
 # The hash of the rows that made a row of a result with columns, in a column of ours.
 PAIR = "_pair"
 
+CHANGE_FEED = "delta.enableChangeDataFeed"
+
 PROGRESS = "_kaspr_progress"
 DEAD_LETTERS = "_kaspr_dead_letters"
 RESOURCES = "_kaspr_resources"
@@ -70,7 +72,7 @@ class Layout:
         """Delta table properties."""
         properties = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
         if self.change_feed:
-            properties["delta.enableChangeDataFeed"] = "true"
+            properties[CHANGE_FEED] = "true"
             # As long as Delta keeps the log by default: the feed needs both.
             properties[_FILES] = "interval 30 days"
         if self.keeps_log:

@@ -56,13 +56,13 @@ class RowsChanged:
 class PageReads(Protocol):
     """Reads of the Delta tables of one application. A table that does not exist is empty."""
 
-    def counts(self, tables: Collection[str]) -> dict[str, int]:
-        """The number of rows by table. Tables that cannot be read are left out."""
+    def counts(self, tables: Collection[str]) -> Mapping[str, int | str]:
+        """The number of rows by table, or the reason why it cannot be read. Tables elsewhere are left out."""
 
     def newest(
         self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
     ) -> list[dict[str, Any]]:
-        """The rows of a system table with the greatest values in these columns, greatest first.
+        """The rows of a system table or a topic with the greatest values in these columns, greatest first.
 
         ``where`` restricts them to those with these texts.
         """

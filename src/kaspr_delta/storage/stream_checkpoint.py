@@ -23,8 +23,13 @@ class Position(NamedTuple):
     files: int
 
     @classmethod
-    def of(cls, offset: Mapping[str, Any]) -> Position:
-        """From the offset of the stream, whose index is that of the last file read; negative before the first."""
+    def of(cls, offset: Any) -> Position | None:
+        """From the offset of the stream, whose index is that of the last file read; negative before the first.
+
+        None for the offset of another source, such as Kafka or files.
+        """
+        if not isinstance(offset, Mapping) or "reservoirId" not in offset:
+            return None
         return cls(offset["reservoirId"], int(offset["reservoirVersion"]), max(0, int(offset["index"]) + 1))
 
     @property
@@ -46,7 +51,7 @@ class Position(NamedTuple):
 def positions_in(checkpoint: Path) -> tuple[Position | None, ...]:
     """The positions of the stream after the last batch that has ended, in the order of its sources.
 
-    None for a source of which nothing was read. Empty where no batch has ended.
+    None for a source of which nothing was read, or that is no Delta table. Empty where no batch has ended.
     """
     batches = [int(commit.name) for commit in (checkpoint / "commits").glob("[0-9]*") if commit.name.isdigit()]
     if not batches:

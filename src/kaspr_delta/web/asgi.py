@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
 
@@ -60,7 +60,7 @@ class WebApplication:
                 return
             except Exception:  # noqa: BLE001  a traceback is never an answer
                 _log.exception("%s %s cannot be answered", scope["method"], scope["path"])
-                answer = problem(500, "the server failed; its log tells why")
+                answer = self._problem(HttpRequest(scope), 500, "The server failed: its log has the cause.")
             self.served.metrics.answered(answer.status, time.monotonic() - started)
             await _response(answer, head=scope["method"] == "HEAD")(scope, receive, send)
 
@@ -78,7 +78,7 @@ class WebApplication:
             return problem(400, "the path is not UTF-8")
         if path == "/healthz":
             return Answer.of(200, (), {"ready": self.served.store.ready})
-        page = self.pages is not None and (path in {"/", "/ui"} or path.startswith("/ui/"))
+        page = self.pages is not None and (path == "/" or _is_page(path))
         if not self.access.admits(http.headers.get("authorization"), page=page):
             ways = 'Bearer, Basic realm="kaspr-delta"' if page else "Bearer"
             return problem(401, "a bearer token is needed", [("www-authenticate", ways)])
@@ -95,7 +95,9 @@ class WebApplication:
         system = self._system(path, self._visitor(http))
         if system is not None and http.method in {"GET", "HEAD"}:
             return await to_thread.run_sync(system)
-        return None if system is None else problem(405, f"{path} is there to be read", [("allow", "GET, HEAD")])
+        if system is None:
+            return None
+        return self._problem(http, 405, f"{path} is there to be read", [("allow", "GET, HEAD")])
 
     async def _of_view(self, http: HttpRequest, route: Route, parameters: dict[str, str]) -> Answer:
         methods = route.methods
@@ -128,7 +130,7 @@ class WebApplication:
 
     async def _retry(self, http: HttpRequest, pages: Pages) -> Answer:
         if is_from_elsewhere(http):
-            return problem(403, "another site sends this form")
+            return self._problem(http, 403, "another site sends this form")
         body = await _body(http, _FORM)
         if isinstance(body, Answer):
             return body
@@ -137,6 +139,13 @@ class WebApplication:
         for topic, records in sent.items():
             self.served.metrics.sent(topic, records)
         return answer
+
+    def _problem(self, http: HttpRequest, status: int, detail: str, headers: Iterable[tuple[str, str]] = ()) -> Answer:
+        """A problem, as a page below ``/ui`` and as JSON elsewhere."""
+        if self.pages is None or not _is_page(_path(http.scope)):
+            return problem(status, detail, headers)
+        page = self.pages.problem(self.served.site.plan, self._visitor(http), status, detail)
+        return replace(page, headers=(*page.headers, *headers))
 
     def _visitor(self, http: HttpRequest) -> Visitor:
         root = str(http.scope.get("root_path", "")).rstrip("/")
@@ -149,8 +158,8 @@ class WebApplication:
         pages, site = self.pages, self.served.site
         if pages is not None and path == "/" and site.route(path) is None:
             return lambda: Answer(307, (("location", f"{visitor.root}/ui/"),), b"")
-        if pages is not None and (path == "/ui" or path.startswith("/ui/")):
-            return lambda: pages.page(site.plan, path, visitor) or problem(404, "there is no such page")
+        if pages is not None and _is_page(path):
+            return lambda: pages.page(site.plan, path, visitor)
         match path:
             case "/metrics":
                 return lambda: Answer(200, (("content-type", _PROMETHEUS),), self.served.metrics.text())
@@ -195,6 +204,10 @@ async def _body(http: HttpRequest, most: int) -> bytes | Answer:
         if len(body) > most:
             return problem(413, f"the body has more than {most} bytes", [("connection", "close")])
     return bytes(body)
+
+
+def _is_page(path: str) -> bool:
+    return path == "/ui" or path.startswith("/ui/")
 
 
 def _path(scope: Scope) -> str:

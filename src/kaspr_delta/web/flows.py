@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kaspr_delta.control.figures import Figures
 from kaspr_delta.engine.batch.counters import Metric
 from kaspr_delta.plan.definition.application import Edge, Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.web.page_source import Figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,11 @@ def flows(plan: Plan, figures: Figures, edges: Iterable[Edge]) -> dict[Edge, Flo
     found = {}
     for edge in edges:
         now = _rows_now(plan, edge, figures)
+        lags, letters = figures.lags.get(ResourceRef.of(edge.target), {}), figures.letters
         found[edge] = Flow(
             _rows_so_far(plan, edge, figures) if now is None else now,
-            figures.lags.get(ResourceRef.of(edge.target), {}).get(edge.source),
-            sum(figures.letters.get((edge.target, name), 0) for name in names_of(plan, edge)),
+            None if isinstance(lags, str) else lags.get(edge.source),
+            0 if isinstance(letters, str) else sum(letters.get((edge.target, one), 0) for one in names_of(plan, edge)),
             now is not None,
         )
     return found
@@ -100,6 +101,8 @@ def brief(number: int) -> str:
 def _rows_so_far(plan: Plan, edge: Edge, figures: Figures) -> int | None:
     """Reads of agents, sends and writes of agents and tasks, output of joins with streams: since their first run."""
     source, target, counted = ResourceRef.of(edge.source), ResourceRef.of(edge.target), figures.counters
+    if isinstance(figures.done, str):
+        return None
     if target.kind == "agent":
         return _sum(counted, edge.target, "messages_received_per_topic", topic=names_of(plan, edge))
     if source.kind in {"agent", "task"} and target.kind == "topic":
@@ -116,7 +119,8 @@ def _rows_now(plan: Plan, edge: Edge, figures: Figures) -> int | None:
     """The rows of the source of a join or a made table; None if it keeps no rows or they were not counted."""
     source = ResourceRef.of(edge.source)
     table = _table_of(plan, source) if ResourceRef.of(edge.target).kind in {"join", "table"} else None
-    return None if table is None else figures.rows(table)
+    rows = None if table is None else figures.rows(table)
+    return None if isinstance(rows, str) else rows
 
 
 def _table_of(plan: Plan, source: ResourceRef) -> str | None:

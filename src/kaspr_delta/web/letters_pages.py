@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kaspr_delta.control.dead_letters import DeadLetters, Letter
+from kaspr_delta.control.figures import summed_by_resource
 from kaspr_delta.web.cells import short_text
-from kaspr_delta.web.page_source import summed_by_resource
 from kaspr_delta.web.visitor import Seals, Visitor
 
 # Letters on a page.

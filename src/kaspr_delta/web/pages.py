@@ -8,24 +8,27 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from kaspr_delta.control.figures import Figures, tables_with_rows
 from kaspr_delta.control.kubectl import age
 from kaspr_delta.control.registry import Document
-from kaspr_delta.control.resource_status import ResourceStatus, kept_in, resource_statuses
-from kaspr_delta.errors import SetupError
+from kaspr_delta.control.resource_status import ResourceStatus, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.web.answer import Answer
 from kaspr_delta.web.cells import short_text
 from kaspr_delta.web.flows import brief, flows
 from kaspr_delta.web.letters_pages import LettersPages
-from kaspr_delta.web.page_source import Figures, PageSource
+from kaspr_delta.web.page_source import PageSource
 from kaspr_delta.web.picture import HEIGHT, WIDTH, picture
 from kaspr_delta.web.resource_page import ResourcePage
+from kaspr_delta.web.topic_page import TopicPage
 from kaspr_delta.web.visitor import Visitor
 
 RETRY = "/ui/dead-letters/retry"
@@ -68,15 +71,15 @@ class Pages:
         object.__setattr__(self, "_templates", templates)
         object.__setattr__(self, "_policy", policy)
 
-    def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer | None:
-        """The page at a path below ``/ui``; None if there is none."""
+    def page(self, plan: Plan, path: str, visitor: Visitor) -> Answer:
+        """The page at a path below ``/ui``."""
         try:
             return self._page(plan, [part for part in path.removeprefix("/ui").split("/") if part], visitor)
-        except SetupError as error:
-            _log.warning("%s cannot be shown: %s", path, error)
-            return self._message(plan, visitor, 503, str(error), "cannot be shown")
+        except read_errors() as error:
+            _log.warning("%s cannot be shown", path, exc_info=True)
+            return self._message(plan, visitor, 503, reason_of(error), "cannot be shown")
 
-    def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer | None:
+    def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer:
         found: Written | None = None
         source = self.source_for(visitor)
         match parts:
@@ -89,11 +92,19 @@ class Pages:
                 if asked is None:
                     return self._message(plan, visitor, 404, "There is nothing to retry: perhaps it was done already.")
                 found = "retry.html", asked
+            case ["topic", name] if (topic := plan.topic(name)) is not None:
+                found = "topic.html", TopicPage(source, plan).of(topic)
             case [kind, name]:
                 ref, documents = ResourceRef(kind, name), self._documents(source)
                 if any((short_kind(one.kind), one.name) == (kind, name) for one in documents):
                     found = "resource.html", ResourcePage(source, plan, documents).of(ref, visitor)
-        return None if found is None else self._answer(plan, visitor, found)
+        if found is None:
+            return self.problem(plan, visitor, 404, "There is no such page.")
+        return self._answer(plan, visitor, found)
+
+    def problem(self, plan: Plan, visitor: Visitor, status: int, text: str) -> Answer:
+        """A page with the menu that says why a request cannot be answered."""
+        return self._message(plan, visitor, status, text, HTTPStatus(status).phrase)
 
     def retry(self, plan: Plan, visitor: Visitor, form: Mapping[str, str]) -> tuple[Answer, dict[str, int]]:
         """The answer to the form that retries dead letters, and how many records were put on which topic."""
@@ -119,18 +130,17 @@ class Pages:
 
     def _overview(self, source: PageSource, plan: Plan) -> dict[str, Any]:
         drawn = picture(plan)
-        refs = (*plan.runs, *(ResourceRef("table", table.name) for table in plan.tables))
-        kept = {*(kept_in(plan, ref) for ref in refs), *(topic.delta_name for topic in plan.topics)}
         with ThreadPoolExecutor() as at_once:
             documents = at_once.submit(self._documents, source)
-            figures = source.figures(plan, sorted(filter(None, kept)))
+            figures = source.figures(plan, tables_with_rows(plan))
         everything = {str(one.ref): one for one in resource_statuses(documents.result(), plan, figures)}
+        labels = {*everything, *(box.label for box in drawn.boxes)}
         return {
             "title": "",
             "picture": drawn,
             "box": (WIDTH, HEIGHT),
             "rows": {box.label: _rows_of(box.label, plan, figures, everything) for box in drawn.boxes},
-            "letters": figures.letters_by_resource,
+            "letters": {label: figures.letters_of(label) for label in labels},
             "flows": flows(plan, figures, (line.edge for line in drawn.lines)),
             "resources": [one for one in everything.values() if one.ref.kind != "app"],
         }
@@ -143,7 +153,7 @@ class Pages:
         return [one.after(known.get(one.id)) for one in self.documents]
 
 
-def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, ResourceStatus]) -> int | None:
+def _rows_of(label: str, plan: Plan, figures: Figures, everything: Mapping[str, ResourceStatus]) -> int | str | None:
     ref = ResourceRef.of(label)
     topic = plan.topic(ref.name) if ref.kind == "topic" else None
     if topic is not None:

@@ -62,7 +62,7 @@ class Picture:
 
 def picture(plan: Plan) -> Picture:
     """The picture of a plan."""
-    edges = [*plan.edges, *_of_views(plan)]
+    edges = edges_of(plan)
     columns = _columns(plan, edges)
     boxes = {
         label: Box(label, _MARGIN + column * _ACROSS, _MARGIN + row * _DOWN)
@@ -73,6 +73,11 @@ def picture(plan: Plan) -> Picture:
     width = 2 * _MARGIN + max(0, len(columns) - 1) * _ACROSS + WIDTH
     height = 2 * _MARGIN + max(0, max(map(len, columns), default=1) - 1) * _DOWN + HEIGHT
     return Picture(tuple(boxes.values()), lines, width, height)
+
+
+def edges_of(plan: Plan) -> list[Edge]:
+    """The edges of a plan, those of its web views and tasks included."""
+    return [*plan.edges, *_of_views(plan)]
 
 
 def _of_views(plan: Plan) -> Iterator[Edge]:

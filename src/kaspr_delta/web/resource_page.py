@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kaspr_delta.control.events import Event
@@ -15,6 +16,7 @@ from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.layout import EVENTS, PROGRESS
+from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.web.page_source import PageSource
 from kaspr_delta.web.past import Past
 from kaspr_delta.web.visitor import Visitor
@@ -23,6 +25,7 @@ from kaspr_delta.web.visitor import Visitor
 _BATCHES = 40
 # Events on a page: the newest.
 _EVENTS = 1_000
+_NO_ROWS = {"last": None, "then": None, "versions": range(0), "key": "", "asks_key": False, "why_no_rows": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +40,20 @@ class ResourcePage:
         """The values for a resource that has a document."""
         past = self._past(ref)
         with ThreadPoolExecutor() as at_once:  # each may be a statement of a second
-            rows = at_once.submit(_rows, past, visitor)
             counting = at_once.submit(self.source.figures, self.plan, {past.table} if past else (), {ref})
-            happening = at_once.submit(self._events, ref)
-            batches = self._batches(ref)
-        figures = counting.result()
+            rows = at_once.submit(readable, f"the rows of {ref}", partial(_rows, past, visitor))
+            happening = at_once.submit(readable, "events", partial(self._events, ref))
+            batches = batches_of(self.source, ref)
+        figures, events, found = counting.result(), happening.result(), rows.result()
         (one,) = resource_statuses(self.documents, self.plan, figures, ref)
         return {
             "title": str(ref),
             "one": one,
-            "letters": figures.letters_by_resource.get(str(ref), 0),
+            "letters": figures.letters_of(str(ref)),
             "spec": yaml_text(one.resource["spec"]) if one.resource.get("spec") else "",
-            "events": events_of(happening.result(), one.document),
+            "events": events if isinstance(events, str) else events_of(events, one.document),
             "batches": batches,
-            "longest": max((batch["seconds"] for batch in batches), default=0) or 1,
-            "most_rows": max((batch["rows_in"] for batch in batches), default=0) or 1,
-            **rows.result(),
+            **({**_NO_ROWS, "why_no_rows": found} if isinstance(found, str) else found),
         }
 
     def _past(self, ref: ResourceRef) -> Past | None:
@@ -67,15 +68,17 @@ class ResourcePage:
         selects = isinstance(join, TableTableJoinPlan) and join.select is not None
         return Past(self.source.tables, keeps, is_typed=selects)
 
-    def _batches(self, ref: ResourceRef) -> list[dict[str, Any]]:
-        """The last batches of a resource, the oldest first."""
-        found = self.source.tables.newest(PROGRESS, ("checkpoint", "batch"), _BATCHES, {"resource": str(ref)})
-        return found[::-1]
-
     def _events(self, ref: ResourceRef) -> list[Event]:
         """The events of all resources of this kind and name, the oldest first."""
         named = {"kind": kind_called(ref.kind), "name": ref.name}
         return sorted(Event(**row) for row in self.source.tables.newest(EVENTS, ("at",), _EVENTS, named))
+
+
+def batches_of(source: PageSource, ref: ResourceRef) -> list[dict[str, Any]] | str:
+    """The last batches of a resource, the oldest first; the reason if they cannot be read."""
+    order, where = ("checkpoint", "batch"), {"resource": str(ref)}
+    found = readable("batches", lambda: source.tables.newest(PROGRESS, order, _BATCHES, where))
+    return found if isinstance(found, str) else found[::-1]
 
 
 def _rows(past: Past | None, visitor: Visitor) -> dict[str, Any]:
@@ -83,7 +86,7 @@ def _rows(past: Past | None, visitor: Visitor) -> dict[str, Any]:
     if past is not None:
         past.look_up()
     if past is None or not past.versions:
-        return {"last": None, "then": None, "versions": range(0), "key": "", "asks_key": False}
+        return _NO_ROWS
     asked, key = visitor.query.get("version", ""), visitor.query.get("key", "").strip()
     version = int(asked) if asked.isdecimal() and len(asked) < len(str(2**63)) else past.versions.stop - 1
     with ThreadPoolExecutor() as at_once:
@@ -95,4 +98,5 @@ def _rows(past: Past | None, visitor: Visitor) -> dict[str, Any]:
         "versions": past.versions,
         "key": key,
         "asks_key": past.has_text_keys,
+        "why_no_rows": "",
     }

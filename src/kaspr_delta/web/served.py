@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kaspr_delta.control.registry import Document, Registry, loaded, manifests
@@ -18,6 +19,7 @@ from kaspr_delta.plan.definition.paths import Path
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
+from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.web.known_tables import KnownTables
 from kaspr_delta.web.metrics import Metrics
 from kaspr_delta.web.outbox import Outbox
@@ -87,13 +89,15 @@ class Served:
         self.store.close()
 
     def status(self) -> Status:
-        """The status of the resources."""
-        return Status.summed(self.site.plan, *self.store.done())
+        """The status of the resources, without numbers of batches if these cannot be read."""
+        done = readable("the progress of resources", self.store.done)
+        return Status.summed(self.site.plan, *(({}, ()) if isinstance(done, str) else done))
 
     def key_counts(self) -> dict[str, int]:
-        """How many rows each table has; foreign tables are left out."""
+        """How many rows each table has. Foreign tables are left out, and tables that cannot be read."""
         tables = (table for table in self.site.plan.tables if not table.is_foreign)
-        return {table.name: self.store.count(table.delta_name) for table in tables}
+        counts = {one.name: readable(str(one.ref), partial(self.store.count, one.delta_name)) for one in tables}
+        return {name: count for name, count in counts.items() if not isinstance(count, str)}
 
     def _follow(self) -> None:
         while not self._stop.wait(self.store.look):

@@ -14,7 +14,7 @@ from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.batch.counters import Metric
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Column
-from kaspr_delta.storage.layout import TOPIC
+from kaspr_delta.storage.layout import CHANGE_FEED, TOPIC
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.system_tables import SystemTables
@@ -96,7 +96,7 @@ class LocalStore:
         columns = self.delta.types(table)
         if columns is None:
             return f"'{table}', which it stands for, is not there"
-        if self.delta.property(table, "delta.enableChangeDataFeed") != "true":
+        if self.delta.property(table, CHANGE_FEED) != "true":
             return does_not_tell(table, self.delta.namespace)
         return columns
 

@@ -6,22 +6,27 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.control.dead_letters import DeadLetters
+from kaspr_delta.control.figures import Figures, summed_by_resource
 from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.engine.batch.counters import as_metrics
 from kaspr_delta.engine.streams.event import moment_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
+from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.warehouse.page_reads import MOST_ROWS, WarehousePageReads
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse, WarehouseSystemTables
-from kaspr_delta.web.page_source import Figures, summed_by_resource
 from kaspr_delta.web.visitor import Visitor
 
 if TYPE_CHECKING:
     from databricks.sdk import WorkspaceClient
+
+
+_PROGRESS_READ = "the progress of resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +48,17 @@ class WarehouseSource:
     def figures(self, plan: Plan, tables: Collection[str], refs: Collection[ResourceRef] | None = None) -> Figures:
         with ThreadPoolExecutor() as at_once:
             counting = at_once.submit(self.tables.counts, tables)
-            adding = at_once.submit(sums_by_resource, self.warehouse)
-            failed = at_once.submit(self.letters(plan).counts)
-            counters = counters_by_resource(self.warehouse) if refs is None else {}
-        letters = failed.result()
-        now = summed_by_resource(letters)
-        done = {name: {**sums, "dead_letters": now.get(name, 0)} for name, sums in adding.result().items()}
+            adding = at_once.submit(readable, _PROGRESS_READ, partial(sums_by_resource, self.warehouse))
+            failed = at_once.submit(readable, "the dead letters", self.letters(plan).counts)
+            counted = readable(_PROGRESS_READ, partial(counters_by_resource, self.warehouse)) if refs is None else {}
+        letters, sums = failed.result(), adding.result()
+        now = {} if isinstance(letters, str) else summed_by_resource(letters)
+        done = (
+            sums
+            if isinstance(sums, str)
+            else {name: {**one, "dead_letters": now.get(name, 0)} for name, one in sums.items()}
+        )
+        counters = {} if isinstance(counted, str) else counted
         metrics = {name: as_metrics(counts) for name, counts in counters.items()}
         return Figures(counting.result(), done, letters, metrics)
 

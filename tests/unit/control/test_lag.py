@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kaspr_delta.control.lag import lag_of
+from kaspr_delta.control.lag import lags_of
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
@@ -59,6 +59,12 @@ def checkpoint(delta: DeltaRs, ref: ResourceRef, name: str, *offsets: dict[str, 
 
 def offset(delta: DeltaRs, table: str, version: int, index: int = -1) -> dict[str, object]:
     return {"reservoirId": delta.table_id(table), "reservoirVersion": version, "index": index}
+
+
+def lag_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> int:
+    lags = lags_of(delta, plan, ref)
+    assert not isinstance(lags, str), lags
+    return sum(lags.values())
 
 
 def test_the_lag_of_a_resource_that_never_ran_is_its_whole_input(delta: DeltaRs, plan: Plan) -> None:

@@ -109,9 +109,9 @@ class DeltaRs:
         opened = self.opened(table, version)
         return None if opened is None else columns_of_json(json.loads(opened.schema().to_json())["fields"])
 
-    def property(self, table: str, name: str) -> str | None:
-        """A property of a table; None if the property or the table does not exist."""
-        opened = self.opened(table)
+    def property(self, table: str, name: str, version: int | None = None) -> str | None:
+        """A property of a table at a version, the newest by default; None if the property or table does not exist."""
+        opened = self.opened(table, version)
         return None if opened is None else opened.metadata().configuration.get(name)
 
     def versions(self, table: str) -> range:

@@ -9,9 +9,10 @@ from typing import Any
 
 from kaspr_delta.serde.typed_values import from_columns
 from kaspr_delta.spec.ddl import Type
-from kaspr_delta.storage.layout import UNCOMPARED
+from kaspr_delta.storage.layout import CHANGE_FEED, UNCOMPARED
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.log_files import commit_of
+from kaspr_delta.storage.native.readable import readable
 from kaspr_delta.storage.native.sql_text import literal, quoted
 from kaspr_delta.storage.page_reads import Columns, History, RowsChanged, RowsFound, TextFilter
 
@@ -22,9 +23,9 @@ class NativePageReads:
 
     delta: DeltaRs
 
-    def counts(self, tables: Collection[str]) -> dict[str, int]:
+    def counts(self, tables: Collection[str]) -> dict[str, int | str]:
         here = (table for table in tables if self.delta.has_folder(table))
-        return {table: self.delta.count(table) for table in here}
+        return {table: readable(f"'{table}'", partial(self.delta.count, table)) for table in here}
 
     def newest(
         self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
@@ -92,6 +93,8 @@ class NativePageReads:
         key: Sequence[str],  # noqa: ARG002
         most: int,  # noqa: ARG002
     ) -> list[dict[str, Any]] | str:
+        if self.delta.property(table, CHANGE_FEED, version) != "true":
+            return "the change data feed was off"
         if not self.delta.followable(table, version, version):
             return "it removed rows by deletion vectors, which only Spark reads"
         feed = (row for batch in self.delta.changes(table, version, version) for row in batch.to_pylist())

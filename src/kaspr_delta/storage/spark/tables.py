@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.layout import TRACKED, Layout
+from kaspr_delta.storage.layout import CHANGE_FEED, TRACKED, Layout
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.frames import frame_of
@@ -107,7 +107,7 @@ class SparkTables:
         return columns_of_json(self.read(spark, table).schema.jsonValue()["fields"])
 
     def has_change_feed(self, spark: SparkSession, table: str) -> bool:
-        return self._properties(spark, table).get("delta.enableChangeDataFeed") == "true"
+        return self._properties(spark, table).get(CHANGE_FEED) == "true"
 
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         (detail,) = spark.sql(f"DESCRIBE DETAIL {self.namespace.identifier(table)}").select("id").collect()

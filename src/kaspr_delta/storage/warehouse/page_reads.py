@@ -34,7 +34,7 @@ class WarehousePageReads:
 
     warehouse: SqlWarehouse
 
-    def counts(self, tables: Collection[str]) -> dict[str, int]:
+    def counts(self, tables: Collection[str]) -> dict[str, int | str]:
         if not tables:
             return {}
         each = {table: f"SELECT {literal(table)}, count(*) FROM {self._named(table)}" for table in tables}
@@ -43,8 +43,7 @@ class WarehousePageReads:
             return {str(table): int(count or 0) for table, count in counted}
         except RefusedError:  # one is not there, or may not be read: the others still can
             with ThreadPoolExecutor(_AT_ONCE) as at_once:
-                found = dict(zip(each, at_once.map(self._count, each.values()), strict=True))
-            return {table: count for table, count in found.items() if count is not None}
+                return dict(zip(each, at_once.map(self._count, each.values()), strict=True))
 
     def newest(
         self, table: str, order: Sequence[str], most: int | None, where: Mapping[str, str] | None = None
@@ -136,13 +135,13 @@ class WarehousePageReads:
         at = "" if version is None else f" VERSION AS OF {version}"
         return f"{self.warehouse.identifier(table)}{at}"
 
-    def _count(self, statement: str) -> int | None:
+    def _count(self, statement: str) -> int | str:
         try:
             ((_, count),) = self.warehouse.rows(statement)
         except MissingTableError:
             return 0
-        except RefusedError:
-            return None
+        except RefusedError as error:
+            return _why(str(error))
         return int(count or 0)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.errors import SetupError
 from kaspr_delta.spec.ddl import Column, Type, columns_of
-from kaspr_delta.storage.layout import SYSTEM, Layout
+from kaspr_delta.storage.layout import SYSTEM, TOPIC, Layout
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.sql_text import creation, literal
 from kaspr_delta.storage.warehouse.json_rows import json_of, row_of, struct_of
@@ -54,8 +54,8 @@ class SqlWarehouse:
             return []
 
     def system_rows(self, table: str, clauses: str = "") -> list[dict[str, Any]]:
-        """The rows of a system table, with Python values; none where it does not exist. ``clauses``: SQL after FROM."""
-        columns = {column.name: column.type for column in columns_of(SYSTEM[table].columns)}
+        """The rows of a system table or a topic, with Python values; none without a table. ``clauses``: after FROM."""
+        columns = {column.name: column.type for column in columns_of(SYSTEM.get(table, TOPIC).columns)}
         found = self.rows_if_there(f"SELECT {json_of(struct_of(columns))} FROM {self.identifier(table)} {clauses}")
         return [row_of(columns, text or "") for (text,) in found]
 

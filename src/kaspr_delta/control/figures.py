@@ -1,0 +1,83 @@
+"""The numbers of an application: rows, totals of batches, dead letters and lag. One that cannot be read is a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from kaspr_delta.control.dead_letters import DeadLetters
+from kaspr_delta.control.lag import lags_of
+from kaspr_delta.control.resource_status import kept_in
+from kaspr_delta.control.totals import Totals
+from kaspr_delta.engine.batch.counters import Metric
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.storage.native.delta_rs import DeltaRs
+from kaspr_delta.storage.native.page_reads import NativePageReads
+from kaspr_delta.storage.native.readable import readable
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The numbers of an application at one moment, each a number or why it cannot be read. Implements Facts.
+
+    ``counts``: rows by Delta table; ``done``: see Facts; ``counters`` by ``kind/name``; ``letters`` by ``kind/name``
+    and source; ``lags``: the rows and records still to be read, by resource and source.
+    """
+
+    counts: Mapping[str, int | str]
+    done: Mapping[str, Mapping[str, Any]] | str
+    letters: Mapping[tuple[str, str], int] | str
+    counters: Mapping[str, list[Metric]] = field(default_factory=dict)
+    lags: Mapping[ResourceRef, Mapping[str, int] | str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        delta: DeltaRs,
+        plan: Plan,
+        tables: Collection[str] | None = None,
+        refs: Collection[ResourceRef] | None = None,
+    ) -> Figures:
+        """The numbers of an application in a folder; by default of all its tables and resources."""
+        totals, reads = Totals(delta), NativePageReads(delta)
+        running = set(plan.runs) - {ref for ref, _ in plan.waiting}
+        asked = {ref for ref in (running if refs is None else running & set(refs)) if ref.kind != "task"}
+        done = readable("the progress of resources", lambda: totals.resources)
+        return cls(
+            reads.counts(tables_with_rows(plan) if tables is None else tables),
+            done,
+            readable("the dead letters", DeadLetters(reads, plan).counts),
+            {} if isinstance(done, str) else totals.metrics_by_resource,
+            {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked},
+        )
+
+    def rows(self, table: str) -> int | str | None:
+        """The number of rows of a Delta table; None if they were not counted."""
+        return self.counts.get(table)
+
+    def lag(self, ref: ResourceRef) -> int | str | None:
+        """The number of rows and records that a resource has yet to read; None if it was not asked for."""
+        lags = self.lags.get(ref)
+        return sum(lags.values()) if isinstance(lags, Mapping) else lags
+
+    def letters_of(self, resource: str) -> int | str:
+        """The number of dead letters of a resource, ``kind/name``."""
+        return self.letters if isinstance(self.letters, str) else summed_by_resource(self.letters).get(resource, 0)
+
+
+def tables_with_rows(plan: Plan) -> list[str]:
+    """The Delta tables that hold the rows of resources, and the records of topics."""
+    refs = (*plan.runs, *(table.ref for table in plan.tables))
+    kept = {*(kept_in(plan, ref) for ref in refs), *(topic.delta_name for topic in plan.topics)}
+    return sorted(filter(None, kept))
+
+
+def summed_by_resource(letters: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    """The numbers of dead letters by ``kind/name``, summed over the sources."""
+    counts: dict[str, int] = {}
+    for (resource, _), count in letters.items():
+        counts[resource] = counts.get(resource, 0) + count
+    return counts

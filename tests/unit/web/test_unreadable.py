@@ -1,0 +1,242 @@
+"""Pages, metrics and status where something cannot be read: one figure is unknown, and the rest stands."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from kaspr_delta.storage.arrow_types import arrow_schema
+from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, TOPIC
+from tests.folders import folder_of
+from tests.unit.web.conftest import Serving, Shop, manifest, plan_of
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+USERS = manifest("KasprTable", "users", "description: All users.")
+
+
+def source(folder: Path, key: str = "id") -> str:
+    return manifest("KasprTable", "stock", f"source: {{table: {folder}, key: [{key}]}}")
+
+
+def write(folder: Path, **configuration: str) -> None:
+    rows = pa.table({"id": ["a", "b"], "price": [1.5, 2.5]})
+    deltalake.write_deltalake(str(folder), rows, configuration=configuration)
+
+
+def without_feed(folder: Path) -> None:
+    write(folder)
+
+
+def feed_switched_on_later(folder: Path) -> None:
+    write(folder)
+    deltalake.DeltaTable(str(folder)).alter.set_table_properties(FEED)
+
+
+def gone(folder: Path) -> None:
+    """No folder."""
+
+
+def no_table(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "rows.csv").write_text("a,b")
+
+
+def a_file(folder: Path) -> None:
+    folder.write_text("no folder")
+
+
+def broken_log(folder: Path) -> None:
+    write(folder, **FEED)
+    (folder / "_delta_log" / f"{0:020}.json").write_text("garbage")
+
+
+def empty_log(folder: Path) -> None:
+    write(folder, **FEED)
+    (folder / "_delta_log" / f"{0:020}.json").write_text("")
+
+
+def log_of_other_json(folder: Path) -> None:
+    write(folder, **FEED)
+    (folder / "_delta_log" / f"{0:020}.json").write_text('[]\nnull\n"text"\n')
+
+
+def log_of_bytes(folder: Path) -> None:
+    write(folder, **FEED)
+    (folder / "_delta_log" / f"{0:020}.json").write_bytes(b"\xff\xfe\x00")
+
+
+def broken_checkpoint(folder: Path) -> None:
+    write(folder, **FEED)
+    deltalake.DeltaTable(str(folder)).create_checkpoint()
+    (folder / "_delta_log" / f"{0:020}.checkpoint.parquet").write_bytes(b"x")
+
+
+def missing_files(folder: Path) -> None:
+    write(folder, **FEED)
+    for file in folder.glob("*.parquet"):
+        file.unlink()
+
+
+def broken_files(folder: Path) -> None:
+    write(folder, **FEED)
+    for file in folder.glob("*.parquet"):
+        file.write_bytes(b"x" * 50)
+
+
+DAMAGES = (
+    without_feed,
+    feed_switched_on_later,
+    gone,
+    no_table,
+    a_file,
+    broken_log,
+    empty_log,
+    log_of_other_json,
+    log_of_bytes,
+    broken_checkpoint,
+    missing_files,
+    broken_files,
+)
+PATHS = ("/ui/", "/ui/table/stock", "/ui/table/users", "/ui/dead-letters", "/metrics", "/status/")
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_source_that_cannot_be_read_is_no_reason_for_a_page_to_fail(
+    serving: Serving, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "stock"
+    damage(folder)
+    with serving(USERS, source(folder)) as shop:
+        for path in (*PATHS, "/ui/table/stock?version=0&key=a"):
+            assert shop.client.get(path).status_code == 200, path
+
+
+@pytest.mark.parametrize("key", ["nothing", "price"])
+def test_a_source_with_a_wrong_key_has_a_page(serving: Serving, tmp_path: Path, key: str) -> None:
+    write(tmp_path / "stock", **FEED)
+    with serving(source(tmp_path / "stock", key)) as shop:
+        page = shop.client.get("/ui/table/stock")
+        assert page.status_code == 200
+        assert "1.5" in page.text
+
+
+def test_a_figure_that_cannot_be_read_shows_the_reason_and_is_logged(
+    serving: Serving, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken_log(tmp_path / "stock")
+    with serving(USERS, source(tmp_path / "stock")) as shop:
+        shop.put(plan_of(shop, "users"), {"u": 1})
+        home = shop.client.get("/ui/").text
+        assert home.count(">unknown<") == 1
+        page = shop.client.get("/ui/table/stock").text
+        assert "unknown (Kernel error: Json error" in page
+        assert "Its rows cannot be read: Kernel error" in page
+        assert "Spec" in page
+        keys = [
+            line for line in shop.client.get("/metrics").text.splitlines() if line.startswith("kaspr_table_key_count{")
+        ]
+        assert [line.rpartition(" ")[2] for line in keys] == ["1.0"]
+    assert any("cannot be read" in record.message and record.exc_info for record in caplog.records)
+
+
+def test_a_commit_before_the_feed_was_on_shows_no_change_and_the_reason(serving: Serving, tmp_path: Path) -> None:
+    feed_switched_on_later(tmp_path / "stock")
+    with serving(source(tmp_path / "stock")) as shop:
+        page = shop.client.get("/ui/table/stock").text
+        assert "the change data feed was off" in page
+        assert "2.5" in page
+
+
+@pytest.mark.parametrize("table", [PROGRESS, DEAD_LETTERS, EVENTS])
+def test_an_unreadable_system_table_costs_only_its_own_figures(serving: Serving, table: str) -> None:
+    agent = manifest("KasprAgent", "take", "input: {topic: {name: placed}}")
+    with serving(USERS, agent) as shop:
+        shop.put(plan_of(shop, "users"), {"u": 1})
+        folder = folder_of(shop.delta.namespace, table)
+        shutil.rmtree(folder, ignore_errors=True)
+        broken_log(folder)
+        for path in (*(path for path in PATHS if "stock" not in path and "letters" not in path), "/ui/agent/take"):
+            assert shop.client.get(path).status_code == 200, path
+        if table != EVENTS:
+            assert ">unknown<" in shop.client.get("/ui/").text
+        letters = shop.client.get("/ui/dead-letters")
+        assert letters.status_code == (503 if table == DEAD_LETTERS else 200)
+        assert "<nav" in letters.text
+
+
+BOUND = manifest(
+    "KasprApp",
+    "shop",
+    """
+    topics:
+      clicks: {files: {path: /in, format: json}}
+      sold: {direction: output, files: {path: /out, format: json}}
+    """,
+).replace("  labels: {kaspr.io/app: shop}\n", "")
+COUNTED = manifest("KasprTable", "seen", "from: {topic: clicks}\ncount: {}")
+
+
+def checkpoint(shop: Shop, label: str, offset: str) -> None:
+    folder = shop.delta.namespace.checkpoints / label / "1"
+    for part in ("offsets", "commits"):
+        (folder / part).mkdir(parents=True)
+    (folder / "offsets" / "0").write_text(f"v1\n{{}}\n{offset}")
+    (folder / "commits" / "0").write_text("v1\n{}")
+
+
+OFFSETS = ['{"logOffset":0}', '{"clicks":{"0":5,"1":7}}', '{"seqNum":1,"sourceVersion":1}', "-", "5", "garbage", ""]
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("label", ["topic-clicks", "table-seen"])
+def test_offsets_of_any_source_leave_the_pages_standing(serving: Serving, label: str, offset: str) -> None:
+    with serving(BOUND, COUNTED) as shop:
+        checkpoint(shop, label, offset)
+        for path in ("/ui/", "/ui/table/seen", "/ui/topic/clicks", "/ui/topic/sold"):
+            assert shop.client.get(path).status_code == 200, path
+
+
+def test_a_topic_has_a_page_with_its_binding_its_readers_and_its_newest_records(serving: Serving) -> None:
+    with serving(BOUND, COUNTED) as shop:
+        shop.delta.ensure("topic__clicks", TOPIC)
+        records = [{"key": b"k", "value": f'"<{number}>"'.encode(), "seq": number} for number in range(25)]
+        shop.delta.append("topic__clicks", pa.Table.from_pylist(records, arrow_schema(TOPIC.columns)))
+        page = shop.client.get("/ui/topic/clicks").text
+        assert "<dt>Records<dd>25" in page
+        assert "from json files in /in" in page
+        assert "unknown (the records of json files in /in are not counted)" in page
+        assert '<a href="/ui/table/seen">' in page
+        assert page.count("&#34;&lt;") == 20
+        assert 'href="/ui/topic/clicks"' in shop.client.get("/ui/").text
+
+
+def test_an_error_below_ui_is_a_page_with_the_menu_and_json_elsewhere(
+    serving: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(USERS) as shop:
+        for method, path, status in (
+            ("GET", "/ui/table/nothing", 404),
+            ("GET", "/ui/topic/nothing", 404),
+            ("GET", "/ui/a/b/c", 404),
+            ("POST", "/ui/", 405),
+        ):
+            answer = shop.client.request(method, path)
+            assert answer.status_code == status
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert '<nav aria-label="Pages">' in answer.text
+        assert json.loads(shop.client.get("/nothing").text)["status"] == 404
+
+        def fail(*_: object) -> None:
+            raise RuntimeError
+
+        monkeypatch.setattr("kaspr_delta.web.pages.picture", fail)
+        monkeypatch.setattr("kaspr_delta.web.asgi.document", fail)
+        broken = shop.client.get("/ui/")
+        assert (broken.status_code, '<nav aria-label="Pages">' in broken.text) == (500, True)
+        assert json.loads(shop.client.get("/openapi.json").text)["status"] == 500
