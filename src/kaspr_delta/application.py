@@ -25,6 +25,7 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
+from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_plan
 from kaspr_delta.runtime.report import RunReport, Status
@@ -263,7 +264,7 @@ class Application:
         reason = dict(self.plan.waiting).get(ref)
         if ref.kind not in {"join", "table"} or reason:
             kept = f"{ref} keeps no state that could be rebuilt: only joins and tables that are made from something do"
-            msg = f"{ref} waits: {reason}" if reason else kept
+            msg = f"{ref} {in_words(reason)}" if reason else kept
             raise UsageError(msg)
         aggregation = self.plan.aggregation(ref.name) if ref.kind == "table" else None
         if aggregation is not None and not isinstance(aggregation.origin, str):

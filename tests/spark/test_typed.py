@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kaspr_delta import Application, UsageError
+from kaspr_delta.control.source_tables import known
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
-from kaspr_delta.web.known_tables import known
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
@@ -147,7 +147,7 @@ def test_local_copies_and_sql_warehouses_read_tables_as_functions_do(
     for name in ("orders", "products", "places"):
         rows = app.table(name).to_dict()
         assert rows
-        known_by = [known(store, app.plan.known_table(name)) for store in (local, warehouse)]
+        known_by = [known(app.declared.known_table(name), store.columns) for store in (local, warehouse)]
         assert known_by == [app.plan.known_table(name)] * 2
         text = app.table(name).table.text
         copy = LocalCopy(delta, app.plan.known_table(name), folder)
@@ -189,7 +189,7 @@ def test_resources_wait_with_a_remedy_if_a_source_table_cannot_be_read(spark: Sp
     waiting = dict(opened(spark, tmp_path).plan.waiting)
     there = ResourceRef("table", "products")
     assert "is not there" in waiting[there]
-    assert waiting[ResourceRef("join", "enriched")].startswith("table/products waits")
+    assert waiting[ResourceRef("join", "enriched")] == "waits for table/products"
     assert ResourceRef("join", "orders-places") not in waiting
     others.make(feed=False)
     statement = f"ALTER TABLE {others.table} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"

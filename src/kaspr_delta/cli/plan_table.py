@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.plan.explain.flows import flows
 
 
@@ -44,7 +45,7 @@ def _tables(plan: Plan) -> Table:
 def _waiting(plan: Plan) -> Table:
     table = _table("waits", "for")
     for ref, reason in plan.waiting:
-        table.add_row(Text(str(ref), "yellow"), reason)
+        table.add_row(Text(str(ref), "yellow"), what_for(reason))
     return table
 
 

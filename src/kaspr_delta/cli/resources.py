@@ -17,6 +17,7 @@ from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
 from kaspr_delta.errors import NotFoundError
+from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.kinds import KINDS_BY_COMMAND, kind_called, short_kind
 from kaspr_delta.spec.limits import LONGEST_FILE
@@ -172,10 +173,15 @@ def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> t
 
 def _resource_statuses(registry: Registry, schema: str, location: Warehouse) -> Iterator[ResourceStatus]:
     from kaspr_delta.control.resource_status import plan_of, resource_statuses
+    from kaspr_delta.control.source_tables import as_found
     from kaspr_delta.runtime.facts import facts_of
+    from kaspr_delta.storage.opening import folder_tables
 
     documents = registry.documents()
     plan = plan_of(documents, schema)
+    local = folder_tables(location.namespace(schema))
+    if plan is not None and local is not None:
+        plan = as_found(local, plan)
     facts: Facts = facts_of(location, schema, plan)
     yield from resource_statuses(documents, plan, facts)
 
@@ -216,7 +222,7 @@ _WIDE: dict[str, Callable[[ResourceStatus], str]] = {
     "DELTA NAME": lambda one: one.keeps or "<none>",
     "GENERATION": lambda one: str(one.document.generation),
     "HASH": lambda one: str(one.status["hash"]),
-    "WAITS FOR": lambda one: one.waits or "<none>",
+    "WAITS FOR": lambda one: what_for(one.waits) or "<none>",
 }
 
 

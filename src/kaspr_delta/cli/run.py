@@ -11,6 +11,7 @@ from kaspr_delta.cli.completion import complete_resource
 from kaspr_delta.cli.interruption import stopped_by_signal
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import ProgressOutput, log_as_json, note, results, show_report
+from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.versions import Versions
 from kaspr_delta.spec.diagnostics import Severity
 from kaspr_delta.spec.durations import interval
@@ -101,7 +102,7 @@ def _show_versions(application: Application) -> None:
 
 def _show_waiting(application: Application) -> None:
     for ref, reason in application.plan.waiting:
-        note(f"{ref} waits: {reason}", style="yellow", event="warning")
+        note(f"{ref} {in_words(reason)}", style="yellow", event="warning")
     for notice in application.plan.notices:
         note(notice)
     for finding in application.plan.findings:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kaspr_delta.cli.progress import ProgressOutput, console, log, note
+from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.run_events import (
     BatchDone,
     CaughtUp,
@@ -162,7 +163,7 @@ class Lines:
                     event="warning",
                 )
             case Waits(reason=reason):
-                note(f"  {event.resource} waits: {reason}", style="yellow", event="warning")
+                note(f"  {event.resource} {in_words(reason)}", style="yellow", event="warning")
             case Failed(error=error):
                 if self.as_json:
                     log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})

@@ -9,26 +9,31 @@ import typer
 
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import AppOption, WarehouseOption
-from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.cli.target import Target
 from kaspr_delta.spec.diagnostics import has_errors
 from kaspr_delta.spec.loader import load_path
+from kaspr_delta.storage.namespace import Warehouse
 
 
 def validate(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A manifest, or a folder whose *.yaml and *.yml files are checked.")],
-    warehouse: WarehouseOption = None,  # noqa: ARG001  every command takes both
-    app: AppOption = None,  # noqa: ARG001
+    warehouse: WarehouseOption = None,
+    app: AppOption = None,
 ) -> None:
     """Check manifests and tell everything that is wrong with them, each with its file, line and column.
 
-    Nothing is run and nothing is written: --warehouse and --app change nothing here, all applications are checked. The
-    exit code is 1 if there is an error, else 0.
+    Nothing is run and nothing is written; all applications are checked. If the warehouse is a folder, folders that a
+    `source` names are looked up: a table that resources cannot read as it is gives a warning. The exit code is 1 if
+    there is an error, else 0.
 
     For example:
 
         kaspr-delta validate bundles/order-system
     """
-    _, findings = build_plans(load_path(path))
+    from kaspr_delta.runtime.applying import findings_about
+
+    findings = findings_about(Warehouse(Target.of(context, warehouse, app).location), load_path(path))
     print_findings(findings)
     if has_errors(findings):
         raise typer.Exit(1)

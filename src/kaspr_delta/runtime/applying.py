@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Literal
 
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
 from kaspr_delta.control.resource_status import plan_of
+from kaspr_delta.control.source_tables import source_findings
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
@@ -66,6 +68,16 @@ def only_plan(manifests: LoadedManifests, app: str | None) -> Plan:
     return plan
 
 
+def findings_about(warehouse: Warehouse, manifests: LoadedManifests) -> tuple[Finding, ...]:
+    """The findings about manifests, and about the tables of others in folders that they name."""
+    plans, findings = build_plans(manifests)
+    if has_errors(findings) or warehouse.is_unity:
+        return findings
+    local = ((plan, folder_tables(warehouse.namespace(plan.schema))) for plan in plans)
+    found = (source_findings(delta, plan, manifests.manifests) for plan, delta in local if delta is not None)
+    return sorted_findings((*findings, *itertools.chain.from_iterable(found)))
+
+
 def apply_manifests(
     warehouse: Warehouse, manifests: LoadedManifests, *, app: str | None = None, path: Path | None = None
 ) -> tuple[list[Outcome], tuple[Finding, ...]]:
@@ -82,7 +94,9 @@ def apply_manifests(
         before, after = registry_of(warehouse, plan.schema).change(partial(_update, new=new, path=path))
         outcomes.extend(_outcomes(plan.application, before, after, {document.id for document in new}))
         files = {document.file for document in new}
-        findings.extend(finding for finding in build_plans(loaded(after))[1] if finding.location.file in files)
+        findings.extend(
+            finding for finding in findings_about(warehouse, loaded(after)) if finding.location.file in files
+        )
     return outcomes, sorted_findings(findings)
 
 

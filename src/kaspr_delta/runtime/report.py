@@ -14,6 +14,7 @@ from kaspr_delta.control.totals import dead_letters_by_resource
 from kaspr_delta.engine.batch.counters import Metric, as_metrics, native_failures, work_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.storage.layout import OF_RESOURCES, PROGRESS
 from kaspr_delta.storage.statistics import NativeFailure
 
@@ -71,7 +72,7 @@ class LastBatch:
 
 @dataclass(frozen=True, slots=True)
 class ResourceStatus:
-    """The status of a resource. ``state`` is ``ran``, ``new`` (before its first batch), or ``waits:`` with the reason.
+    """The status of a resource. ``state`` is ``ran``, ``new`` (before its first batch), or says for what it waits.
 
     ``dead_letters`` counts those that exist now; ``failures`` all that ever existed, also those that a retry removed.
     """
@@ -127,7 +128,7 @@ class Status:
         resources = []
         for ref in dict.fromkeys([*plan.runs, *reasons]):
             counts = done.get(str(ref))
-            state = f"waits: {reasons[ref]}" if ref in reasons else "new" if counts is None else "ran"
+            state = in_words(reasons[ref]) if ref in reasons else "new" if counts is None else "ran"
             resources.append(ResourceStatus(ref, state, **counts or {}))
         return cls(tuple(resources), tuple(counted))
 

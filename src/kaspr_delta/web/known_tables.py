@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from kaspr_delta.control.source_columns import column_reasons
+from kaspr_delta.control.source_tables import known
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import TablePlan, WebViewPlan
 from kaspr_delta.web.store import Store
@@ -22,7 +22,7 @@ class KnownTables:
         """The tables that the views of an application read, with their current columns."""
         tables, reasons = dict[str, TablePlan](), dict[str, str]()
         for name in sorted({table for view in plan.web_views for table in view.tables}):
-            found = known(store, plan.known_table(name))
+            found = known(plan.known_table(name), store.columns)
             if isinstance(found, str):
                 reasons[name] = found
             else:
@@ -33,14 +33,3 @@ class KnownTables:
         """Why a view cannot answer; None if it can."""
         waiting = [f"table/{table} waits: {self.reasons[table]}" for table in view.tables if table in self.reasons]
         return "; ".join(waiting) or None
-
-
-def known(store: Store, table: TablePlan) -> TablePlan | str:
-    """A table with its columns, or why it cannot be read."""
-    if table.typed is None or not table.is_foreign:
-        return table
-    columns = store.columns(table.delta_name)
-    if isinstance(columns, str):
-        return columns
-    reasons = column_reasons(table.delta_name, table.typed, columns)
-    return reasons or replace(table, typed=replace(table.typed, columns=columns))

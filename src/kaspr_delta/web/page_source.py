@@ -10,6 +10,7 @@ from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.figures import Figures
 from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.retry import LocalDeadLetters
+from kaspr_delta.control.source_tables import as_found
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -27,6 +28,9 @@ class PageSource(Protocol):
 
     def documents(self) -> list[Document]:
         """The applied documents; empty if nothing was applied yet."""
+
+    def as_found(self, plan: Plan) -> Plan:
+        """The plan in which resources also wait for tables of others, where these are on this machine."""
 
     def letters(self, plan: Plan) -> DeadLetters:
         """The dead letters."""
@@ -50,6 +54,9 @@ class LocalSource:
 
     def documents(self) -> list[Document]:
         return Registry(NativeSystemTables(self.delta)).documents()
+
+    def as_found(self, plan: Plan) -> Plan:
+        return as_found(self.delta, plan)
 
     def letters(self, plan: Plan) -> LocalDeadLetters:
         return LocalDeadLetters.of(self.delta, plan)

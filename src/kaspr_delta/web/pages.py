@@ -19,6 +19,7 @@ from kaspr_delta.control.registry import Document
 from kaspr_delta.control.resource_status import ResourceStatus, resource_statuses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.waiting import what_for
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.storage.native.readable import read_errors, reason_of
 from kaspr_delta.web.answer import Answer
@@ -59,7 +60,7 @@ class Pages:
         templates = Environment(
             loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        templates.filters |= {"age": age, "short": short_text, "brief": brief}
+        templates.filters |= {"age": age, "short": short_text, "brief": brief, "what_for": what_for}
         script, _, _ = loader.get_source(templates, "slider.js")
         templates.globals["slider"] = script
         # Only this script may run, and no other site may frame these pages.
@@ -82,6 +83,7 @@ class Pages:
     def _page(self, plan: Plan, parts: list[str], visitor: Visitor) -> Answer:
         found: Written | None = None
         source = self.source_for(visitor)
+        plan = source.as_found(plan)
         match parts:
             case []:
                 found = "overview.html", self._overview(source, plan)

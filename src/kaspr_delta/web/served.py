@@ -17,6 +17,7 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.storage.native.readable import readable
@@ -91,7 +92,7 @@ class Served:
     def status(self) -> Status:
         """The status of the resources, without numbers of batches if these cannot be read."""
         done = readable("the progress of resources", self.store.done)
-        return Status.summed(self.site.plan, *(({}, ()) if isinstance(done, str) else done))
+        return Status.summed(self.store.as_found(self.site.plan), *(({}, ()) if isinstance(done, str) else done))
 
     def key_counts(self) -> dict[str, int]:
         """How many rows each table has. Foreign tables are left out, and tables that cannot be read."""
@@ -129,7 +130,7 @@ class Served:
         for view in plan.web_views:
             reason = known.reason_to_wait(view)
             if reason is not None:
-                answering.setdefault(view.path, {})[view.method] = f"{view.ref} waits: {reason}"
+                answering.setdefault(view.path, {})[view.method] = f"{view.ref} {in_words(reason)}"
                 continue
             tables = {name: known.tables[name] for name in view.tables}
             answering.setdefault(view.path, {})[view.method] = View(
@@ -154,4 +155,4 @@ def _waiting(plan: Plan, declared: Mapping[tuple[str, str], Any]) -> Iterator[tu
     for (_, name), manifest in declared.items():
         reason = reasons.get(ResourceRef("webview", name))
         if reason is not None and isinstance(manifest, KasprWebView):
-            yield manifest.spec.request.path, manifest.spec.request.method, f"webview/{name} waits: {reason}"
+            yield manifest.spec.request.path, manifest.spec.request.method, f"webview/{name} {in_words(reason)}"

@@ -9,12 +9,13 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kaspr_delta.control.source_columns import does_not_tell
+from kaspr_delta.control.source_tables import as_found, columns_in_folder
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.batch.counters import Metric
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Column
-from kaspr_delta.storage.layout import CHANGE_FEED, TOPIC
+from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from kaspr_delta.storage.system_tables import SystemTables
@@ -44,6 +45,9 @@ class Store(Protocol):
 
     def columns(self, table: str) -> tuple[Column, ...] | str:
         """The columns of a foreign table, or why it cannot be read."""
+
+    def as_found(self, plan: Plan) -> Plan:
+        """The plan in which resources also wait for tables of others, where these are on this machine."""
 
     def append(self, topic: str, records: pa.Table) -> None:
         """Append records to the Delta table of a topic in one commit; the table is made if it does not exist."""
@@ -91,14 +95,13 @@ class LocalStore:
         return self.delta.head(table) is not None
 
     def columns(self, table: str) -> tuple[Column, ...] | str:
-        if not self.delta.has_folder(table):
-            return f"'{table}' is in a catalog, which only Spark reads: name the table's folder in `source`"
-        columns = self.delta.types(table)
-        if columns is None:
-            return f"'{table}', which it stands for, is not there"
-        if self.delta.property(table, CHANGE_FEED) != "true":
-            return does_not_tell(table, self.delta.namespace)
-        return columns
+        found = columns_in_folder(self.delta, table)
+        if found is None and self.delta.has_folder(table):
+            return f"'{table}' has features that only Spark reads: a web view cannot show it"
+        return found or f"'{table}' is in a catalog, which only Spark reads: name the table's folder in `source`"
+
+    def as_found(self, plan: Plan) -> Plan:
+        return as_found(self.delta, plan)
 
     def append(self, topic: str, records: pa.Table) -> None:
         self.delta.ensure(topic, TOPIC)

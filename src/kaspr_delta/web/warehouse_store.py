@@ -15,6 +15,7 @@ from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, WRITTEN_AT
@@ -137,6 +138,9 @@ class WarehouseStore:
         # The columns end before a row without a name, or with a name that starts with #.
         columns = itertools.takewhile(lambda row: row[0] and not row[0].startswith("#"), described)
         return columns_of(", ".join(f"{quoted(name or '')} {kind}" for name, kind, *_ in columns))
+
+    def as_found(self, plan: Plan) -> Plan:
+        return plan
 
     def has(self, table: str) -> bool:
         return self.warehouse.exists(table)

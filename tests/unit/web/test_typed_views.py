@@ -12,10 +12,10 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from kaspr_delta.control.source_tables import known
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.typed_text import text_of
-from kaspr_delta.web import known_tables
 from kaspr_delta.web.local_copy import LocalCopy
 from tests.folders import folder_of
 from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, view, wait_for
@@ -171,7 +171,7 @@ def products(shop: Shop, tmp_path: Path) -> TablePlan:
     assert columns is not None
     plan = plan_of(shop, "products")
     assert plan.typed is not None
-    found = known_tables.known(SimpleStore(shop), plan)  # type: ignore[arg-type]
+    found = known(plan, SimpleStore(shop).columns)
     assert isinstance(found, TablePlan)
     return found
 
@@ -232,7 +232,7 @@ def test_a_key_of_any_type_is_found_before_and_after_the_table_is_copied(
     schema = pa.schema([("k", column), ("n", pa.int32())])
     put(tmp_path / "t", [{"k": value, "n": n} for n, value in enumerate(values)], schema)
     shop.apply(manifest("KasprTable", "t", f"source: {{table: {tmp_path / 't'}, key: [k]}}"))
-    plan = known_tables.known(SimpleStore(shop), plan_of(shop, "t"))  # type: ignore[arg-type]
+    plan = known(plan_of(shop, "t"), SimpleStore(shop).columns)
     assert isinstance(plan, TablePlan)
     copy, text = LocalCopy(shop.delta, plan, tmp_path), text_of(plan)
     for _ in ("asked", "copied"):

@@ -14,7 +14,7 @@ import pytest
 from kaspr_delta.storage.arrow_types import arrow_schema
 from kaspr_delta.storage.layout import DEAD_LETTERS, EVENTS, PROGRESS, TOPIC
 from tests.folders import folder_of
-from tests.unit.web.conftest import Serving, Shop, manifest, plan_of
+from tests.unit.web.conftest import Serving, Shop, manifest, plan_of, view
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 USERS = manifest("KasprTable", "users", "description: All users.")
@@ -240,3 +240,16 @@ def test_an_error_below_ui_is_a_page_with_the_menu_and_json_elsewhere(
         broken = shop.client.get("/ui/")
         assert (broken.status_code, '<nav aria-label="Pages">' in broken.text) == (500, True)
         assert json.loads(shop.client.get("/openapi.json").text)["status"] == 500
+
+
+def test_pages_and_status_say_which_source_a_resource_waits_for(serving: Serving, tmp_path: Path) -> None:
+    reader = view("v", "GET", "/v", "def f(value, stock): return 1", tables="stock")
+    with serving(source(tmp_path / "stock"), reader) as shop:
+        for path in ("/ui/", "/ui/table/stock"):
+            assert "which it stands for, is not there" in shop.client.get(path).text
+        assert "waits for</span> table/stock" in shop.client.get("/ui/webview/v").text
+        states = {one["resource"]: one["state"] for one in shop.client.get("/status/").json()["resources"]}
+        assert states["webview/v"] == "waits for table/stock"
+        assert states["table/stock"].startswith("waits: ")
+        write(tmp_path / "stock", **FEED)
+        assert "waits" not in shop.client.get("/ui/table/stock").text

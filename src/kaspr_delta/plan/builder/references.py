@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.report import Report
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.waiting import reason_of_reader
 from kaspr_delta.spec.diagnostics import Location
 from kaspr_delta.spec.join import JoinSpec
 from kaspr_delta.spec.near import nearest
@@ -81,7 +82,7 @@ class References:
     def _wait_with(self, user: ResourceRef, join: Declared[JoinSpec]) -> None:
         ref = ResourceRef("join", join.name)
         if ref in self.waiting:
-            self.wait(user, f"{ref} waits: {self.waiting[ref]}")
+            self.wait(user, reason_of_reader(ref, self.waiting[ref]))
 
     def _missing(  # noqa: PLR0913, PLR0917  all parts of the warning
         self, user: ResourceRef, kinds: tuple[str, ...], role: str, name: str, location: Location, hint: str

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kaspr_delta.plan.definition.application import Edge, Plan
+from kaspr_delta.plan.definition.waiting import in_words
 
 # Topics are parallelograms, tables cylinders, joins hexagons, agents boxes, tasks rounded boxes, web views flags.
 _SHAPES = {
@@ -46,7 +47,7 @@ def _nodes_and_edges(plan: Plan, prefix: str) -> Iterator[str]:
         if label not in waiting:  # a table that waits for its origin has a plan too: it is drawn below
             yield f"  {_node(label, prefix)}"
     for resource, reason in plan.waiting:
-        yield f"  {_node(str(resource), prefix, f' waits: {reason}')}:::waiting"
+        yield f"  {_node(str(resource), prefix, f' {in_words(reason)}')}:::waiting"
     channels = {str(join.ref): join.channel for join in plan.joins}
     tables = set(_read_as_tables(plan))
     for edge in plan.edges:

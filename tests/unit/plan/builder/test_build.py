@@ -142,7 +142,7 @@ def test_a_join_over_an_absent_table_waits_and_so_do_its_readers(plan: Callable[
     assert built.joins == ()
     assert [one.name for one in built.agents] == ["copy"]
     assert dict(built.waiting) == {
-        ResourceRef("agent", "reader"): "join/orders-products waits: table 'products' is not there",
+        ResourceRef("agent", "reader"): "waits for join/orders-products",
         ResourceRef("join", "orders-products"): "table 'products' is not there",
     }
     assert not has_errors(built.findings)

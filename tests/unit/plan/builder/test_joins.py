@@ -190,8 +190,8 @@ def test_a_join_waits_if_the_join_that_it_reads_waits(plan: Callable[..., Plan])
     )
     assert built.joins == ()
     assert dict(built.waiting) == {
-        ResourceRef("join", "a-stream"): "join/a-table waits: join/z waits: table 'nowhere' is not there",
-        ResourceRef("join", "a-table"): "join/z waits: table 'nowhere' is not there",
+        ResourceRef("join", "a-stream"): "waits for join/z",
+        ResourceRef("join", "a-table"): "waits for join/z",
         ResourceRef("join", "z"): "table 'nowhere' is not there",
     }
 

@@ -1,0 +1,101 @@
+"""Delta tables of others: whether resources can read them as they are. `run` and commands without Spark ask it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from kaspr_delta.errors import SetupError
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
+from kaspr_delta.plan.definition.typed_joins import type_problems
+from kaspr_delta.plan.definition.waiting import waiting_with
+from kaspr_delta.spec.column_types import column_problems, key_problems
+from kaspr_delta.spec.ddl import Column
+from kaspr_delta.spec.diagnostics import Finding, Severity
+from kaspr_delta.spec.join import KasprJoin
+from kaspr_delta.spec.kinds import short_kind
+from kaspr_delta.spec.loader import LoadedManifest
+from kaspr_delta.storage.layout import CHANGE_FEED
+from kaspr_delta.storage.namespace import Namespace
+from kaspr_delta.storage.native.delta_rs import DeltaRs, is_refused
+from kaspr_delta.storage.native.readable import read_errors, reason_of
+
+ColumnsOf: TypeAlias = Callable[[str], "tuple[Column, ...] | str | None"]
+"""The columns of a Delta table that others write; the reason if it cannot be read, None if only Spark can tell."""
+
+_TURN_ON = "ALTER TABLE {} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+
+
+def columns_in_folder(delta: DeltaRs, table: str) -> tuple[Column, ...] | str | None:
+    """Implements ColumnsOf. Only Spark reads tables of a catalog, and some features of tables in folders."""
+    if not delta.has_folder(table):
+        return None
+    try:
+        columns = delta.types(table)
+        if columns is None:
+            return is_missing(table)
+        return columns if delta.property(table, CHANGE_FEED) == "true" else does_not_tell(table, delta.namespace)
+    except SetupError:  # delta-rs is not installed
+        return None
+    except read_errors() as error:
+        return None if is_refused(error) else f"'{table}', which it stands for, cannot be read: {reason_of(error)}"
+
+
+def is_missing(table: str) -> str:
+    """The message that a table does not exist."""
+    return f"'{table}', which it stands for, is not there"
+
+
+def does_not_tell(table: str, namespace: Namespace) -> str:
+    """The message that a table's change feed is off, with the statement by which its owner turns it on."""
+    statement = _TURN_ON.format(namespace.identifier(table))
+    return f"the change data feed of '{table}' is off: its owner has to run {statement}"
+
+
+def known(table: TablePlan, columns_of: ColumnsOf) -> TablePlan | str:
+    """A table with its columns, or why resources cannot read it. Of the own tables the columns are known already."""
+    columns = columns_of(table.delta_name) if table.is_foreign else None
+    if columns is None or table.typed is None:
+        return table
+    if isinstance(columns, str):
+        return columns
+    problems = (*column_problems(columns, written=False), *key_problems(columns, table.typed.key))
+    if problems:
+        return "; ".join(f"{message} in '{table.delta_name}' ({hint})" for message, hint in problems)
+    return replace(table, typed=replace(table.typed, columns=columns))
+
+
+def looked_up(plan: Plan, columns_of: ColumnsOf) -> tuple[Plan, dict[ResourceRef, str]]:
+    """The plan with the columns of tables of others, and the reasons of the tables and joins that cannot run."""
+    tables, reasons = list[TablePlan](), dict[ResourceRef, str]()
+    for table in plan.tables:
+        found = known(table, columns_of)
+        if isinstance(found, str):
+            reasons[table.ref] = found
+        tables.append(table if isinstance(found, str) else found)
+    plan = replace(plan, tables=tuple(tables))
+    for join in plan.joins:
+        misfits = list(type_problems(plan, join)) if isinstance(join, TableTableJoinPlan) else []
+        if misfits:
+            reasons[join.ref] = "; ".join(misfit.message for misfit in misfits)
+    return plan, reasons
+
+
+def as_found(delta: DeltaRs, plan: Plan) -> Plan:
+    """The plan in which resources wait also for tables of others in folders, as `run` would find them now."""
+    _, reasons = looked_up(plan, lambda table: columns_in_folder(delta, table))
+    return waiting_with(plan, reasons)
+
+
+def source_findings(delta: DeltaRs, plan: Plan, manifests: Iterable[LoadedManifest]) -> Iterator[Finding]:
+    """Warnings about tables of others in folders that resources cannot read as they are, at the fields of manifests."""
+    _, reasons = looked_up(plan, lambda table: columns_in_folder(delta, table))
+    for one in manifests:
+        name, kind = one.manifest.metadata.name, short_kind(one.manifest.kind)
+        reason = reasons.get(ResourceRef(kind, name))
+        if reason is not None and one.manifest.metadata.application == plan.application:
+            field = one.manifest.spec.key_field or "on" if isinstance(one.manifest, KasprJoin) else "source"
+            yield Finding(Severity.WARNING, one.locate("spec", field), f"{kind} '{name}' waits: {reason}")

@@ -1,0 +1,78 @@
+"""Resources that wait, the resources that wait with them, and a plan without all of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import networkx as nx
+
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TaskPlan, WebViewPlan
+
+_FOR = "waits for "
+
+
+def reason_of_reader(ref: ResourceRef, reason: str) -> str:
+    """The reason of a resource that reads one that waits: it names the resource that waits for something else.
+
+    >>> reason_of_reader(ResourceRef("table", "wards"), "its change data feed is off")
+    'waits for table/wards'
+    >>> reason_of_reader(ResourceRef("join", "beds"), "waits for table/wards")
+    'waits for table/wards'
+    """
+    return reason if reason.startswith(_FOR) else f"{_FOR}{ref}"
+
+
+def in_words(reason: str) -> str:
+    """A reason behind the name of its resource.
+
+    >>> in_words("its change data feed is off"), in_words("waits for table/wards")
+    ('waits: its change data feed is off', 'waits for table/wards')
+    """
+    return reason if reason.startswith(_FOR) else f"waits: {reason}"
+
+
+def what_for(reason: str) -> str:
+    """A reason below a heading that says *waits for*."""
+    return reason.removeprefix(_FOR)
+
+
+def with_readers(plan: Plan, reasons: Mapping[ResourceRef, str]) -> dict[ResourceRef, str]:
+    """The reasons of resources that wait, and of the resources that read them."""
+    # Only tables and joins: the output of an agent that waits exists all the same.
+    read = [(edge.source, edge.target) for edge in plan.edges if edge.source.startswith(("table/", "join/"))]
+    graph: nx.DiGraph[str] = nx.DiGraph(read)
+    pipelines: tuple[AgentPlan | TaskPlan | WebViewPlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
+    graph.add_edges_from((f"table/{table}", str(one.ref)) for one in pipelines for table in one.tables)
+    refs = {str(one.ref): one.ref for one in (*plan.tables, *plan.joins, *pipelines)}
+    found = dict(reasons)
+    for ref, reason in reasons.items():
+        for reader in nx.descendants(graph, str(ref)) if str(ref) in graph else ():
+            if reader in refs:
+                found.setdefault(refs[reader], reason_of_reader(ref, reason))
+    return found
+
+
+def waiting_with(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Plan:
+    """The plan with further resources, and the resources that read them, marked as waiting."""
+    return replace(plan, waiting=tuple(sorted({**with_readers(plan, reasons), **dict(plan.waiting)}.items())))
+
+
+def without(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Plan:
+    """The plan without the resources that wait and the resources that read them."""
+    if not reasons:
+        return plan
+    gone = with_readers(plan, reasons)
+    stages = (replace(stage, resources=tuple(r for r in stage.resources if r not in gone)) for stage in plan.stages)
+    return replace(
+        waiting_with(plan, reasons),
+        tables=tuple(one for one in plan.tables if one.ref not in gone),
+        joins=tuple(one for one in plan.joins if one.ref not in gone),
+        aggregations=tuple(one for one in plan.aggregations if one.ref not in gone),
+        agents=tuple(one for one in plan.agents if one.ref not in gone),
+        tasks=tuple(one for one in plan.tasks if one.ref not in gone),
+        web_views=tuple(one for one in plan.web_views if one.ref not in gone),
+        groups=tuple(kept for group in plan.groups if (kept := tuple(ref for ref in group if ref not in gone))),
+        stages=tuple(stage for stage in stages if stage.resources),
+    )
