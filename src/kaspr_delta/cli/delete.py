@@ -10,6 +10,7 @@ from kaspr_delta.cli.completion import complete_kind, complete_name
 from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
+from kaspr_delta.plan.definition.waiting import in_words
 from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.storage.namespace import Warehouse
 
@@ -29,8 +30,8 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """Remove a resource from the applied application; its manifest file stays.
 
-    Resources that refer to it wait from then on. A running `run --continuous` or `serve` stops using it within seconds.
-    Its data stay, and are used again if it is applied again; --purge deletes them too.
+    Resources that need it wait from then on: each is printed. A running `run --continuous` or `serve` stops using it
+    within seconds. Its data stay, and are used again if it is applied again; --purge deletes them too.
 
     For example:
 
@@ -38,15 +39,21 @@ def delete(  # noqa: PLR0913, PLR0917  one parameter an option
         kaspr-delta delete ktable products --purge
     """
     from kaspr_delta.control.registry import without
+    from kaspr_delta.control.resource_status import newly_waiting
     from kaspr_delta.runtime.applying import registry_of
 
-    full = kind_called(kind)
+    full, target = kind_called(kind), Target.of(context, warehouse, app)
+    location = Warehouse(target.location)
+    schema = location.applied_schema(target.app)
+    registry = registry_of(location, schema)
     if purge:
+        before = registry.documents()
         open_application(context, warehouse, app).delete(kind, name, purge=True)
+        after = registry.documents()
     else:
-        target = Target.of(context, warehouse, app)
-        location = Warehouse(target.location)
-        registry_of(location, location.applied_schema(target.app)).change(lambda before: without(before, full, name))
+        before, after = registry.change(lambda before: without(before, full, name))
     typer.echo(f'{full.lower()}.kaspr.io "{name}" deleted')
     done = "its data with it" if purge else "its data stay (--purge would delete them too)"
     console().print(done, markup=False, style="dim")
+    for ref, reason in newly_waiting(before, after, schema):
+        typer.echo(f"{ref} {in_words(reason)}")

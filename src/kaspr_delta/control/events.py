@@ -6,11 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from kaspr_delta.plan.names import default_channel
+from kaspr_delta.spec.agent import AgentSpec
 from kaspr_delta.spec.app import KasprApp
-from kaspr_delta.spec.join import KasprJoin
+from kaspr_delta.spec.join import JoinSpec, KasprJoin
 from kaspr_delta.spec.manifest import Manifest
+from kaspr_delta.spec.table import TableSpec
+from kaspr_delta.spec.task import TaskSpec
+from kaspr_delta.spec.webview import WebViewSpec
 
 NORMAL, WARNING = "Normal", "Warning"
+_CHANNEL = "Channel"
 
 Resources = Mapping[tuple[str, str], Manifest]
 """Resources by kind and name."""
@@ -18,7 +24,10 @@ Resources = Mapping[tuple[str, str], Manifest]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A reference of a resource: to its application (``app``), or of a join to its ``leftTable`` or ``rightTable``."""
+    """A reference of a resource to its application, to a table, to a join, or to a channel, which a join writes.
+
+    ``role`` is the field that names it: ``app``, ``leftTable``, ``fromJoin``, ``channel``; ``table`` of a pipeline.
+    """
 
     role: str
     kind: str
@@ -28,7 +37,7 @@ class Reference:
     @property
     def status(self) -> str:
         """The text in the status of the resource: TableFound, AppNotFound."""
-        return f"{'App' if self.role == 'app' else 'Table'}{self._end}"
+        return f"{self.kind.removeprefix('Kaspr')}{self._end}"
 
     @property
     def reason(self) -> str:
@@ -58,17 +67,42 @@ def by_name(manifests: Iterable[Manifest]) -> Resources:
 
 
 def references(manifest: Manifest, there: Resources) -> Iterator[Reference]:
-    """The references of a resource, each with whether its target exists. The result of a join counts as a table."""
+    """The references of a resource, each once, with whether its target exists.
+
+    The result of a join counts as a table.
+    """
     if isinstance(manifest, KasprApp):
         return
-    application = manifest.metadata.application or ""
-    yield Reference("app", "KasprApp", application, ("KasprApp", application) in there)
-    if isinstance(manifest, KasprJoin):
-        for role, name in (("leftTable", manifest.spec.left_table), ("rightTable", manifest.spec.right_table)):
-            if name is not None:
-                join = there.get(("KasprJoin", name))
-                stands_for_one = isinstance(join, KasprJoin) and join.spec.has_result
-                yield Reference(role, "KasprTable", name, ("KasprTable", name) in there or stands_for_one)
+    named = dict.fromkeys([("app", "KasprApp", manifest.metadata.application or ""), *_named_in(manifest.spec)])
+    for role, kind, name in named:
+        yield Reference(role, kind, name, _exists(kind, name, there))
+
+
+def _named_in(spec: TableSpec | JoinSpec | AgentSpec | TaskSpec | WebViewSpec) -> Iterator[tuple[str, str, str]]:
+    """Role, kind and name of each resource that a spec names."""
+    names: dict[tuple[str, str], str | None] = {}
+    if isinstance(spec, TableSpec):
+        if (origin := spec.from_) is not None:
+            names = {("fromTable", "KasprTable"): origin.table, ("fromJoin", "KasprJoin"): origin.join}
+            names["fromChannel", _CHANNEL] = origin.channel
+    elif isinstance(spec, JoinSpec):
+        names = {("leftTable", "KasprTable"): spec.left_table, ("rightTable", "KasprTable"): spec.right_table}
+        for role, stream in (("leftStream", spec.left_stream), ("rightStream", spec.right_stream)):
+            names[role, _CHANNEL] = None if stream is None else stream.channel
+    else:
+        if isinstance(spec, AgentSpec) and spec.input.channel is not None:
+            names["channel", _CHANNEL] = spec.input.channel.name
+        for _, operation in spec.processors.steps():
+            yield from (("table", "KasprTable", table.name) for table in operation.tables)
+    yield from ((role, kind, name) for (role, kind), name in names.items() if name is not None)
+
+
+def _exists(kind: str, name: str, there: Resources) -> bool:
+    joins = [one for one in there.values() if isinstance(one, KasprJoin)]
+    if kind == _CHANNEL:
+        return any((one.spec.output_channel or default_channel(one.metadata.name)) == name for one in joins)
+    result = kind == "KasprTable" and any(one.metadata.name == name and one.spec.has_result for one in joins)
+    return result or (kind, name) in there
 
 
 def events_of_change(before: Resources, after: Resources, at: datetime) -> list[Event]:
@@ -88,7 +122,8 @@ def events_of_change(before: Resources, after: Resources, at: datetime) -> list[
 def _event(one: Manifest, reference: Reference, at: datetime) -> Event:
     namespace = one.metadata.namespace or "default"
     owner = f"{one.kind} `{one.metadata.name}`"
-    what = f"{reference.kind} `{reference.name}`" if reference.name else "a KasprApp, for it has no label kaspr.io/app"
+    kind = "the channel" if reference.kind == _CHANNEL else reference.kind
+    what = f"{kind} `{reference.name}`" if reference.name else "a KasprApp, for it has no label kaspr.io/app"
     there = "was found" if reference.found else "does not exist"
     message = f"{owner} in namespace `{namespace}` refers to {what}, which {there}"
     return Event(at, NORMAL if reference.found else WARNING, reference.reason, one.kind, one.metadata.name, message)

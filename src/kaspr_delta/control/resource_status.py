@@ -69,7 +69,13 @@ class ResourceStatus:
     @property
     def status(self) -> dict[str, Any]:
         """The status with Kaspr's fields, and the counts of this package."""
-        named = {one.role: {"name": one.name, "status": one.status} for one in self.references}
+        named: dict[str, Any] = {}
+        for one in self.references:
+            shown = {"name": one.name, "status": one.status}
+            if one.role == "table":  # of a pipeline, which may have several
+                named.setdefault("tables", []).append(shown)
+            else:
+                named[one.role] = shown
         counted = {"rows": self.rows, "lag": self.lag}
         counted |= {_CAMEL[name]: value for name, value in self.done.items()}
         status: dict[str, Any] = {
@@ -121,6 +127,13 @@ def plan_of(documents: list[Document], schema: str) -> Plan | None:
 def plan_in(plans: Sequence[Plan], schema: str) -> Plan | None:
     """The only plan, or the one of a schema: one of Unity Catalog may have another name than its application."""
     return next((plan for plan in plans if len(plans) == 1 or plan.schema == schema), None)
+
+
+def newly_waiting(before: list[Document], after: list[Document], schema: str) -> list[tuple[ResourceRef, str]]:
+    """The resources that wait after a change of the documents and did not wait before it, with their reasons."""
+    earlier, later = (plan_of(documents, schema) for documents in (before, after))
+    waited = {} if earlier is None else dict(earlier.waiting)
+    return [] if later is None else [(ref, reason) for ref, reason in later.waiting if ref not in waited]
 
 
 def resource_statuses(

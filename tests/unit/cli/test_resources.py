@@ -194,3 +194,144 @@ def test_when_all_is_deleted_nothing_is_listed(on: Kaspr) -> None:
     on("apply", "-f", APP)
     assert 'kasprapp.kaspr.io "order-system" deleted' in on("delete", "kapp", "order-system").out
     assert on("get", "all").err == "No resources found\n"
+
+
+EVERY_READER = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: a}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: beds, labels: {kaspr.io/app: a}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: wards, labels: {kaspr.io/app: a}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: placed, labels: {kaspr.io/app: a}}
+spec: {leftTable: beds, rightTable: wards, on: key, outputChannel: placements}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: over-its-result, labels: {kaspr.io/app: a}}
+spec: {leftTable: placed, rightTable: wards, on: key}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprJoin
+metadata: {name: over-its-channel, labels: {kaspr.io/app: a}}
+spec: {leftStream: {channel: placements}, rightTable: wards, on: key}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: counted, labels: {kaspr.io/app: a}}
+spec: {from: {join: placed}, count: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: of-rows, labels: {kaspr.io/app: a}}
+spec: {from: {table: placed}, count: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTable
+metadata: {name: of-records, labels: {kaspr.io/app: a}}
+spec: {from: {channel: placements}, toTable: {}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: bill, labels: {kaspr.io/app: a}}
+spec:
+  input: {channel: {name: placements}}
+  processors:
+    pipeline: [look, again]
+    operations:
+      - name: look
+        tables: [{name: wards, paramName: wards}]
+        map: {python: "def look(value, wards): return value"}
+      - name: again
+        tables: [{name: wards, paramName: them}, {name: beds, paramName: beds}]
+        map: {python: "def again(value, them, beds): return value"}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprTask
+metadata: {name: report, labels: {kaspr.io/app: a}}
+spec:
+  processors:
+    pipeline: [look]
+    operations:
+      - {name: look, tables: [{name: wards, paramName: wards}], map: {python: "def f(value, wards): return value"}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprWebView
+metadata: {name: shown, labels: {kaspr.io/app: a}}
+spec:
+  name: shown
+  request: {method: GET, path: /shown}
+  processors:
+    pipeline: [look]
+    operations:
+      - {name: look, tables: [{name: wards, paramName: wards}], map: {python: "def f(value, wards): return value"}}
+"""
+OF_JOIN = {
+    ("over-its-result", "LeftTable"),
+    ("over-its-channel", "LeftStream"),
+    ("counted", "FromJoin"),
+    ("of-rows", "FromTable"),
+    ("of-records", "FromChannel"),
+    ("bill", "Channel"),
+}
+OF_TABLE = {
+    ("placed", "RightTable"),
+    ("over-its-result", "RightTable"),
+    ("over-its-channel", "RightTable"),
+    ("bill", "Table"),
+    ("report", "Table"),
+    ("shown", "Table"),
+}
+
+
+@pytest.mark.parametrize(("kind", "name", "readers"), [("kjoin", "placed", OF_JOIN), ("ktable", "wards", OF_TABLE)])
+def test_every_resource_that_refers_to_another_gets_one_event_when_it_goes_and_one_when_it_comes(
+    on: Kaspr, tmp_path: Path, kind: str, name: str, readers: set[tuple[str, str]]
+) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(EVERY_READER)
+    on("apply", "-f", file)
+
+    def events() -> list[tuple[str, str, str]]:
+        items = json.loads(on("get", "events", "-o", "json").out)["items"]
+        return [(one["type"], one["involvedObject"]["name"], one["reason"]) for one in items]
+
+    before = events()
+    on("delete", kind, name)
+    gone = events()[len(before) :]
+    assert sorted(gone) == sorted(("Warning", reader, f"{role}NotFound") for reader, role in readers)
+    on("apply", "-f", file)
+    back = [event for event in events()[len(before) + len(gone) :] if event[1] != name]
+    assert sorted(back) == sorted(("Normal", reader, f"{role}Found") for reader, role in readers)
+
+
+def test_delete_prints_each_resource_that_waits_from_then_on(on: Kaspr, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(EVERY_READER)
+    on("apply", "-f", tmp_path / "all.yaml")
+    assert on("delete", "ktable", "beds").out.splitlines() == [
+        'kasprtable.kaspr.io "beds" deleted',
+        "agent/bill waits for join/placed",
+        "join/over-its-channel waits for join/placed",
+        "join/over-its-result waits for join/placed",
+        "join/placed waits: table 'beds' is not there",
+        "table/counted waits for join/placed",
+        "table/of-records waits for join/placed",
+        "table/of-rows waits for join/placed",
+    ]
+    assert on("delete", "kagent", "bill").out == 'kaspragent.kaspr.io "bill" deleted\n'
+
+
+def test_the_status_of_a_pipeline_names_its_tables(on: Kaspr, tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(EVERY_READER)
+    on("apply", "-f", tmp_path / "all.yaml")
+    status = status_of(on("get", "kagent", "bill", "-o", "json"))
+    assert status["channel"] == {"name": "placements", "status": "ChannelFound"}
+    assert status["tables"] == [{"name": name, "status": "TableFound"} for name in ("wards", "beds")]
