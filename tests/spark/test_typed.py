@@ -17,6 +17,7 @@ from kaspr_delta.storage.warehouse.sql_warehouse import SqlWarehouse
 from kaspr_delta.web.local_copy import LocalCopy
 from kaspr_delta.web.store import LocalStore
 from kaspr_delta.web.warehouse_store import WarehouseStore
+from tests.documented import ROOT, blocks
 from tests.folders import delta_rs
 from tests.sql_on_spark import SqlOnSpark
 
@@ -123,6 +124,12 @@ def test_a_join_of_a_typed_and_a_json_side_keeps_the_types_of_each(app: Applicat
     ann = {"name": "Ann", "balance": 1.5}
     assert results(app, "enriched") == {"O1": {"left": {"left": O1, "right": WIDGET}, "right": ann}}
     assert [record["value"] for record in app.topic("shown").records()] == [["2.50", ann]]
+
+
+def test_the_documented_query_reads_a_typed_side_as_struct_and_a_json_side_as_variant(app: Application) -> None:
+    queries = [block.text for block in blocks(ROOT / "docs" / "typed-tables.md", "sql")]
+    (query,) = (query for query in queries if "v_enriched" in query)
+    assert [tuple(row) for row in app.sql(query).collect()] == [(Decimal("2.50"), "Ann")]
 
 
 def test_select_makes_the_columns_of_a_result_and_a_failure_leaves_no_row(app: Application) -> None:
