@@ -71,6 +71,15 @@ def log_of_bytes(folder: Path) -> None:
     (folder / "_delta_log" / f"{0:020}.json").write_bytes(b"\xff\xfe\x00")
 
 
+def log_of_another_form(folder: Path) -> None:
+    """As delta-rs accepts it, but no commit information that Delta defines."""
+    write(folder, **FEED)
+    commit = folder / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    odd = {"commitInfo": {"timestamp": "today", "operation": 5, "operationMetrics": []}}
+    commit.write_text("\n".join(json.dumps(odd if "commitInfo" in action else action) for action in actions))
+
+
 def broken_checkpoint(folder: Path) -> None:
     write(folder, **FEED)
     deltalake.DeltaTable(str(folder)).create_checkpoint()
@@ -99,6 +108,7 @@ DAMAGES = (
     empty_log,
     log_of_other_json,
     log_of_bytes,
+    log_of_another_form,
     broken_checkpoint,
     missing_files,
     broken_files,

@@ -16,13 +16,17 @@ _log = logging.getLogger(__name__)
 _LONGEST = 300
 
 
+# The last three are raised by JSON of an unexpected form, such as a log that another program wrote.
+_ERRORS = (KasprError, OSError, ValueError, pa.ArrowException, LookupError, TypeError, AttributeError)
+
+
 def read_errors() -> tuple[type[Exception], ...]:
     """The errors by which a table, a log or a checkpoint cannot be read."""
     try:
         from deltalake.exceptions import DeltaError
     except ImportError:  # a warehouse is read without delta-rs
-        return (KasprError, OSError, ValueError, pa.ArrowException)
-    return (KasprError, OSError, ValueError, pa.ArrowException, DeltaError)
+        return _ERRORS
+    return (*_ERRORS, DeltaError)
 
 
 def readable(what: str, read: Callable[[], Result]) -> Result | str:
@@ -36,5 +40,6 @@ def readable(what: str, read: Callable[[], Result]) -> Result | str:
 
 def reason_of(error: Exception) -> str:
     """The first line of an error's message, without the trace that delta-rs adds."""
-    lines = str(error).strip().splitlines()
+    text = repr(error) if isinstance(error, LookupError) else str(error)
+    lines = text.strip().splitlines()
     return lines[0][:_LONGEST] if lines else type(error).__name__
