@@ -15,6 +15,7 @@ from kaspr_delta.cli.completion import complete_kind, complete_name
 from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
+from kaspr_delta.cli.topics import NAMES, count_text, topic_lines, topics_in
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
 from kaspr_delta.errors import NotFoundError
 from kaspr_delta.plan.definition.waiting import what_for
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from kaspr_delta.control.events import Event
     from kaspr_delta.control.registry import Registry
     from kaspr_delta.control.resource_status import Facts, ResourceStatus
+    from kaspr_delta.plan.definition.application import Plan
 
 _EVENTS = {"event", "events", "ev"}
 
@@ -81,7 +83,7 @@ def apply(
 def get(  # noqa: PLR0913, PLR0917  one parameter an option
     context: typer.Context,
     kinds: Annotated[
-        str, typer.Argument(metavar="KIND[,KIND]|all|events", help="Kinds, called as with kubectl: kj, ktables …")
+        str, typer.Argument(metavar="KIND[,KIND]|all|topics|events", help="Kinds, called as with kubectl: kj …")
     ],
     name: Annotated[str | None, typer.Argument(help="Only the resource of that name.")] = None,
     output: Annotated[ResourceOutput | None, typer.Option("--output", "-o", help="More columns, JSON or YAML.")] = None,
@@ -90,6 +92,7 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
 ) -> None:
     """List applied resources: whether they are ready, their rows and their lag.
 
+    `topics` are listed by themselves: they have no manifests.
     ROWS: the rows of a table or of a join's result; of other resources, the records they have read. LAG: the rows and
     records they have not read yet.
     Kaspr's columns MEMBERS and REBALANCING are not there: they count worker pods that share out the partitions of
@@ -104,6 +107,9 @@ def get(  # noqa: PLR0913, PLR0917  one parameter an option
     registry, schema, location = _opened(context, warehouse, app)
     if kinds.lower() in _EVENTS:
         _print_events(sorted(registry.events()), output)
+        return
+    if kinds.lower() in NAMES:
+        _print_topics(topics_in(*_plan_and_facts(registry, schema, location), name), name, output)
         return
     everything = list(_resource_statuses(registry, schema, location))
     wanted = KINDS_BY_COMMAND if kinds == "all" else tuple(kind_called(kind) for kind in kinds.split(","))
@@ -138,6 +144,10 @@ def describe(
     from kaspr_delta.control.resource_status import events_of
 
     registry, schema, location = _opened(context, warehouse, app)
+    if kind.lower() in NAMES:
+        (topic,) = topics_in(*_plan_and_facts(registry, schema, location), name)
+        typer.echo("\n".join(described(topic)))
+        return
     full = kind_called(kind)
     one = _named(
         [one for one in _resource_statuses(registry, schema, location) if one.document.kind == full], full, name
@@ -172,18 +182,22 @@ def _opened(context: typer.Context, warehouse: str | None, app: str | None) -> t
 
 
 def _resource_statuses(registry: Registry, schema: str, location: Warehouse) -> Iterator[ResourceStatus]:
-    from kaspr_delta.control.resource_status import plan_of, resource_statuses
+    from kaspr_delta.control.resource_status import resource_statuses
+
+    yield from resource_statuses(registry.documents(), *_plan_and_facts(registry, schema, location))
+
+
+def _plan_and_facts(registry: Registry, schema: str, location: Warehouse) -> tuple[Plan | None, Facts]:
+    from kaspr_delta.control.resource_status import plan_of
     from kaspr_delta.control.source_tables import as_found
     from kaspr_delta.runtime.facts import facts_of
     from kaspr_delta.storage.opening import folder_tables
 
-    documents = registry.documents()
-    plan = plan_of(documents, schema)
+    plan = plan_of(registry.documents(), schema)
     local = folder_tables(location.namespace(schema))
     if plan is not None and local is not None:
         plan = as_found(local, plan)
-    facts: Facts = facts_of(location, schema, plan)
-    yield from resource_statuses(documents, plan, facts)
+    return plan, facts_of(location, schema, plan)
 
 
 def _named(among: Iterable[ResourceStatus], kind: str, name: str) -> ResourceStatus:
@@ -205,17 +219,12 @@ def _table(chosen: list[ResourceStatus], kind: str, *, wide: bool, prefixed: boo
     )
 
 
-def _count(number: int | str | None) -> str:
-    """A number, or ``unknown`` where a reason stands in its place."""
-    return "" if number is None else "unknown" if isinstance(number, str) else str(number)
-
-
 _READY: dict[str, Callable[[ResourceStatus], str]] = {"READY": lambda one: str(one.ready)}
 _AGE: dict[str, Callable[[ResourceStatus], str]] = {"AGE": lambda one: age(one.document.created)}
 # Columns of applications (True), and of all other kinds (False).
 _COLUMNS: dict[bool, dict[str, Callable[[ResourceStatus], str]]] = {
     True: {"VERSION": lambda one: str(one.status["kasprVersion"]), **_READY, **_AGE},
-    False: {**_READY, "ROWS": lambda one: _count(one.rows), "LAG": lambda one: _count(one.lag), **_AGE},
+    False: {**_READY, "ROWS": lambda one: count_text(one.rows), "LAG": lambda one: count_text(one.lag), **_AGE},
 }
 _WIDE: dict[str, Callable[[ResourceStatus], str]] = {
     "APP": lambda one: one.application,
@@ -224,6 +233,15 @@ _WIDE: dict[str, Callable[[ResourceStatus], str]] = {
     "HASH": lambda one: str(one.status["hash"]),
     "WAITS FOR": lambda one: what_for(one.waits) or "<none>",
 }
+
+
+def _print_topics(topics: list[dict[str, Any]], name: str | None, output: ResourceOutput | None) -> None:
+    if output in {ResourceOutput.JSON, ResourceOutput.YAML}:
+        _print_plain(topics[0] if name is not None else {"items": topics}, output)
+    elif topics:
+        typer.echo(topic_lines(topics))
+    else:
+        console().print("No resources found", markup=False)
 
 
 def _list_of(items: list[dict[str, Any]]) -> dict[str, Any]:

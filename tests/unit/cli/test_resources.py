@@ -335,3 +335,30 @@ def test_the_status_of_a_pipeline_names_its_tables(on: Kaspr, tmp_path: Path) ->
     status = status_of(on("get", "kagent", "bill", "-o", "json"))
     assert status["channel"] == {"name": "placements", "status": "ChannelFound"}
     assert status["tables"] == [{"name": name, "status": "TableFound"} for name in ("wards", "beds")]
+
+
+BOUND = """\
+apiVersion: kaspr.io/v1alpha1
+kind: KasprApp
+metadata: {name: a}
+spec:
+  topics:
+    clicks: {files: {path: /in, format: json}}
+---
+apiVersion: kaspr.io/v1alpha1
+kind: KasprAgent
+metadata: {name: copy, labels: {kaspr.io/app: a}}
+spec: {input: {topic: {name: clicks}}, output: {topics: [{name: copied}]}}
+"""
+
+
+def test_topics_are_listed_with_their_bindings_records_and_lag(kaspr: Kaspr, on: Kaspr, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(BOUND)
+    on("apply", "-f", tmp_path / "m.yaml")
+    listed = rows(on("get", "topics"))
+    assert listed["clicks"] == {"NAME": "clicks", "RECORDS": "0", "LAG": "unknown", "BOUND": "from json files in /in"}
+    assert listed["copied"] == {"NAME": "copied", "RECORDS": "0", "LAG": "", "BOUND": "<none>"}
+    one = json.loads(on("get", "topic", "clicks", "-o", "json").out)
+    assert (one["deltaName"], one["bound"]) == ("topic__clicks", "from json files in /in")
+    assert "Delta Name:" in on("describe", "topic", "clicks").out
+    assert "did you mean 'clicks'?" in kaspr("get", "topic", "click", "--warehouse", tmp_path / "wh").err
