@@ -24,6 +24,7 @@ PAGES = {
     "topology": "/ui/",
     "dead-letters": "/ui/dead-letters",
     "agent": "/ui/agent/ingest-orders",
+    "topic": "/ui/topic/raw-orders",
     "join": "/ui/join/orders-products-join",
     "table": "/ui/table/orders",
     "table-then": "/ui/table/orders?version=1",
@@ -149,7 +150,7 @@ def test_every_resource_page_is_one_click_from_the_topology_and_back(browser: Br
         boxes = page.locator("svg a")
         for number in range(boxes.count()):
             boxes.nth(number).click()
-            expect(page).to_have_url(re.compile("/ui/(table|agent|join)/"))
+            expect(page).to_have_url(re.compile("/ui/(table|agent|join|topic)/"))
             page.go_back()
         page.get_by_text("What feeds what, as a table").click()
         expect(page.get_by_role("cell", name="topic/raw-orders", exact=True)).to_be_visible()
