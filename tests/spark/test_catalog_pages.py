@@ -146,7 +146,8 @@ def test_statements_read_figures_and_histories_as_delta_rs_does(
         assert (theirs.letters, theirs.counters) == (ours.letters, ours.counters)
         assert theirs.letters == {("agent/take-orders", "placed"): 1}
         assert there.documents() == here.documents()
-        for table, order in ((DEAD_LETTERS, ["at"]), (PROGRESS, ["checkpoint", "batch"]), (EVENTS, ["at", "name"])):
+        orders = {DEAD_LETTERS: ["at"], PROGRESS: ["checkpoint", "batch"], EVENTS: ["at", "name", "reason"]}
+        for table, order in {**orders, "topic__placed": ["timestamp", "seq"]}.items():
             assert there.tables.newest(table, order, 5) == here.tables.newest(table, order, 5) != []
         assert there.tables.newest(EVENTS, ["at"], 5, {"kind": EVIL}) == []
         one, other = (Past(source.tables, "orders") for source in (here, there))

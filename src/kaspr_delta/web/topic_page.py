@@ -30,7 +30,7 @@ class TopicPage:
         with ThreadPoolExecutor() as at_once:
             counting = at_once.submit(self.source.figures, self.plan, {table}, {ref})
             reading = at_once.submit(
-                readable, f"'{table}'", lambda: self.source.tables.newest(table, ("timestamp",), _RECORDS)
+                readable, f"'{table}'", lambda: self.source.tables.newest(table, ("timestamp", "seq"), _RECORDS)
             )
             batches = batches_of(self.source, ref)
         figures, edges = counting.result(), edges_of(self.plan)
