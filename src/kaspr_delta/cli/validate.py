@@ -10,7 +10,8 @@ import typer
 from kaspr_delta.cli.findings import print_findings
 from kaspr_delta.cli.options import AppOption, WarehouseOption
 from kaspr_delta.cli.target import Target
-from kaspr_delta.spec.diagnostics import has_errors
+from kaspr_delta.plan.builder.build import build_plans
+from kaspr_delta.spec.diagnostics import has_errors, sorted_findings
 from kaspr_delta.spec.loader import load_path
 from kaspr_delta.storage.namespace import Warehouse
 
@@ -31,9 +32,13 @@ def validate(
 
         kaspr-delta validate bundles/order-system
     """
-    from kaspr_delta.runtime.applying import findings_about
+    manifests = load_path(path)
+    plans, findings = build_plans(manifests)
+    if not has_errors(findings) and any(table.is_foreign for plan in plans for table in plan.tables):
+        from kaspr_delta.runtime.applying import source_warnings
 
-    findings = findings_about(Warehouse(Target.of(context, warehouse, app).location), load_path(path))
+        location = Warehouse(Target.of(context, warehouse, app).location)
+        findings = sorted_findings((*findings, *source_warnings(location, plans, manifests)))
     print_findings(findings)
     if has_errors(findings):
         raise typer.Exit(1)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -68,14 +67,12 @@ def only_plan(manifests: LoadedManifests, app: str | None) -> Plan:
     return plan
 
 
-def findings_about(warehouse: Warehouse, manifests: LoadedManifests) -> tuple[Finding, ...]:
-    """The findings about manifests, and about the tables of others in folders that they name."""
-    plans, findings = build_plans(manifests)
-    if has_errors(findings) or warehouse.is_unity:
-        return findings
-    local = ((plan, folder_tables(warehouse.namespace(plan.schema))) for plan in plans)
-    found = (source_findings(delta, plan, manifests.manifests) for plan, delta in local if delta is not None)
-    return sorted_findings((*findings, *itertools.chain.from_iterable(found)))
+def source_warnings(warehouse: Warehouse, plans: Iterable[Plan], manifests: LoadedManifests) -> Iterator[Finding]:
+    """Warnings about the tables of others in folders that manifests without errors name. None for a catalog."""
+    for plan in () if warehouse.is_unity else plans:
+        local = folder_tables(warehouse.namespace(plan.schema))
+        if local is not None:
+            yield from source_findings(local, plan, manifests.manifests)
 
 
 def apply_manifests(
@@ -94,9 +91,10 @@ def apply_manifests(
         before, after = registry_of(warehouse, plan.schema).change(partial(_update, new=new, path=path))
         outcomes.extend(_outcomes(plan.application, before, after, {document.id for document in new}))
         files = {document.file for document in new}
-        findings.extend(
-            finding for finding in findings_about(warehouse, loaded(after)) if finding.location.file in files
-        )
+        everything = loaded(after)
+        plans, found = build_plans(everything)
+        found = (*found, *source_warnings(warehouse, plans, everything))
+        findings.extend(finding for finding in found if finding.location.file in files)
     return outcomes, sorted_findings(findings)
 
 
