@@ -18,7 +18,7 @@ from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TableP
 from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.definition.typed_tables import changed_columns
 from kaspr_delta.runtime.resources import tables_kept_by
-from kaspr_delta.spec.ddl import Column, Type, columns_of
+from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
 from kaspr_delta.storage.tables import Tables
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class TypedTables:
         added, problems = changed_columns(has, should)
         if added and not problems:
             self.delta.add_columns(self.spark, table, added)
-            return [name for name, _ in added], []
+            return [".".join(map(quoted, path)) for path, _ in added], []
         return [], problems
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.spec.loader import load_text
-from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC
+from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, Layout
 
 FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 MANIFESTS = """
@@ -35,6 +37,13 @@ spec: {leftTable: orders, rightTable: prices, type: inner, column: price}
 def test_topics_keep_removed_files_for_thirty_days() -> None:
     assert TOPIC.properties[FILES] == "interval 30 days"
     assert FILES not in SUBSCRIPTIONS.properties
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "{a", "a)", "a\nb", "a\tb", "a=b"])
+def test_only_names_that_delta_refuses_get_column_mapping(name: str) -> None:
+    mode = "delta.columnMapping.mode"
+    assert Layout(f"key STRING, v ARRAY<STRUCT<a: MAP<STRING, STRUCT<`{name}`: INT>>>>").properties[mode] == "name"
+    assert mode not in Layout("key STRING, `a.b` INT, `a``b` STRUCT<`ä`: INT, `select`: INT>").properties
 
 
 def test_a_table_may_override_the_feed_retention_of_the_application() -> None:
