@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,14 +18,16 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
+from kaspr_delta.control.events import REBUILD_REQUIRED
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, without
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
+from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
+from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_plan
 from kaspr_delta.runtime.report import RunReport, Status
@@ -51,8 +54,18 @@ if TYPE_CHECKING:
 
 # Seconds between two checks of a lock or a registry that should change soon.
 _LOOK = 1.0
+# Seconds between two looks of a continuous run at the tables for which resources wait.
+_LOOK_AGAIN = 10.0
 # Seconds to wait until another process releases the lock of a deleted resource.
 _PATIENCE = 60.0
+
+
+class _Stale(NamedTuple):
+    """A resource that needs a rebuild: the reason, and the log with its version when that was found."""
+
+    reason: str
+    log: str
+    version: int
 
 
 class Application:
@@ -70,6 +83,10 @@ class Application:
         """Use ``Application.open``. ``declared`` is everything that was applied, ``plan`` the part that can run."""
         self.spark, self.delta = spark, delta
         self.plan, self.declared = plan, declared
+        # The plan with the columns of tables of others, from which ``plan`` was made.
+        self._looked: Plan | None = None
+        # The resources that a continuous run leaves out until they are rebuilt.
+        self._stale: dict[ResourceRef, _Stale] = {}
 
     @classmethod
     def open(  # noqa: PLR0913  each says where to find something
@@ -103,7 +120,8 @@ class Application:
         delta = open_tables(location.namespace(schema), limits)
         create_system_tables(session, delta)
         documents = Registry(SessionSystemTables(session, delta)).documents()
-        return cls._with_tables(session, delta, only_plan(loaded(documents), app if location.is_unity else schema))
+        plan = only_plan(loaded(documents), app if location.is_unity else schema)
+        return cls._with_tables(session, delta, plan)
 
     @classmethod
     def _apply(
@@ -127,8 +145,10 @@ class Application:
         return cls._with_tables(session, delta, plan)
 
     @classmethod
-    def _with_tables(cls, session: SparkSession, delta: Tables, plan: Plan) -> Application:
-        return cls(session, delta, _made(session, delta, plan), plan)
+    def _with_tables(cls, session: SparkSession, delta: Tables, declared: Plan) -> Application:
+        opened = cls(session, delta, declared, declared)
+        opened._look()
+        return opened
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -211,7 +231,12 @@ class Application:
         (``runtime.run_events``), in the threads in which they happen. Raises ResourceFailedError, AlreadyRunningError,
         NotQuietError and NotFoundError.
         """
-        return self._runner(listener).until_quiet(self._refs(only), stop)
+        self._look_again()
+        runner = self._runner(listener)
+        try:
+            return runner.until_quiet(self._refs(only), stop)
+        finally:
+            self._tell(runner.rebuilds)
 
     def run_continuously(
         self,
@@ -227,7 +252,8 @@ class Application:
         and UsageError for another text.
 
         When manifests are applied, changed or deleted meanwhile, the resources restart with the new plan, from where
-        they stopped.
+        they stopped. A resource that fails does not stop the others. One that needs a rebuild, and those that read it,
+        wait until that is done or its old definition is applied again.
         """
         pause = interval("every", every)
         names = list(only)
@@ -235,9 +261,10 @@ class Application:
         started: dict[ResourceRef, datetime] = {}
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
-            changed = self._registry.changed(self.delta.namespace.poll_seconds)
+            applied = self._registry.changed(self.delta.namespace.poll_seconds)
             waited = dict(self.plan.waiting)
-            self._take_up()
+            self._stale = {ref: one for ref, one in self._stale.items() if not self._is_rebuilt(one)}
+            self._reload()
             for ref, reason in self.plan.waiting:
                 if listener is not None and waited.get(ref) != reason:
                     listener(Waits(ref, reason))
@@ -247,10 +274,16 @@ class Application:
                 # A task that was deleted and applied again starts a new schedule; the others keep theirs.
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
                 runner.started = started
-                runner.continuously(stop, pause, self._refs(known), changed)
+                runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))
+                self._tell(runner.rebuilds)
+                for ref, reason in runner.rebuilds.items():
+                    log = self.declared.log_of(ref)
+                    self._stale[ref] = _Stale(reason, log, self.delta.newest(self.spark, log).version)
             else:  # all resources in ``only`` are deleted
-                while not (changed() or stop.wait(_LOOK)):
+                while not (applied() or stop.wait(_LOOK)):
                     pass
+        if self._stale:
+            raise ResourceFailedError("\n".join(f"{ref} failed: {one.reason}" for ref, one in self._stale.items()))
 
     def rebuild(self, resource: str) -> RunReport:
         """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).
@@ -260,6 +293,7 @@ class Application:
         """
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
+        self._look_again()
         reason = dict(self.plan.waiting).get(ref)
         if ref.kind not in {"join", "table"} or reason:
             kept = f"{ref} keeps no state that could be rebuilt: only joins and tables that are made from something do"
@@ -310,19 +344,74 @@ class Application:
     def _registry(self) -> Registry:
         return Registry(SessionSystemTables(self.spark, self.delta))
 
-    def _reload(self) -> None:
-        """Read the plan of the manifests that are applied now."""
-        plans, _ = build_plans(loaded(self._registry.documents()))
-        self.declared = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
-        self.plan = TypedTables(self.spark, self.delta).known(self.declared)
+    @property
+    def _typed(self) -> TypedTables:
+        return TypedTables(self.spark, self.delta)
 
-    def _take_up(self) -> None:
-        """Read the plan again and, if it changed, create new tables and columns."""
-        before = self.declared, self.plan.tables
-        self._reload()
-        if (self.declared, self.plan.tables) != before:
+    def _reload(self) -> None:
+        """Make the plan again if manifests or tables of others have changed."""
+        plans, _ = build_plans(loaded(self._registry.documents()))
+        declared = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
+        if declared != self.declared:
+            self.declared, self._stale = declared, {}
+        self._look()
+
+    def _look_again(self) -> None:
+        """Make the plan again if tables of others have changed."""
+        if self._stale or self._reads_foreign:
+            self._stale = {}
+            self._look()
+
+    def _look(self) -> None:
+        known = self._known_now()
+        if known != self._looked:
             self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
-            self.plan = _made(self.spark, self.delta, self.declared)
+            # Also registers existing tables: ``follow`` reads their columns.
+            plan = self._typed.follow(without_waiting(known, create_tables(self.spark, self.delta, known)))
+            self.plan = without_waiting(plan, create_views(self.spark, self.delta, plan))
+            self._looked = known
+
+    def _known_now(self) -> Plan:
+        stale = {ref: one.reason for ref, one in self._stale.items()}
+        return without_waiting(self._typed.known(self.declared), stale)
+
+    @property
+    def _reads_foreign(self) -> bool:
+        return any(table.is_foreign for table in self.declared.tables)
+
+    def _waiting_now(self) -> Mapping[ResourceRef, str]:
+        """The resources that have to wait with the tables of others as they are now, with the reasons."""
+        if not self._reads_foreign:
+            return {}
+        typed = replace(self._typed, adds=False)
+        return dict(typed.follow(typed.known(self.declared)).waiting)
+
+    def _changed(self, runner: Runner, applied: Callable[[], bool]) -> Callable[[], bool]:
+        """A function that returns whether a continuous run has to make its plan again.
+
+        Tables of others, and states that need a rebuild, are looked at after a failure, and while something waits.
+        """
+        looked, failed = time.monotonic(), 0
+
+        def changed() -> bool:
+            nonlocal looked, failed
+            if applied():
+                return True
+            late = bool(self.plan.waiting) and time.monotonic() - looked > _LOOK_AGAIN
+            if not (late or runner.failed > failed):
+                return False
+            looked, failed = time.monotonic(), runner.failed
+            return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._looked
+
+        return changed
+
+    def _is_rebuilt(self, one: _Stale) -> bool:
+        return self.delta.newest(self.spark, one.log).version != one.version
+
+    def _tell(self, rebuilds: Mapping[ResourceRef, str]) -> None:
+        """Append an event for each resource that needs a rebuild."""
+        for ref, reason in rebuilds.items():
+            self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
 
     def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:
         """Take the lock of a resource. Returns whether it was free."""
@@ -346,7 +435,7 @@ class Application:
         return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
     def _runner(self, listener: Listener | None) -> Runner:
-        return Runner(self.spark, self.delta, self.plan, listener or ignore_event)
+        return Runner(self.spark, self.delta, self.plan, listener or ignore_event, waiting=self._waiting_now)
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
         known = self._known
@@ -382,13 +471,3 @@ def _session_of(profile: str, location: Warehouse, spark: SparkSession | None) -
         msg = f"Databricks cannot reach {location.text} on this machine: with a profile, name unity://CATALOG.SCHEMA/VOLUME"
         raise UsageError(msg)
     return databricks_session(profile)
-
-
-def _made(spark: SparkSession, delta: Tables, declared: Plan) -> Plan:
-    """Create the tables and views of a plan. Returns the part of the plan that can run."""
-    typed = TypedTables(spark, delta)
-    plan = typed.known(declared)
-    create_tables(spark, delta, plan)  # also registers existing tables: ``follow`` reads their columns
-    plan = typed.follow(plan)
-    create_views(spark, delta, plan)
-    return plan

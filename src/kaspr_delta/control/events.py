@@ -11,6 +11,8 @@ from kaspr_delta.spec.join import KasprJoin
 from kaspr_delta.spec.manifest import Manifest
 
 NORMAL, WARNING = "Normal", "Warning"
+REBUILD_REQUIRED = "RebuildRequired"
+"""The reason of a resource that cannot go on from its state, in its condition and in an event."""
 
 Resources = Mapping[tuple[str, str], Manifest]
 """Resources by kind and name."""

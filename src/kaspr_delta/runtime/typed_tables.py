@@ -5,18 +5,18 @@ They are read once, before anything runs. A resource whose columns do not fit wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-
-import networkx as nx
 
 from kaspr_delta.control.source_columns import column_reasons, does_not_tell
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TaskPlan, WebViewPlan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.definition.typed_tables import changed_columns
+from kaspr_delta.plan.definition.waiting import without_waiting
+from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.runtime.resources import tables_kept_by
 from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
 from kaspr_delta.storage.tables import Tables
@@ -27,27 +27,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TypedTables:
-    """Reads and widens the typed tables of an application."""
+    """Reads the typed tables of an application, and adds new columns to them if it ``adds``."""
 
     spark: SparkSession
     delta: Tables
+    adds: bool = True
 
     def known(self, plan: Plan) -> Plan:
         """The plan with the columns of tables that others write, without the resources that have to wait."""
         waiting: dict[ResourceRef, str] = {}
         tables = []
         for table in plan.tables:
-            if table.is_foreign:
-                found = self._foreign(table)
-                if isinstance(found, str):
-                    waiting[table.ref] = found
-                    continue
-                table = found  # noqa: PLW2901
-            tables.append(table)
-        plan = _without(replace(plan, tables=tuple(tables)), waiting)
-        plan = replace(plan, joins=tuple(map(self._as_stored, plan.joins)))
+            found: TablePlan | str = table
+            with made_to_wait(waiting, table.ref):
+                found = self._foreign(table) if table.is_foreign else table
+            if isinstance(found, str):
+                waiting[table.ref] = found
+            else:
+                tables.append(found)
+        joins = []
+        for join in plan.joins:
+            with made_to_wait(waiting, join.ref):
+                join = self.as_stored(join)  # noqa: PLW2901
+            joins.append(join)
+        plan = without_waiting(replace(plan, tables=tuple(tables), joins=tuple(joins)), waiting)
         problems = {join.ref: [misfit.message for misfit in type_problems(plan, join)] for join in _typed_joins(plan)}
-        return _without(plan, {ref: "; ".join(messages) for ref, messages in problems.items() if messages})
+        return without_waiting(plan, {ref: "; ".join(messages) for ref, messages in problems.items() if messages})
 
     def follow(self, plan: Plan) -> Plan:
         """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits."""
@@ -58,10 +63,11 @@ class TypedTables:
         for resource in (*typed, *joins):
             reasons: list[str] = []
             new: list[str] = []
-            for table, wanted in self._stored(plan, resource):
-                added, problems = self._widen(table, wanted)
-                reasons += problems
-                new += added
+            with made_to_wait(waiting, resource.ref):
+                for table, wanted in self._stored(plan, resource):
+                    added, problems = self._widen(table, wanted)
+                    reasons += problems
+                    new += added
             if new:
                 names = ", ".join(dict.fromkeys(new))
                 notices.append(f"{resource.ref} has more columns from now on: {names}. Rows get them when they change")
@@ -71,7 +77,7 @@ class TypedTables:
                     f"{'; '.join(dict.fromkeys(reasons))}: change it back, or make the {kind} anew with"
                     f" `kaspr-delta delete {kind} {resource.name} --purge`"
                 )
-        return replace(_without(plan, waiting), notices=tuple(notices))
+        return replace(without_waiting(plan, waiting), notices=tuple(notices))
 
     def _foreign(self, table: TablePlan) -> TablePlan | str:
         """The table with its columns, or the reason why it cannot be read."""
@@ -83,7 +89,7 @@ class TypedTables:
         columns = self.delta.columns(self.spark, name)
         return column_reasons(name, table.typed, columns) or replace(table, typed=replace(table.typed, columns=columns))
 
-    def _as_stored(self, join: JoinPlan) -> JoinPlan:
+    def as_stored(self, join: JoinPlan) -> JoinPlan:
         """A join with the types of its sides from its channel, if that exists and has types."""
         if not isinstance(join, TableTableJoinPlan) or not self._is_there(join.log):
             return join
@@ -115,7 +121,7 @@ class TypedTables:
         """Add missing columns. Returns their names, and the differences that added columns cannot solve."""
         has, should = (Type("STRUCT", fields=one) for one in (self.delta.columns(self.spark, table), wanted))
         added, problems = changed_columns(has, should)
-        if added and not problems:
+        if added and not problems and self.adds:
             self.delta.add_columns(self.spark, table, added)
             return [".".join(map(quoted, path)) for path, _ in added], []
         return [], problems
@@ -123,35 +129,3 @@ class TypedTables:
 
 def _typed_joins(plan: Plan) -> list[TableTableJoinPlan]:
     return [join for join in plan.joins if isinstance(join, TableTableJoinPlan) and any(plan.column_types(join))]
-
-
-def _without(plan: Plan, waiting: dict[ResourceRef, str]) -> Plan:
-    """The plan without the resources that wait and the resources that read them."""
-    if not waiting:
-        return plan
-    # Only tables and joins: the output of an agent that waits exists all the same.
-    read = [(edge.source, edge.target) for edge in plan.edges if edge.source.startswith(("table/", "join/"))]
-    graph: nx.DiGraph[str] = nx.DiGraph(read)
-    pipelines: tuple[AgentPlan | TaskPlan | WebViewPlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
-    graph.add_edges_from((f"table/{table}", str(one.ref)) for one in pipelines for table in one.tables)
-    reasons = dict(waiting)
-    known = (*(one.ref for one in plan.tables), *(one.ref for one in plan.joins), *(one.ref for one in pipelines))
-    refs = {str(ref): ref for ref in known}
-    for ref, reason in waiting.items():
-        readers: Iterable[str] = nx.descendants(graph, str(ref)) if str(ref) in graph else ()
-        for reader in readers:
-            if reader in refs:
-                reasons.setdefault(refs[reader], f"{ref} waits: {reason}")
-    stages = (replace(s, resources=tuple(r for r in s.resources if r not in reasons)) for s in plan.stages)
-    return replace(
-        plan,
-        tables=tuple(one for one in plan.tables if one.ref not in reasons),
-        joins=tuple(one for one in plan.joins if one.ref not in reasons),
-        aggregations=tuple(one for one in plan.aggregations if one.ref not in reasons),
-        agents=tuple(one for one in plan.agents if one.ref not in reasons),
-        tasks=tuple(one for one in plan.tasks if one.ref not in reasons),
-        web_views=tuple(one for one in plan.web_views if one.ref not in reasons),
-        groups=tuple(kept for group in plan.groups if (kept := tuple(ref for ref in group if ref not in reasons))),
-        stages=tuple(stage for stage in stages if stage.resources),
-        waiting=tuple(sorted({**dict(plan.waiting), **reasons}.items())),
-    )

@@ -48,7 +48,7 @@ def test_only_names_that_delta_refuses_get_column_mapping(name: str) -> None:
 
 def test_a_table_may_override_the_feed_retention_of_the_application() -> None:
     (plan,), _ = build_plans(load_text(MANIFESTS, "shop.yaml"))
-    properties = {table: layout.properties for table, layout in tables_of(plan)}
+    properties = {table: layout.properties for _, table, layout in tables_of(plan)}
     for table in ("orders", "joined"):
         assert properties[table][FILES] == properties[table][LOG] == "interval 7776000000 milliseconds"
     assert properties["prices"][FILES] == "interval 60000 milliseconds"
