@@ -19,6 +19,7 @@ from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
 from kaspr_delta.control.events import REBUILD_REQUIRED
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, without
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -198,7 +199,8 @@ class Application:
 
     def status(self) -> Status:
         """The state of the resources, and the counters of all runs so far. Only committed batches count."""
-        return Status.of(self.spark, self.delta, self.plan)
+        rebuilds = rebuilds_in(self.plan, self._registry.tables.query)
+        return Status.of(self.spark, self.delta, without_waiting(self.plan, rebuilds))
 
     def sql(self, text: str) -> DataFrame:
         """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.control.lag import lag_of
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.resource_status import Facts
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.plan.definition.application import Plan
@@ -16,6 +17,7 @@ from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.opening import folder_tables, open_tables
+from kaspr_delta.storage.system_tables import SessionSystemTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +42,7 @@ class NoFacts:
     """The facts of an application whose resources were all deleted."""
 
     done: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    rebuilds: Mapping[ResourceRef, str] = MappingProxyType({})
 
     def rows(self, table: str) -> int | None:  # noqa: ARG002
         return None
@@ -65,6 +68,10 @@ class LocalFacts:
     def lag(self, ref: ResourceRef) -> int | None:
         return lag_of(self.delta, self.plan, ref)
 
+    @cached_property
+    def rebuilds(self) -> Mapping[ResourceRef, str]:
+        return rebuilds_in(self.plan, self.delta.rows)
+
     @property
     def done(self) -> Mapping[str, Mapping[str, Any]]:
         return self.totals.resources
@@ -83,6 +90,10 @@ class SparkFacts:
 
     def lag(self, ref: ResourceRef) -> int | None:  # noqa: ARG002
         return None
+
+    @cached_property
+    def rebuilds(self) -> Mapping[ResourceRef, str]:
+        return rebuilds_in(self.plan, SessionSystemTables(self.spark, self.delta).query)
 
     @cached_property
     def done(self) -> Mapping[str, Mapping[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.lag import lags_of
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Document, Registry
 from kaspr_delta.control.retry import LocalDeadLetters
 from kaspr_delta.control.totals import Totals
@@ -25,7 +26,8 @@ class Figures:
     """The numbers of an application at one moment. Implements Facts.
 
     ``counts``: rows by Delta table; ``done``: see Facts; ``counters`` by ``kind/name``; ``letters`` by ``kind/name``
-    and source; ``lags``: the rows and records still to be read, by resource and source.
+    and source; ``lags``: the rows and records still to be read, by resource and source. ``rebuilds``: see
+    Facts.
     """
 
     counts: Mapping[str, int]
@@ -33,6 +35,7 @@ class Figures:
     letters: Mapping[tuple[str, str], int]
     counters: Mapping[str, list[Metric]] = field(default_factory=dict)
     lags: Mapping[ResourceRef, Mapping[str, int]] = field(default_factory=dict)
+    rebuilds: Mapping[ResourceRef, str] = field(default_factory=dict)
 
     def rows(self, table: str) -> int | None:
         """How many rows a Delta table has; None if they were not counted."""
@@ -95,6 +98,7 @@ class LocalSource:
             self.letters(plan).counts(),
             totals.metrics_by_resource,
             {ref: lags_of(self.delta, plan, ref) for ref in asked if ref.kind != "task"},
+            rebuilds_in(plan, self.delta.rows),
         )
 
 

@@ -16,6 +16,7 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.web.known_tables import KnownTables
@@ -88,7 +89,8 @@ class Served:
 
     def status(self) -> Status:
         """The status of the resources."""
-        return Status.summed(self.site.plan, *self.store.done())
+        plan = without_waiting(self.site.plan, self.store.rebuilds(self.site.plan))
+        return Status.summed(plan, *self.store.done())
 
     def key_counts(self) -> dict[str, int]:
         """How many rows each table has; foreign tables are left out."""
