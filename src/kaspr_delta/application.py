@@ -26,7 +26,7 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
 from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.plan.names import topic_table
@@ -36,6 +36,7 @@ from kaspr_delta.runtime.resources import create_system_tables, create_tables, c
 from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session, spark_session
+from kaspr_delta.runtime.stored_results import StoredResults
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
@@ -164,8 +165,11 @@ class Application:
     def table(self, name: str) -> TableHandle:
         """A table by name. A table that is made from another resource is read-only. Raises NotFoundError."""
         plan = self.plan.table(name)
+        made = self.declared.aggregation(name)
+        if plan is None and made is not None and self.delta.exists(self.spark, made.log):
+            plan = self.declared.table(name)  # it waits, and its rows are there
         if plan is None:
-            raise NotFoundError.among("table", name, [table.name for table in self.plan.tables])
+            raise self._not_found("table", name, [table.name for table in self.plan.tables])
         return TableHandle(self.spark, KeyedTable(self.delta, plan), self._made_from(name))
 
     def join(self, name: str) -> JoinHandle | StreamJoinHandle:
@@ -173,19 +177,19 @@ class Application:
 
         Raises NotFoundError.
         """
-        plan = self.plan.join(name)
+        plan, application = self._readable(self.plan.join(name), self.declared.join(name))
         if plan is None:
-            raise NotFoundError.among("join", name, [join.name for join in self.plan.joins])
+            raise self._not_found("join", name, [join.name for join in self.plan.joins])
         if isinstance(plan, TableTableJoinPlan):
-            return JoinHandle(self.spark, self.delta, plan, self.plan)
-        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan, self.plan))
+            return JoinHandle(self.spark, self.delta, plan, application)
+        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan, application))
 
     def channel(self, name: str) -> ChannelHandle:
         """A join's channel by the channel's name. Raises NotFoundError."""
-        plan = self.plan.channel(name)
+        plan, application = self._readable(self.plan.channel(name), self.declared.channel(name))
         if plan is None:
             raise NotFoundError.among("channel", name, [join.channel for join in self.plan.joins])
-        return ChannelHandle(self.spark, self.delta, plan, self.plan)
+        return ChannelHandle(self.spark, self.delta, plan, application)
 
     def dead_letters(self, resource: str | None = None) -> list[dict[str, Any]]:
         """The records that could not be processed, with the reasons, oldest first.
@@ -446,11 +450,24 @@ class Application:
                 raise NotFoundError.among("resource", name, known)
         return [known[name] for name in wanted]
 
+    def _readable(self, plan: JoinPlan | None, declared: JoinPlan | None) -> tuple[JoinPlan | None, Plan]:
+        """A join with the plan by which its results are read. If it waits, they are read as they are stored."""
+        if plan is None and declared is not None:
+            stored = StoredResults(self.spark, self.delta, self.declared).join(declared)
+            return (None, self.plan) if stored is None else (stored.join(declared.name), stored)
+        return plan, self.plan
+
+    def _not_found(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
+        reason = dict(self.plan.waiting).get(ResourceRef(kind, name))
+        if reason is not None:
+            return UsageError(f"{kind} {name!r} has no rows that can be read: it waits, because {reason}")
+        return NotFoundError.among(kind, name, known)
+
     def _made_from(self, table: str) -> str | None:
         """The ``kind/name`` that a table is made from, also if the table waits; None if functions write it."""
-        made = self.plan.aggregation(table)
+        made = self.declared.aggregation(table)
         if made is not None:
-            return self.plan.origin_of(made)
+            return self.declared.origin_of(made)
         return "a resource that does not exist yet" if ResourceRef("table", table) in dict(self.plan.waiting) else None
 
     def _selected_topic(self, name: str) -> TopicPlan:

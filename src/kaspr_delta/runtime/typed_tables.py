@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.control.source_columns import column_reasons, does_not_tell
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import JoinPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.typed_joins import type_problems
 from kaspr_delta.plan.definition.typed_tables import changed_columns
@@ -48,7 +48,7 @@ class TypedTables:
         joins = []
         for join in plan.joins:
             with made_to_wait(waiting, join.ref):
-                join = self.as_stored(join)  # noqa: PLW2901
+                join = self._as_stored(join)  # noqa: PLW2901
             joins.append(join)
         plan = without_waiting(replace(plan, tables=tuple(tables), joins=tuple(joins)), waiting)
         problems = {join.ref: [misfit.message for misfit in type_problems(plan, join)] for join in _typed_joins(plan)}
@@ -89,13 +89,19 @@ class TypedTables:
         columns = self.delta.columns(self.spark, name)
         return column_reasons(name, table.typed, columns) or replace(table, typed=replace(table.typed, columns=columns))
 
-    def as_stored(self, join: JoinPlan) -> JoinPlan:
+    def _as_stored(self, join: JoinPlan) -> JoinPlan:
         """A join with the types of its sides from its channel, if that exists and has types."""
-        if not isinstance(join, TableTableJoinPlan) or not self._is_there(join.log):
+        if not isinstance(join, TableTableJoinPlan):
             return join
+        return replace(join, stored=self.stored_types(join))
+
+    def stored_types(self, join: TableTableJoinPlan) -> StoredTypes:
+        """The types of left and right in a join's channel; None: text, or there is no channel."""
+        if not self._is_there(join.log):
+            return None, None
         types = {column.name: column.type for column in self.delta.columns(self.spark, join.log)}
         left, right = (types[side] if types[side].name == "STRUCT" else None for side in ("left", "right"))
-        return replace(join, stored=(left, right))
+        return left, right
 
     def _is_there(self, table: str) -> bool:
         from pyspark.errors import AnalysisException
