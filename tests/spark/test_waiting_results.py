@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 from kaspr_delta import Application, ResourceFailedError, UsageError
 from kaspr_delta.cli.table import handle_of
 from kaspr_delta.runtime.run_events import RunEvent, Started
+from tests.continuous import running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,3 +156,24 @@ def test_a_table_that_changes_during_a_run_fails_it_with_the_sentence_of_a_reope
     reasons = {str(ref): reason for ref, reason in again.plan.waiting}
     assert f"join/j failed: {reasons['join/j']}" in str(raised.value)
     assert "Py4J" not in str(raised.value)
+
+
+def test_a_continuous_run_takes_readers_up_again_once_their_table_is_mended(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kaspr_delta.application._LOOK_AGAIN", 1.0)
+    changed = Changed(spark, tmp_path)
+    changed.gone()
+    app = Application.open(warehouse=tmp_path / "wh", spark=spark)
+    with running(app) as failures:
+        app.table("o").put({"O2": {"p": "a"}})
+        deadline = time.monotonic() + 60
+        while "O2" not in app.table("other").to_dict():
+            assert time.monotonic() < deadline, (app.plan.waiting, failures)
+            time.sleep(0.5)
+        assert "O2" not in app.join("j").to_dict()
+        (tmp_path / "elsewhere").rename(tmp_path / "p")
+        while "O2" not in app.join("j").to_dict():
+            assert time.monotonic() < deadline, (app.plan.waiting, failures)
+            time.sleep(0.5)
+    assert not failures
