@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,15 +18,17 @@ from pyspark.sql import functions as F
 from kaspr_delta.api.join import JoinHandle, StreamJoinHandle
 from kaspr_delta.api.table import TableHandle
 from kaspr_delta.api.topic import ChangelogHandle, ChannelHandle, TopicHandle
+from kaspr_delta.control.events import REBUILD_REQUIRED
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded, without
 from kaspr_delta.engine.batch.topics import known_topics
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
-from kaspr_delta.errors import AlreadyRunningError, NotFoundError, UsageError
+from kaspr_delta.errors import AlreadyRunningError, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, Serializers, TopicPlan
-from kaspr_delta.plan.definition.waiting import in_words
+from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.plan.names import topic_table
 from kaspr_delta.runtime.applying import only_plan
 from kaspr_delta.runtime.report import RunReport, Status
@@ -33,6 +36,7 @@ from kaspr_delta.runtime.resources import create_system_tables, create_tables, c
 from kaspr_delta.runtime.run_events import Listener, Waits, ignore_event
 from kaspr_delta.runtime.runner import Runner
 from kaspr_delta.runtime.session import databricks_session, spark_session
+from kaspr_delta.runtime.stored_results import StoredResults
 from kaspr_delta.runtime.typed_tables import TypedTables
 from kaspr_delta.settings import warehouse_location
 from kaspr_delta.spec.durations import interval
@@ -52,8 +56,18 @@ if TYPE_CHECKING:
 
 # Seconds between two checks of a lock or a registry that should change soon.
 _LOOK = 1.0
+# Seconds between two looks of a continuous run at the tables for which resources wait.
+_LOOK_AGAIN = 10.0
 # Seconds to wait until another process releases the lock of a deleted resource.
 _PATIENCE = 60.0
+
+
+class _Stale(NamedTuple):
+    """A resource that needs a rebuild: the reason, and the log with its version when that was found."""
+
+    reason: str
+    log: str
+    version: int
 
 
 class Application:
@@ -71,6 +85,10 @@ class Application:
         """Use ``Application.open``. ``declared`` is everything that was applied, ``plan`` the part that can run."""
         self.spark, self.delta = spark, delta
         self.plan, self.declared = plan, declared
+        # The plan with the columns of tables of others, from which ``plan`` was made.
+        self._looked: Plan | None = None
+        # The resources that a continuous run leaves out until they are rebuilt.
+        self._stale: dict[ResourceRef, _Stale] = {}
 
     @classmethod
     def open(  # noqa: PLR0913  each says where to find something
@@ -104,7 +122,8 @@ class Application:
         delta = open_tables(location.namespace(schema), limits)
         create_system_tables(session, delta)
         documents = Registry(SessionSystemTables(session, delta)).documents()
-        return cls._with_tables(session, delta, only_plan(loaded(documents), app if location.is_unity else schema))
+        plan = only_plan(loaded(documents), app if location.is_unity else schema)
+        return cls._with_tables(session, delta, plan)
 
     @classmethod
     def _apply(
@@ -128,8 +147,10 @@ class Application:
         return cls._with_tables(session, delta, plan)
 
     @classmethod
-    def _with_tables(cls, session: SparkSession, delta: Tables, plan: Plan) -> Application:
-        return cls(session, delta, _made(session, delta, plan), plan)
+    def _with_tables(cls, session: SparkSession, delta: Tables, declared: Plan) -> Application:
+        opened = cls(session, delta, declared, declared)
+        opened._look()
+        return opened
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
@@ -144,8 +165,11 @@ class Application:
     def table(self, name: str) -> TableHandle:
         """A table by name. A table that is made from another resource is read-only. Raises NotFoundError."""
         plan = self.plan.table(name)
+        made = self.declared.aggregation(name)
+        if plan is None and made is not None and self.delta.exists(self.spark, made.log):
+            plan = self.declared.table(name)  # it waits, and its rows are there
         if plan is None:
-            raise NotFoundError.among("table", name, [table.name for table in self.plan.tables])
+            raise self._not_found("table", name, [table.name for table in self.plan.tables])
         return TableHandle(self.spark, KeyedTable(self.delta, plan), self._made_from(name))
 
     def join(self, name: str) -> JoinHandle | StreamJoinHandle:
@@ -153,19 +177,19 @@ class Application:
 
         Raises NotFoundError.
         """
-        plan = self.plan.join(name)
+        plan, application = self._readable(self.plan.join(name), self.declared.join(name))
         if plan is None:
-            raise NotFoundError.among("join", name, [join.name for join in self.plan.joins])
+            raise self._not_found("join", name, [join.name for join in self.plan.joins])
         if isinstance(plan, TableTableJoinPlan):
-            return JoinHandle(self.spark, self.delta, plan, self.plan)
-        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan, self.plan))
+            return JoinHandle(self.spark, self.delta, plan, application)
+        return StreamJoinHandle(plan, ChannelHandle(self.spark, self.delta, plan, application))
 
     def channel(self, name: str) -> ChannelHandle:
         """A join's channel by the channel's name. Raises NotFoundError."""
-        plan = self.plan.channel(name)
+        plan, application = self._readable(self.plan.channel(name), self.declared.channel(name))
         if plan is None:
             raise NotFoundError.among("channel", name, [join.channel for join in self.plan.joins])
-        return ChannelHandle(self.spark, self.delta, plan, self.plan)
+        return ChannelHandle(self.spark, self.delta, plan, application)
 
     def dead_letters(self, resource: str | None = None) -> list[dict[str, Any]]:
         """The records that could not be processed, with the reasons, oldest first.
@@ -179,7 +203,8 @@ class Application:
 
     def status(self) -> Status:
         """The state of the resources, and the counters of all runs so far. Only committed batches count."""
-        return Status.of(self.spark, self.delta, self.plan)
+        rebuilds = rebuilds_in(self.plan, self._registry.tables.query)
+        return Status.of(self.spark, self.delta, without_waiting(self.plan, rebuilds))
 
     def sql(self, text: str) -> DataFrame:
         """Run SQL in the application's schema: tables and results by their Delta names, and the views ``v_<name>``.
@@ -212,7 +237,12 @@ class Application:
         (``runtime.run_events``), in the threads in which they happen. Raises ResourceFailedError, AlreadyRunningError,
         NotQuietError and NotFoundError.
         """
-        return self._runner(listener).until_quiet(self._refs(only), stop)
+        self._look_again()
+        runner = self._runner(listener)
+        try:
+            return runner.until_quiet(self._refs(only), stop)
+        finally:
+            self._tell(runner.rebuilds)
 
     def run_continuously(
         self,
@@ -228,7 +258,8 @@ class Application:
         and UsageError for another text.
 
         When manifests are applied, changed or deleted meanwhile, the resources restart with the new plan, from where
-        they stopped.
+        they stopped. A resource that fails does not stop the others. One that needs a rebuild, and those that read it,
+        wait until that is done or its old definition is applied again.
         """
         pause = interval("every", every)
         names = list(only)
@@ -236,9 +267,10 @@ class Application:
         started: dict[ResourceRef, datetime] = {}
         while not stop.is_set():
             # Before the plan is read: a change between the two must not be missed.
-            changed = self._registry.changed(self.delta.namespace.poll_seconds)
+            applied = self._registry.changed(self.delta.namespace.poll_seconds)
             waited = dict(self.plan.waiting)
-            self._take_up()
+            self._stale = {ref: one for ref, one in self._stale.items() if not self._is_rebuilt(one)}
+            self._reload()
             for ref, reason in self.plan.waiting:
                 if listener is not None and waited.get(ref) != reason:
                     listener(Waits(ref, reason))
@@ -248,10 +280,16 @@ class Application:
                 # A task that was deleted and applied again starts a new schedule; the others keep theirs.
                 started = {task.ref: started[task.ref] for task in self.plan.tasks if task.ref in started}
                 runner.started = started
-                runner.continuously(stop, pause, self._refs(known), changed)
+                runner.continuously(stop, pause, self._refs(known), self._changed(runner, applied))
+                self._tell(runner.rebuilds)
+                for ref, reason in runner.rebuilds.items():
+                    log = self.declared.log_of(ref)
+                    self._stale[ref] = _Stale(reason, log, self.delta.newest(self.spark, log).version)
             else:  # all resources in ``only`` are deleted
-                while not (changed() or stop.wait(_LOOK)):
+                while not (applied() or stop.wait(_LOOK)):
                     pass
+        if self._stale:
+            raise ResourceFailedError("\n".join(f"{ref} failed: {one.reason}" for ref, one in self._stale.items()))
 
     def rebuild(self, resource: str) -> RunReport:
         """Rebuild the state of a join (``join/NAME``) or of a table that is made from a table (``table/NAME``).
@@ -261,6 +299,7 @@ class Application:
         """
         kind, _, name = resource.partition("/")
         (ref,) = self._refs([f"{short_kind(kind_called(kind))}/{name}"])
+        self._look_again()
         reason = dict(self.plan.waiting).get(ref)
         if ref.kind not in {"join", "table"} or reason:
             kept = f"{ref} keeps no state that could be rebuilt: only joins and tables that are made from something do"
@@ -311,19 +350,74 @@ class Application:
     def _registry(self) -> Registry:
         return Registry(SessionSystemTables(self.spark, self.delta))
 
-    def _reload(self) -> None:
-        """Read the plan of the manifests that are applied now."""
-        plans, _ = build_plans(loaded(self._registry.documents()))
-        self.declared = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
-        self.plan = TypedTables(self.spark, self.delta).known(self.declared)
+    @property
+    def _typed(self) -> TypedTables:
+        return TypedTables(self.spark, self.delta)
 
-    def _take_up(self) -> None:
-        """Read the plan again and, if it changed, create new tables and columns."""
-        before = self.declared, self.plan.tables
-        self._reload()
-        if (self.declared, self.plan.tables) != before:
+    def _reload(self) -> None:
+        """Make the plan again if manifests or tables of others have changed."""
+        plans, _ = build_plans(loaded(self._registry.documents()))
+        declared = next((plan for plan in plans if plan.schema == self.plan.schema), self.plan.emptied)
+        if declared != self.declared:
+            self.declared, self._stale = declared, {}
+        self._look()
+
+    def _look_again(self) -> None:
+        """Make the plan again if tables of others have changed."""
+        if self._stale or self._reads_foreign:
+            self._stale = {}
+            self._look()
+
+    def _look(self) -> None:
+        known = self._known_now()
+        if known != self._looked:
             self.delta.create_schema(self.spark)  # lists its tables: another process may have dropped some
-            self.plan = _made(self.spark, self.delta, self.declared)
+            # Also registers existing tables: ``follow`` reads their columns.
+            plan = self._typed.follow(without_waiting(known, create_tables(self.spark, self.delta, known)))
+            self.plan = without_waiting(plan, create_views(self.spark, self.delta, plan))
+            self._looked = known
+
+    def _known_now(self) -> Plan:
+        stale = {ref: one.reason for ref, one in self._stale.items()}
+        return without_waiting(self._typed.known(self.declared), stale)
+
+    @property
+    def _reads_foreign(self) -> bool:
+        return any(table.is_foreign for table in self.declared.tables)
+
+    def _waiting_now(self) -> Mapping[ResourceRef, str]:
+        """The resources that have to wait with the tables of others as they are now, with the reasons."""
+        if not self._reads_foreign:
+            return {}
+        typed = replace(self._typed, adds=False)
+        return dict(typed.follow(typed.known(self.declared)).waiting)
+
+    def _changed(self, runner: Runner, applied: Callable[[], bool]) -> Callable[[], bool]:
+        """A function that returns whether a continuous run has to make its plan again.
+
+        Tables of others, and states that need a rebuild, are looked at after a failure, and while something waits.
+        """
+        looked, failed = time.monotonic(), 0
+
+        def changed() -> bool:
+            nonlocal looked, failed
+            if applied():
+                return True
+            late = bool(self.plan.waiting) and time.monotonic() - looked > _LOOK_AGAIN
+            if not (late or runner.failed > failed):
+                return False
+            looked, failed = time.monotonic(), runner.failed
+            return any(map(self._is_rebuilt, self._stale.values())) or self._known_now() != self._looked
+
+        return changed
+
+    def _is_rebuilt(self, one: _Stale) -> bool:
+        return self.delta.newest(self.spark, one.log).version != one.version
+
+    def _tell(self, rebuilds: Mapping[ResourceRef, str]) -> None:
+        """Append an event for each resource that needs a rebuild."""
+        for ref, reason in rebuilds.items():
+            self._registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
 
     def _held(self, held: contextlib.ExitStack, ref: ResourceRef) -> bool:
         """Take the lock of a resource. Returns whether it was free."""
@@ -347,7 +441,7 @@ class Application:
         return {str(ref): ref for ref in (*self.plan.runs, *(ref for ref, _ in self.plan.waiting))}
 
     def _runner(self, listener: Listener | None) -> Runner:
-        return Runner(self.spark, self.delta, self.plan, listener or ignore_event)
+        return Runner(self.spark, self.delta, self.plan, listener or ignore_event, waiting=self._waiting_now)
 
     def _refs(self, only: Iterable[str]) -> list[ResourceRef]:
         known = self._known
@@ -356,11 +450,24 @@ class Application:
                 raise NotFoundError.among("resource", name, known)
         return [known[name] for name in wanted]
 
+    def _readable(self, plan: JoinPlan | None, declared: JoinPlan | None) -> tuple[JoinPlan | None, Plan]:
+        """A join with the plan by which its results are read. If it waits, they are read as they are stored."""
+        if plan is None and declared is not None:
+            stored = StoredResults(self.spark, self.delta, self.declared).join(declared)
+            return (None, self.plan) if stored is None else (stored.join(declared.name), stored)
+        return plan, self.plan
+
+    def _not_found(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
+        reason = dict(self.plan.waiting).get(ResourceRef(kind, name))
+        if reason is not None:
+            return UsageError(f"{kind} {name!r} has no rows that can be read: it waits, because {reason}")
+        return NotFoundError.among(kind, name, known)
+
     def _made_from(self, table: str) -> str | None:
         """The ``kind/name`` that a table is made from, also if the table waits; None if functions write it."""
-        made = self.plan.aggregation(table)
+        made = self.declared.aggregation(table)
         if made is not None:
-            return self.plan.origin_of(made)
+            return self.declared.origin_of(made)
         return "a resource that does not exist yet" if ResourceRef("table", table) in dict(self.plan.waiting) else None
 
     def _selected_topic(self, name: str) -> TopicPlan:
@@ -383,13 +490,3 @@ def _session_of(profile: str, location: Warehouse, spark: SparkSession | None) -
         msg = f"Databricks cannot reach {location.text} on this machine: with a profile, name unity://CATALOG.SCHEMA/VOLUME"
         raise UsageError(msg)
     return databricks_session(profile)
-
-
-def _made(spark: SparkSession, delta: Tables, declared: Plan) -> Plan:
-    """Create the tables and views of a plan. Returns the part of the plan that can run."""
-    typed = TypedTables(spark, delta)
-    plan = typed.known(declared)
-    create_tables(spark, delta, plan)  # also registers existing tables: ``follow`` reads their columns
-    plan = typed.follow(plan)
-    create_views(spark, delta, plan)
-    return plan

@@ -36,6 +36,11 @@ def disk_problem(error: BaseException, warehouse: Path | None = None) -> str | N
     return None
 
 
+def is_of_whole_disk(error: BaseException) -> bool:
+    """Whether an error concerns every table on a disk: it is full or read-only."""
+    return any(_number_of(one) in {*_FULL, errno.EROFS} for one in _with_causes(error))
+
+
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
     seen = set[int]()
     one: BaseException | None = error

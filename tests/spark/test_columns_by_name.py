@@ -93,6 +93,9 @@ CHANGES = (
     "ADD COLUMN made.street STRING AFTER maker",
     "ALTER COLUMN name FIRST",
     "ALTER COLUMN made.year FIRST",
+    "SET TBLPROPERTIES (delta.columnMapping.mode = 'name')",
+    "ADD COLUMN made.`two words` STRING",
+    "ADD COLUMN `net weight` INT",
 )
 
 
@@ -121,9 +124,10 @@ def test_added_and_moved_columns_change_no_row(shop: Shop) -> None:
     assert product == {
         "id": 1,
         "name": "Better",
-        "made": {"maker": "B", "year": 2020, "city": "Berlin", "street": None},
+        "made": {"maker": "B", "year": 2020, "city": "Berlin", "street": None, "two words": None},
         "colour": "red",
         "weight": None,
+        "net weight": None,
     }
 
 

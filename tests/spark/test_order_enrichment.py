@@ -114,7 +114,7 @@ def test_a_batch_makes_the_documented_commits_and_touches_only_related_rows(orde
     app.table("products").put({"P100": {"name": "Widget", "price": 9.5}, "P2": {"name": "Other", "price": 1}})
     app.table("orders").put({"O1": ORDER, "O2": {**ORDER, "order_id": "O2"}, "O3": {**ORDER, "product_id": "P2"}})
     app.run()
-    names = [layout_name for layout_name, _ in tables_of(app.plan)] + [PROGRESS]
+    names = [layout_name for _, layout_name, _ in tables_of(app.plan)] + [PROGRESS]
     before = {name: app.delta.newest(app.spark, name).version for name in names}
     app.table("products").put({"P2": {"name": "Other", "price": 2}})
     report = app.run()

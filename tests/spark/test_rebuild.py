@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,8 @@ import pytest
 from kaspr_delta import Application, NotFoundError, ResourceFailedError, UsageError
 from kaspr_delta.engine.batch.folding import Folding
 from kaspr_delta.errors import SetupError
+from kaspr_delta.runtime.run_events import RunEvent, Waits
+from tests.continuous import running
 from tests.limits import set_limits
 from tests.spark.channels import last_values
 
@@ -29,10 +33,13 @@ class Warehouse:
         self.spark = spark
         self.folder = folder
 
-    def open(self, **changes: str) -> Application:
+    def open(self, joins: int = -1, **changes: str) -> Application:
+        """The application with changes, those of the extractor in all joins or in the first ones."""
         text = MANIFESTS
         for before, after in changes.items():
-            text = text.replace({"extractor": BY_PRODUCT, "channel": "outputChannel: left-joined"}[before], after)
+            text = text.replace(
+                {"extractor": BY_PRODUCT, "channel": "outputChannel: left-joined"}[before], after, joins
+            )
         file = self.folder / "manifests.yaml"
         file.write_text(text)
         return Application.open(file, warehouse=self.folder / "wh", spark=self.spark)
@@ -86,6 +93,48 @@ def test_a_changed_extractor_needs_a_rebuild_that_emits_only_differing_rows(ware
     changed.run(only=[INNER])
     assert names(changed) == {"same": "Widget", "moves": "Gizmo", "appears": "Gizmo"}
     assert last_values(changed.channel("inner-channel").records()) == changed.join("inner").to_dict()
+
+
+def test_a_continuous_run_leaves_a_changed_join_out_until_it_is_rebuilt(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run()
+    seen: list[RunEvent] = []
+    with running(app, listener=seen.append) as failures:
+        changed = warehouse.open(joins=1, extractor=BY_SPARE)
+        wait_until(lambda: any(isinstance(one, Waits) and str(one.resource) == INNER for one in seen), failures)
+        changed.table("orders").put({"new": {"product_id": "P1", "spare": "P2"}})
+        wait_until(lambda: "new" in changed.join("left").to_dict(), failures)
+        states = {str(one.resource): one.state for one in changed.status().resources}
+        assert states[INNER].startswith("waits: join/inner cannot go on: its extractor has changed")
+        warnings = [one for one in changed._registry.events() if one.type == "Warning"]
+        assert [(one.name, one.reason) for one in warnings if one.name == "inner"] == [("inner", "RebuildRequired")]
+        changed.rebuild(INNER)
+        changed.table("orders").put({"newer": {"product_id": "P1", "spare": "P2"}})
+        wait_until(lambda: names(changed).get("newer") == "Gadget", failures)
+    assert not failures
+
+
+def test_the_old_extractor_brings_a_join_back_into_a_continuous_run(warehouse: Warehouse) -> None:
+    app = warehouse.open()
+    fill(app)
+    app.run()
+    seen: list[RunEvent] = []
+    with running(app, listener=seen.append) as failures:
+        warehouse.open(joins=1, extractor=BY_SPARE)
+        wait_until(lambda: any(isinstance(one, Waits) and str(one.resource) == INNER for one in seen), failures)
+        again = warehouse.open()
+        again.table("orders").put({"new": {"product_id": "P2"}})
+        wait_until(lambda: names(again).get("new") == "Gadget", failures)
+    assert not failures
+
+
+def wait_until(done: Callable[[], bool], failures: list[Exception]) -> None:
+    deadline = time.monotonic() + 120
+    while not done():
+        assert not failures, failures
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import typer
 
 from kaspr_delta.cli.completion import complete_kind, complete_name
 from kaspr_delta.cli.options import AppOption, WarehouseOption
-from kaspr_delta.cli.progress import console
+from kaspr_delta.cli.progress import console, note
 from kaspr_delta.cli.target import Target
 from kaspr_delta.cli.topics import NAMES, count_text, topic_lines, topics_in
 from kaspr_delta.control.kubectl import age, columns, described, yaml_text
@@ -71,7 +71,11 @@ def apply(
     for file in files:
         path = None if file == "-" else Path(file)
         outcomes, findings = apply_manifests(
-            Warehouse(target.location), _load(path), app=target.app, path=path if prune else None
+            Warehouse(target.location),
+            _load(path),
+            app=target.app,
+            path=path if prune else None,
+            warn=lambda text: note(text, style="yellow", event="warning"),
         )
         for finding in findings:
             if finding.severity is Severity.WARNING:

@@ -47,8 +47,8 @@ def run(  # noqa: PLR0913, PLR0917  one parameter an option
 
     Tasks run by their schedules with --continuous, and once where --only names them. The exit code is 0, 1 when a
     resource failed (the others went on), 2 for a wrong call. Ctrl-C and SIGTERM let the batches under way finish; with
-    --continuous the exit code is 0 then, else 130 or 143. The next run goes on from there. A second Ctrl-C ends the run
-    at once.
+    --continuous the exit code is then 0, or 1 if a resource had failed; else 130 or 143. The next run goes on from
+    there. A second Ctrl-C ends the run at once.
 
     Progress is on standard error: rows in and out, how many rows and records a resource has yet to read (lag), and how
     long its batches take. What the run did is on standard output. JSON lines have `at`, `event` (batch, lag,

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from kaspr_delta.cli.progress import ProgressOutput, console, log, note
 from kaspr_delta.plan.definition.waiting import in_words
+from kaspr_delta.runtime.failures import short_text
 from kaspr_delta.runtime.run_events import (
     BatchDone,
     CaughtUp,
@@ -168,7 +169,10 @@ class Lines:
                 if self.as_json:
                     log("failed", {"resource": str(event.resource), "message": str(error).split("\n", 1)[0]})
                 else:
-                    note(f"  {event.resource}: failed, the others go on", style="red")
+                    note(
+                        f"  {event.resource}: failed, the others go on: {short_text(error).partition(chr(10))[0]}",
+                        style="red",
+                    )
 
     def _batch(self, event: BatchDone, report: BatchReport, lag: int | None) -> None:
         if self.as_json:

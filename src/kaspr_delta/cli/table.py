@@ -13,6 +13,7 @@ from kaspr_delta.cli.options import AppOption, WarehouseOption, open_application
 from kaspr_delta.cli.progress import console
 from kaspr_delta.cli.target import Target
 from kaspr_delta.errors import NotFoundError, SerializationError, UsageError
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.json_text import parse
 from kaspr_delta.storage.namespace import Warehouse
@@ -186,9 +187,10 @@ def _declared_table(plan: Plan, name: str) -> TablePlan:
 
 def handle_of(application: Application, name: str) -> TableHandle | JoinHandle | StreamJoinHandle:
     """A table, or the result of a join. Raises NotFoundError."""
-    if application.plan.table(name) is not None:
+    plan, waiting = application.plan, dict(application.plan.waiting)
+    if plan.table(name) is not None or ResourceRef("table", name) in waiting:
         return application.table(name)
-    if application.plan.join(name) is not None:
+    if plan.join(name) is not None or ResourceRef("join", name) in waiting:
         return application.join(name)
     names = [table.name for table in application.plan.tables] + [join.name for join in application.plan.joins]
     raise NotFoundError.among("table or join", name, names)
@@ -196,7 +198,7 @@ def handle_of(application: Application, name: str) -> TableHandle | JoinHandle |
 
 def has_raw_keys(application: Application, name: str) -> bool:
     """Whether the keys of a table, or of a join's results, are bytes."""
-    join, table = application.plan.join(name), application.plan.table(name)
+    join, table = application.declared.join(name), application.declared.table(name)
     if table is not None:
         return table.serializers.key == "raw"
     return join is not None and join.spelling.key == "raw"

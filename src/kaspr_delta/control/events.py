@@ -17,6 +17,8 @@ from kaspr_delta.spec.webview import WebViewSpec
 
 NORMAL, WARNING = "Normal", "Warning"
 _CHANNEL = "Channel"
+REBUILD_REQUIRED = "RebuildRequired"
+"""The reason of a resource that cannot go on from its state, in its condition and in an event."""
 
 Resources = Mapping[tuple[str, str], Manifest]
 """Resources by kind and name."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from kaspr_delta.control.dead_letters import DeadLetters
 from kaspr_delta.control.lag import lags_of
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.resource_status import kept_in
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.batch.counters import Metric
@@ -24,7 +25,7 @@ class Figures:
     """The numbers of an application at one moment, each a number or why it cannot be read. Implements Facts.
 
     ``counts``: rows by Delta table; ``done``: see Facts; ``counters`` by ``kind/name``; ``letters`` by ``kind/name``
-    and source; ``lags``: the rows and records still to be read, by resource and source.
+    and source; ``lags``: the rows and records still to be read, by resource and source; ``rebuilds``: see Facts.
     """
 
     counts: Mapping[str, int | str]
@@ -32,6 +33,7 @@ class Figures:
     letters: Mapping[tuple[str, str], int] | str
     counters: Mapping[str, list[Metric]] = field(default_factory=dict)
     lags: Mapping[ResourceRef, Mapping[str, int] | str] = field(default_factory=dict)
+    rebuilds: Mapping[ResourceRef, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -46,12 +48,14 @@ class Figures:
         running = set(plan.runs) - {ref for ref, _ in plan.waiting}
         asked = {ref for ref in (running if refs is None else running & set(refs)) if ref.kind != "task"}
         done = readable("the progress of resources", lambda: totals.resources)
+        rebuilds = readable("the states of resources", partial(rebuilds_in, plan, delta.rows))
         return cls(
             reads.counts(tables_with_rows(plan) if tables is None else tables),
             done,
             readable("the dead letters", DeadLetters(reads, plan).counts),
             {} if isinstance(done, str) else totals.metrics_by_resource,
             {ref: readable(f"the lag of {ref}", partial(lags_of, delta, plan, ref)) for ref in asked},
+            {} if isinstance(rebuilds, str) else rebuilds,
         )
 
     def rows(self, table: str) -> int | str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.control.rebuilds import start_in
 from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
@@ -65,8 +65,8 @@ def lags_of(delta: DeltaRs, plan: Plan, ref: ResourceRef) -> dict[str, int] | st
 
 def _began_at(delta: DeltaRs, log: str) -> Mapping[str, int] | None:
     """The positions at which the newest checkpoint of a log began; None if none has begun."""
-    newest = "SELECT start FROM t WHERE start IS NOT NULL ORDER BY checkpoint DESC LIMIT 1"
-    return next((Start.from_json(row["start"]).positions for row in delta.rows(log, newest)), None)
+    start = start_in(delta.rows, log)
+    return None if start is None else start.positions
 
 
 def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kaspr_delta.control.events import Event, Resources, by_name, events_of_change
+from kaspr_delta.control.events import WARNING, Event, Resources, by_name, events_of_change
 from kaspr_delta.errors import NotFoundError, SetupError
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.loader import LoadedManifest, LoadedManifests, load_text, together
@@ -97,6 +97,13 @@ class Registry:
                 if events:
                     self.tables.append(EVENTS, [astuple(event) for event in events])
         return before, after
+
+    def warn(self, kind: str, name: str, reason: str, message: str) -> None:
+        """Append an event of a resource, unless its last one is the same at another time."""
+        event = Event(datetime.now(timezone.utc), WARNING, reason, kind, name, message)
+        of_one = [one for one in self.events() if (one.kind, one.name) == (kind, name)]
+        if not of_one or replace(of_one[-1], at=event.at) != event:
+            self.tables.append(EVENTS, [astuple(event)])
 
     def events(self) -> list[Event]:
         """All events, oldest first."""

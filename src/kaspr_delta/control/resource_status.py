@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from kaspr_delta.control.events import Event, Reference, references
 from kaspr_delta.control.registry import Document, loaded, manifests, spec_hash
@@ -13,6 +13,7 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.spec.document import read_document
 from kaspr_delta.spec.kinds import short_kind
 from kaspr_delta.spec.manifest import Manifest
@@ -29,6 +30,10 @@ class Facts(Protocol):
         """The number of rows and records that a resource has not read yet."""
 
     @property
+    def rebuilds(self) -> Mapping[ResourceRef, str]:
+        """The resources that need a rebuild, with the reasons, as far as they are known."""
+
+    @property
     def done(self) -> Mapping[str, Mapping[str, Any]] | str:
         """By ``kind/name``, sums of its batches (rows_in, rows_out, failures), last_batch and current dead_letters."""
 
@@ -37,7 +42,7 @@ class Facts(Protocol):
 class ResourceStatus:
     """One resource. ``waits`` is the reason why it cannot run, ``keeps`` the Delta table that holds its rows.
 
-    ``rows`` and ``lag`` are text where they cannot be read: the reason.
+    ``rows`` and ``lag`` are text where they cannot be read: the reason. ``reason`` is a word for ``waits``.
     ``linked``, for an application only, are its resources by kind, each with its hash.
     """
 
@@ -49,6 +54,7 @@ class ResourceStatus:
     rows: int | str | None = None
     lag: int | str | None = None
     done: Mapping[str, Any] = field(default_factory=dict)
+    reason: Literal["NotReady", "RebuildRequired"] = "NotReady"
     linked: Mapping[str, list[dict[str, str]]] = field(default_factory=dict)
 
     @property
@@ -115,7 +121,7 @@ class ResourceStatus:
     def _condition(self) -> dict[str, str]:
         if self.ready:
             return {"type": "Ready", "status": "True", "reason": "Healthy"}
-        return {"type": "Ready", "status": "False", "reason": "NotReady", "message": self.waits}
+        return {"type": "Ready", "status": "False", "reason": self.reason, "message": self.waits}
 
 
 def plan_of(documents: list[Document], schema: str) -> Plan | None:
@@ -141,6 +147,8 @@ def resource_statuses(
 ) -> Iterator[ResourceStatus]:
     """The status of each resource, or only of one, in the order in which they were applied."""
     everything = manifests(documents)
+    declared, rebuilds = plan, facts.rebuilds
+    plan = None if plan is None else without_waiting(plan, rebuilds)
     waiting = {} if plan is None else dict(plan.waiting)
     for document in documents:
         manifest = everything[document.id]
@@ -150,7 +158,7 @@ def resource_statuses(
         waits = waiting.get(ref, "")
         if ref.kind == "app" and waiting:
             waits = f"{', '.join(map(str, waiting))} wait"
-        keeps = None if plan is None else kept_in(plan, ref)
+        keeps = None if plan is None else kept_in(declared or plan, ref)
         everything_done = facts.done
         done = {} if isinstance(everything_done, str) else everything_done.get(str(ref), {})
         read = everything_done if isinstance(everything_done, str) else done.get("rows_in", 0)
@@ -165,6 +173,7 @@ def resource_statuses(
             rows,
             facts.lag(ref) if runs and not waits and ref.kind != "task" else None,
             done,
+            "RebuildRequired" if ref in rebuilds else "NotReady",
             _linked(everything) if ref.kind == "app" else {},
         )
 

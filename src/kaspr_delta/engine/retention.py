@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan, TopicPlan
 from kaspr_delta.storage.layout import WRITTEN_AT
 from kaspr_delta.storage.tables import Tables
 
 
-def remove_old(delta: Tables, spark: SparkSession, plan: Plan) -> None:
+def remove_old(
+    delta: Tables, spark: SparkSession, plan: Plan, failed: Callable[[ResourceRef, Exception], None]
+) -> None:
     """Delete table rows and topic records that are older than their retention.
 
     Age counts from the timestamp, which a row that is written again unchanged keeps. Joins see the deletion of a row. A
-    row that SQL wrote without a time gets the time at which this function first sees it.
+    row that SQL wrote without a time gets the time at which this function first sees it. ``failed`` is called for each
+    resource whose rows could not be deleted.
     """
     now = datetime.now(timezone.utc)
-    for table in plan.tables:
-        if table.retention is not None:
-            written = WRITTEN_AT if table.typed else "timestamp"
-            if not delta.read(spark, table.state).where(F.col(written).isNull()).isEmpty():
-                delta.update(spark, table.state, f"{written} = {{now}}", f"{written} IS NULL", now=now)
-            before = now - timedelta(milliseconds=table.retention)
-            for name in dict.fromkeys((table.state, table.delta_name)):
-                _remove_before(delta, spark, name, before, column=written)
-    for topic in plan.topics:
-        if topic.retention is not None:
-            before = now - timedelta(milliseconds=topic.retention)
-            _remove_before(delta, spark, topic.delta_name, before)
-            if topic.binding is not None and topic.binding.direction == "input":  # the log holds the records too
-                _remove_before(delta, spark, topic.log, before, "kind = 'send'")
+    resources: tuple[TablePlan | TopicPlan, ...] = (*plan.tables, *plan.topics)
+    for resource in resources:
+        if resource.retention is not None:
+            before = now - timedelta(milliseconds=resource.retention)
+            try:
+                if isinstance(resource, TablePlan):
+                    _remove_rows(delta, spark, resource, before, now)
+                else:
+                    _remove_records(delta, spark, resource, before)
+            except Exception as error:  # noqa: BLE001  the others go on
+                failed(resource.ref, error)
+
+
+def _remove_rows(delta: Tables, spark: SparkSession, table: TablePlan, before: datetime, now: datetime) -> None:
+    written = WRITTEN_AT if table.typed else "timestamp"
+    if not delta.read(spark, table.state).where(F.col(written).isNull()).isEmpty():
+        delta.update(spark, table.state, f"{written} = {{now}}", f"{written} IS NULL", now=now)
+    for name in dict.fromkeys((table.state, table.delta_name)):
+        _remove_before(delta, spark, name, before, column=written)
+
+
+def _remove_records(delta: Tables, spark: SparkSession, topic: TopicPlan, before: datetime) -> None:
+    _remove_before(delta, spark, topic.delta_name, before)
+    if topic.binding is not None and topic.binding.direction == "input":  # the log holds the records too
+        _remove_before(delta, spark, topic.log, before, "kind = 'send'")
 
 
 def _remove_before(  # noqa: PLR0913, PLR0917  all parts of the condition

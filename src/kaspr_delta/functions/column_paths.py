@@ -6,6 +6,7 @@ If rows have columns, Spark computes such a key without Python.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +16,21 @@ from kaspr_delta.functions.syntax import tree_of
 
 Path = tuple[str, ...]
 """The path to a value in a row: a column, a field of it, a field of that field."""
+
+_STEP = re.compile(r"(?:`(?:[^`]|``)+`|[^.])+")
+
+
+def path_of(text: str) -> Path:
+    """The path that a text with dots names; a name in backticks may have dots.
+
+    >>> path_of("shop.country"), path_of("left.`unit.price`")
+    (('shop', 'country'), ('left', 'unit.price'))
+    """
+    return tuple(
+        step[1:-1].replace("``", "`") if step[0] == step[-1] == "`" != step else step
+        for step in _STEP.findall(text) or [text]
+    )
+
 
 # The function is called once per combination of null strict columns, to get its error: 7 times for three columns.
 _MOST_STRICT = 3
@@ -68,7 +84,7 @@ class Picked:
     @classmethod
     def of_names(cls, names: tuple[str, ...], *, several: bool) -> Picked:
         """A key of declared columns: ``customer.id`` is the field ``id`` of the column ``customer``."""
-        return cls(tuple(tuple(name.split(".")) for name in names), several, declared=True)
+        return cls(tuple(map(path_of, names)), several, declared=True)
 
     @property
     def function(self) -> Snippet:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from kaspr_delta.control.events import REBUILD_REQUIRED
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.registry import Document, Registry, applied, documents_of, loaded
 from kaspr_delta.control.resource_status import plan_of
 from kaspr_delta.control.source_tables import source_findings
 from kaspr_delta.errors import ManifestError, NotFoundError, UsageError
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.spec.diagnostics import Finding, has_errors, sorted_findings
+from kaspr_delta.spec.kinds import kind_called
 from kaspr_delta.spec.loader import LoadedManifests
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
@@ -76,19 +80,33 @@ def source_warnings(warehouse: Warehouse, plans: Iterable[Plan], manifests: Load
 
 
 def apply_manifests(
-    warehouse: Warehouse, manifests: LoadedManifests, *, app: str | None = None, path: Path | None = None
+    warehouse: Warehouse,
+    manifests: LoadedManifests,
+    *,
+    app: str | None = None,
+    path: Path | None = None,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> tuple[list[Outcome], tuple[Finding, ...]]:
     """Add manifests to their applications, or replace those of the same kind and name.
 
     With a ``path``, resources applied from it before that are not among the manifests are deleted. Returns the outcomes
     and the findings in these files. Raises ManifestError for manifests that cannot run, alone or together with those
     applied before: then nothing of their application is changed. Raises NotFoundError and UsageError.
+
+    ``warn`` is called before anything is changed, with a sentence for each resource that will need a rebuild.
     """
     outcomes: list[Outcome] = []
     findings: list[Finding] = []
     for plan in _chosen(manifests, app):
         new = documents_of(manifests, plan.application)
-        before, after = registry_of(warehouse, plan.schema).change(partial(_update, new=new, path=path))
+        registry = registry_of(warehouse, plan.schema)
+        update = partial(_update, new=new, path=path)
+        rebuilds = _new_rebuilds(registry, update, plan.schema)
+        for reason in rebuilds.values():
+            warn(reason)
+        before, after = registry.change(update)
+        for ref, reason in rebuilds.items():
+            registry.warn(kind_called(ref.kind), ref.name, REBUILD_REQUIRED, reason)
         outcomes.extend(_outcomes(plan.application, before, after, {document.id for document in new}))
         files = {document.file for document in new}
         everything = loaded(after)
@@ -118,6 +136,17 @@ def _update(before: list[Document], new: list[Document], path: Path | None) -> l
     if has_errors(found):
         raise ManifestError(found)
     return after
+
+
+def _new_rebuilds(
+    registry: Registry, update: Callable[[list[Document]], list[Document]], schema: str
+) -> dict[ResourceRef, str]:
+    """The resources that will need a rebuild after a change and do not yet, with the reasons."""
+    before = registry.documents()
+    now, then = (plan_of(documents, schema) for documents in (before, update(before)))
+    needed = {} if now is None else rebuilds_in(now, registry.tables.query)
+    needs = {} if then is None else rebuilds_in(then, registry.tables.query)
+    return {ref: reason for ref, reason in needs.items() if needed.get(ref) != reason}
 
 
 def _outcomes(

@@ -9,11 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kaspr_delta.control.figures import Figures
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.resource_status import Facts
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.storage.namespace import Warehouse
 from kaspr_delta.storage.opening import folder_tables, open_tables
+from kaspr_delta.storage.system_tables import SessionSystemTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +40,7 @@ class NoFacts:
     """The facts of an application whose resources were all deleted."""
 
     done: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    rebuilds: Mapping[ResourceRef, str] = MappingProxyType({})
 
     def rows(self, table: str) -> int | None:  # noqa: ARG002
         return None
@@ -59,6 +62,10 @@ class SparkFacts:
 
     def lag(self, ref: ResourceRef) -> int | None:  # noqa: ARG002
         return None
+
+    @cached_property
+    def rebuilds(self) -> Mapping[ResourceRef, str]:
+        return rebuilds_in(self.plan, SessionSystemTables(self.spark, self.delta).query)
 
     @cached_property
     def done(self) -> Mapping[str, Mapping[str, Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kaspr_delta.disk_errors import disk_problem
+from kaspr_delta.disk_errors import disk_problem, is_of_whole_disk
 from kaspr_delta.engine.batch.stream_run import ResourceRun
-from kaspr_delta.errors import KasprError, ResourceFailedError, SetupError
+from kaspr_delta.errors import KasprError, RebuildNeededError, ResourceFailedError, SetupError
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.run_events import Failed, Listener, ignore_event
 from kaspr_delta.storage.gone import what_is_gone
@@ -24,6 +24,8 @@ class Failures:
 
     runs: Mapping[ResourceRef, ResourceRun]
     listener: Listener = ignore_event
+    # Returns the resources that have to wait, with the reasons, because tables of others have changed.
+    waiting: Callable[[], Mapping[ResourceRef, str]] = dict
     errors: dict[ResourceRef, Exception] = field(default_factory=dict)
 
     def __contains__(self, ref: ResourceRef) -> bool:
@@ -38,6 +40,11 @@ class Failures:
             self.errors[ref] = self._account_of(ref, error)
             self.listener(Failed(ref, self.errors[ref]))
 
+    @property
+    def rebuilds(self) -> dict[ResourceRef, str]:
+        """The resources that need a rebuild, with the reasons."""
+        return {ref: str(error) for ref, error in self.errors.items() if isinstance(error, RebuildNeededError)}
+
     def tell(self) -> None:
         """Raise ResourceFailedError if any resource failed. Resources with the same error share a sentence."""
         refs_by_message: dict[str, list[str]] = {}
@@ -49,12 +56,28 @@ class Failures:
             )
 
     def _account_of(self, ref: ResourceRef, error: Exception) -> Exception:
-        run = self.runs[ref]
+        run = self.runs.get(ref)
+        if run is None:  # it could not be made
+            return what_is_gone(error) or error
         # Before ``account_of``, which takes a missing file for changes that were vacuumed.
         problem = _disk_problem(run.batch.delta, run.batch.failure or error)
         if problem is not None:
             return problem
+        reason = self.waiting().get(ref)
+        if reason is not None:
+            return SetupError(reason)
         return what_is_gone(run.batch.failure or error) or run.recovery.account_of(error)
+
+
+@contextmanager
+def made_to_wait(waiting: MutableMapping[ResourceRef, str], ref: ResourceRef) -> Iterator[None]:
+    """Let a resource wait if the block fails, with the error as the reason. A full or read-only disk is an error."""
+    try:
+        yield
+    except Exception as error:  # one resource closes no application
+        if is_of_whole_disk(error):
+            raise
+        waiting[ref] = disk_problem(error) or short_text(what_is_gone(error) or error)
 
 
 @contextmanager

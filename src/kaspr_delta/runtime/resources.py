@@ -37,6 +37,7 @@ from kaspr_delta.plan.definition.joins import (
 )
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.plan.names import value_view
+from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import (
     AGGREGATION,
@@ -119,13 +120,14 @@ def _tables_of_join(join: JoinPlan, left: Type | None, right: Type | None) -> It
             yield join.buffer, BUFFER
 
 
-def tables_of(plan: Plan) -> Iterator[tuple[str, Layout]]:
-    """Every Delta table that the plan of an application names, with its layout."""
+def tables_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, Layout]]:
+    """Every Delta table that the plan of an application names, with its resource and its layout."""
     for topic in plan.topics:
-        yield topic.delta_name, _followable(TOPIC, plan)
+        yield topic.ref, topic.delta_name, _followable(TOPIC, plan)
     for kind in (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks):
         for resource in kind:
-            yield from tables_kept_by(plan, resource.ref)
+            for table, layout in tables_kept_by(plan, resource.ref):
+                yield resource.ref, table, layout
 
 
 def remove_data(spark: SparkSession, delta: Tables, plan: Plan, ref: ResourceRef) -> None:
@@ -143,34 +145,59 @@ def create_system_tables(spark: SparkSession, delta: Tables) -> None:
     side_by_side([partial(delta.create, spark, table, layout) for table, layout in SYSTEM.items()])
 
 
-def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> None:
-    """Create or register the tables of the application, and set their current retention."""
+def create_tables(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:
+    """Create or register the tables of the application, and set their current retention.
+
+    Returns the resources whose tables cannot be used, with the reasons.
+    """
+    waiting: dict[ResourceRef, str] = {}
+
+    def create(ref: ResourceRef, table: str, layout: Layout) -> None:
+        with made_to_wait(waiting, ref):
+            delta.create(spark, table, layout)
+
     tables = tuple(tables_of(plan))
-    side_by_side([partial(delta.create, spark, table, layout) for table, layout in tables])
-    for table, layout in tables:
-        if layout.retention:
-            delta.set_properties(spark, table, layout.retention)
+    side_by_side([partial(create, *one) for one in tables])
+    for ref, table, layout in tables:
+        if layout.retention and ref not in waiting:
+            with made_to_wait(waiting, ref):
+                delta.set_properties(spark, table, layout.retention)
+    return waiting
 
 
-def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> None:
-    """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT."""
+def create_views(spark: SparkSession, delta: Tables, plan: Plan) -> dict[ResourceRef, str]:
+    """Create, for SQL and BI, ``v_<name>`` of every schemaless table and result: keys and values as VARIANT.
+
+    Returns the resources whose views cannot be made, with the reasons.
+    """
+    waiting: dict[ResourceRef, str] = {}
+    for ref, table, columns in _views_of(plan):
+        with made_to_wait(waiting, ref):
+            delta.create_view(spark, value_view(ref.name), table, columns)
+    return waiting
+
+
+def _views_of(plan: Plan) -> Iterator[tuple[ResourceRef, str, dict[str, str]]]:
     for table in plan.tables:
         if table.typed is not None:
             continue  # a typed table has its own columns
-        columns = {
-            "key": _variant("key", raw=table.serializers.key == "raw"),
-            "value": _variant("value", raw=table.serializers.value == "raw"),
-            **({"window_start": "window_start", "window_end": "window_end"} if table.window else {}),
-            "timestamp": "timestamp",
-        }
-        delta.create_view(spark, value_view(table.name), table.delta_name, columns)
+        yield (
+            table.ref,
+            table.delta_name,
+            {
+                "key": _variant("key", raw=table.serializers.key == "raw"),
+                "value": _variant("value", raw=table.serializers.value == "raw"),
+                **({"window_start": "window_start", "window_end": "window_end"} if table.window else {}),
+                "timestamp": "timestamp",
+            },
+        )
     for join in plan.joins:
         if not isinstance(join, TableTableJoinPlan) or join.select is not None:
             continue  # no result table, or one with its own columns
         columns = {"key": _variant("key", raw=False)}
         for name, kind in zip(("left", "right"), plan.column_types(join), strict=True):
             columns[name] = _variant(name, raw=kind is not None)
-        delta.create_view(spark, value_view(join.name), join.result, {**columns, "timestamp": "timestamp"})
+        yield join.ref, join.result, {**columns, "timestamp": "timestamp"}
 
 
 def run_of(delta: Tables, plan: Plan, ref: ResourceRef) -> ResourceRun:

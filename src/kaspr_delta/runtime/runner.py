@@ -19,10 +19,11 @@ from kaspr_delta.engine.rows.planning import runs_here, side_by_side
 from kaspr_delta.errors import NotQuietError
 from kaspr_delta.plan.definition.application import Plan, Stage
 from kaspr_delta.plan.definition.resources import ResourceRef, names_topics
+from kaspr_delta.plan.definition.waiting import without_waiting
 from kaspr_delta.runtime.failures import Failures, disk_errors_explained
 from kaspr_delta.runtime.report import RunReport
 from kaspr_delta.runtime.resources import run_of
-from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, ignore_event
+from kaspr_delta.runtime.run_events import BatchDone, CaughtUp, Listener, RunEvent, Started, Waits, ignore_event
 from kaspr_delta.runtime.scheduler import tasks_firing
 from kaspr_delta.runtime.streams import Streams
 from kaspr_delta.runtime.table_groups import TableGroups
@@ -37,6 +38,8 @@ _MOST_ROUNDS = 100
 _POLL = 0.1
 _TICK = 1.0
 _CLEANING = 60.0
+# Seconds after which a continuous run tries resources again that failed.
+_TRY_AGAIN = 300.0
 
 
 @dataclass
@@ -48,16 +51,22 @@ class Runner:
     plan: Plan
     listener: Listener = ignore_event
     started: dict[ResourceRef, datetime] = field(default_factory=dict)
+    # See Failures.
+    waiting: Callable[[], Mapping[ResourceRef, str]] = dict
     _runs: dict[ResourceRef, ResourceRun] = field(default_factory=dict, init=False)
     _lost: list[threading.Event] = field(default_factory=list, init=False)
     # Set to end a run before it is quiet.
     _stop: threading.Event = field(default_factory=threading.Event, init=False)
     _failures: Failures = field(init=False)
+    _all: frozenset[ResourceRef] = field(default=frozenset(), init=False)
+    # The number of failures that ``_is_over`` has seen, and when it saw the last one.
+    _seen: int = field(default=0, init=False)
+    _seen_at: float = field(default=0.0, init=False)
     _table_groups: TableGroups = field(init=False)
 
     def __post_init__(self) -> None:
         self._table_groups = TableGroups(self.spark, self.delta.namespace, self._runs)
-        self._failures = Failures(self._runs, self.listener)
+        self._failures = Failures(self._runs, self.listener, self.waiting)
 
     def until_quiet(self, only: Collection[ResourceRef] = (), stop: threading.Event | None = None) -> RunReport:
         """Run all resources, in dependency order, until none has anything to do, or ``stop`` is set.
@@ -69,6 +78,7 @@ class Runner:
         self._stop = stop or self._stop
         stages, tasks = self._stages(only), [task.ref for task in self.plan.tasks if task.ref in only]
         with self._held([*_refs(stages), *tasks]) as folded:
+            stages = self._stages(only)
             for ref in tasks:
                 self._attempted(ref, lambda ref: self._runs[ref].batch.tick(self.spark, ending=True))
             for _ in range(_MOST_ROUNDS):
@@ -91,19 +101,23 @@ class Runner:
         """Keep all resources running until ``stop`` is set, tasks by their schedules. Running batches are finished.
 
         ``every`` is the number of milliseconds between two looks of a resource for new rows. The run also ends when
-        ``changed`` returns True, or when a table that is read got columns. Raises ResourceFailedError as soon as a
-        resource fails, after the others were stopped.
+        ``changed`` returns True, when a table that is read got columns, when a resource needs a rebuild, and some time
+        after one failed: the next run tries it again. Resources that fail do not stop the others. Raises
+        ResourceFailedError if all have failed, or if some have when ``stop`` is set.
         """
         refs = _refs(self._stages(only))
         tasks = [task for task in self.plan.tasks if not only or task.ref in only]
+        self._all = frozenset([*refs, *(task.ref for task in tasks)])
         with self._held([*refs, *(task.ref for task in tasks)]):
             refs = [ref for ref in refs if ref not in self._failures]
             schedules = [(self._runs[task.ref], task.schedule) for task in tasks if task.ref not in self._failures]
             endless = runs_here(self.spark) and self.delta.namespace.streams_go_on
             run = self._streaming if endless else self._again_and_again
-            with tasks_firing(self.spark, schedules, self._failures.note, self.started):
-                run(refs, stop, every, changed)
-        self._failures.tell()
+            if not self._failures.rebuilds:
+                with tasks_firing(self.spark, schedules, self._failures.note, self.started):
+                    run(refs, stop, every, changed)
+        if stop.is_set() or (not self.rebuilds and self._all and self._all <= self._failures.errors.keys()):
+            self._failures.tell()
 
     def rebuild(self, ref: ResourceRef) -> RunReport:
         """Rebuild a resource's state. Returns a report of it. Raises AlreadyRunningError and NotFoundError."""
@@ -122,7 +136,7 @@ class Runner:
         """
         self._stop, pause = stop, every / 1_000
         cleaned = time.monotonic()
-        while not self._failures:
+        while not self._is_over:
             if self._round(refs).new_columns or stop.wait(pause) or self._is_lost or changed():
                 return
             cleaned = self._cleaned_since(cleaned)
@@ -140,17 +154,38 @@ class Runner:
     def _watch(
         self, streams: Streams, refs: Sequence[ResourceRef], stop: threading.Event, changed: Callable[[], bool]
     ) -> None:
-        """Watch streams until ``stop`` is set, one fails, a lock is lost, or the plan or columns have changed."""
+        """Watch streams until ``stop`` is set, a lock is lost, the plan or columns have changed, or ``_is_over``."""
         ticked = cleaned = time.monotonic()
-        while not (self._failures or stop.wait(_POLL)):
-            if self._is_lost or changed() or not streams.all_go_on() or streams.took_new_columns:
+        while not (self._is_over or stop.wait(_POLL)):
+            streams.revive()
+            if self._is_lost or changed() or streams.took_new_columns:
                 return
             if time.monotonic() - ticked >= _TICK:
                 for ref in refs:
-                    streams.tick(ref)
+                    if ref not in self._failures:
+                        streams.tick(ref)
                 streams.tell_lag()
                 ticked = time.monotonic()
             cleaned = self._cleaned_since(cleaned)
+
+    @property
+    def rebuilds(self) -> Mapping[ResourceRef, str]:
+        """The resources that need a rebuild, with the reasons."""
+        return self._failures.rebuilds
+
+    @property
+    def failed(self) -> int:
+        """The number of resources that have failed."""
+        return len(self._failures.errors)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether failures end a continuous run: all have failed, one needs a rebuild, or it is time to try again."""
+        errors = self._failures.errors
+        if len(errors) > self._seen:
+            self._seen, self._seen_at = len(errors), time.monotonic()
+        late = bool(errors) and time.monotonic() - self._seen_at > _TRY_AGAIN
+        return late or bool(self.rebuilds) or (bool(errors) and self._all <= errors.keys())
 
     @property
     def _is_lost(self) -> bool:
@@ -161,8 +196,11 @@ class Runner:
         """Delete expired rows if the last time is long enough ago. Returns the time of the last deletion."""
         if time.monotonic() - cleaned < _CLEANING:
             return cleaned
-        remove_old(self.delta, self.spark, self.plan)
+        self._remove_old()
         return time.monotonic()
+
+    def _remove_old(self) -> None:
+        remove_old(self.delta, self.spark, self.plan, self._failures.note)
 
     def _until_stage_quiet(self, stage: Stage) -> int:
         total = 0
@@ -175,6 +213,7 @@ class Runner:
 
     def _round(self, refs: Sequence[ResourceRef]) -> _Round:
         """Run resources once on the rows available now, side by side if they may."""
+        refs = [ref for ref in refs if ref not in self._failures]
         went = [self._round_of(some) for some in self._table_groups.apart(refs)]
         return _Round(sum(one.rows for one in went), any(one.new_columns for one in went))
 
@@ -244,22 +283,24 @@ class Runner:
             self._lost = [
                 held.enter_context(self.delta.namespace.resource_lock(str(ref))) for ref in self._to_lock(refs)
             ]
-            self._runs.update({ref: self._run_of(ref) for ref in refs})
-            for ref, run in self._runs.items():
-                run.batch.companions = tuple(
-                    run_of(self.delta, self.plan, other).batch for other in self._companions(ref)
-                )
+            for ref in refs:
+                try:
+                    self._runs[ref] = self._run_of(ref)
+                except Exception as error:  # noqa: BLE001 - the others go on, and all failures are raised at the end
+                    self._failures.note(ref, error)
             folded = folded_batches(self.delta, self.spark)
-            recoveries = [partial(self._recover, ref, folded) for ref in refs]
-            cleaning = (
-                partial(forget_old, self.delta, self.spark),
-                partial(remove_old, self.delta, self.spark, self.plan),
-            )
-            side_by_side([*recoveries, *cleaning])
+            work: list[Callable[[], None]] = [partial(self._recover, ref, folded) for ref in self._runs]
+            work += [partial(forget_old, self.delta, self.spark), self._remove_old]
+            side_by_side(work)
+            self.plan = without_waiting(self.plan, self.rebuilds)
+            for ref, reason in self.plan.waiting:
+                if ref in refs and ref not in self._failures:
+                    self.listener(Waits(ref, reason))
             yield folded
 
     def _run_of(self, ref: ResourceRef) -> ResourceRun:
         run = run_of(self.delta, self.plan, ref)
+        run.batch.companions = tuple(run_of(self.delta, self.plan, other).batch for other in self._companions(ref))
         if self.listener is not ignore_event:
             run.batch.listener = lambda report: self.listener(BatchDone(ref, report))
         return run

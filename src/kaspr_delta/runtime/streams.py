@@ -106,10 +106,16 @@ class Streams:
             return True
         return False
 
-    def all_go_on(self) -> bool:
-        """Whether all queries run, after a restart of those that can be restarted."""
-        stopped = [ref for ref, query in self.queries.items() if not query.isActive]
-        return not [ref for ref in stopped if not self.restart(ref)]
+    def revive(self) -> None:
+        """Restart the queries that stopped, as far as they can be. The others have failed."""
+        for ref in [ref for ref, query in self.queries.items() if not query.isActive]:
+            try:
+                restarted = self.restart(ref)
+            except Exception as error:  # noqa: BLE001  the others go on
+                self._fail(ref, error)
+            else:
+                if not restarted:
+                    self._fail(ref, self.queries[ref].exception())
 
     @property
     def took_new_columns(self) -> bool:
@@ -139,8 +145,14 @@ class Streams:
                     _stop_after_batch(self.queries[ref])
                 run.recovery.follow_sources(self.spark)
                 self._start(ref)
-        except Exception as error:  # noqa: BLE001  raised with all others, once the streams were stopped
-            self.failures.note(ref, error)
+        except Exception as error:  # noqa: BLE001  raised at the end; the others go on
+            self._fail(ref, error)
+
+    def _fail(self, ref: ResourceRef, error: Exception | None) -> None:
+        self.failures.note(ref, error)
+        query = self.queries.pop(ref, None)
+        if query is not None:
+            _stop_after_batch(query)
 
     def _settle(self, ref: ResourceRef) -> None:
         try:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from kaspr_delta.control.source_tables import columns_in_folder, does_not_tell, is_missing, looked_up
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.joins import JoinPlan, TableTableJoinPlan
+from kaspr_delta.plan.definition.joins import JoinPlan, StoredTypes, TableTableJoinPlan
 from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.plan.definition.typed_tables import changed_columns
-from kaspr_delta.plan.definition.waiting import without
+from kaspr_delta.plan.definition.waiting import without_waiting
+from kaspr_delta.runtime.failures import made_to_wait
 from kaspr_delta.runtime.resources import tables_kept_by
-from kaspr_delta.spec.ddl import Column, Type, columns_of
+from kaspr_delta.spec.ddl import Column, Type, columns_of, quoted
 from kaspr_delta.storage.opening import folder_tables
 from kaspr_delta.storage.tables import Tables
 
@@ -26,15 +27,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TypedTables:
-    """Reads and widens the typed tables of an application."""
+    """Reads the typed tables of an application, and adds new columns to them if it ``adds``."""
 
     spark: SparkSession
     delta: Tables
+    adds: bool = True
 
     def known(self, plan: Plan) -> Plan:
         """The plan with the columns of tables that others write, without the resources that have to wait."""
-        plan = without(*looked_up(plan, self._columns_of))
-        return replace(plan, joins=tuple(map(self._as_stored, plan.joins)))
+        waiting: dict[ResourceRef, str] = {}
+
+        def columns_of_source(table: str) -> tuple[Column, ...] | str | None:
+            ref, unread, found = ResourceRef("table", table), dict[ResourceRef, str](), None
+            with made_to_wait(unread, ref):
+                found = self._columns_of(table)
+            return unread.get(ref, found)
+
+        plan = without_waiting(*looked_up(plan, columns_of_source))
+        joins = []
+        for join in plan.joins:
+            with made_to_wait(waiting, join.ref):
+                join = self._as_stored(join)  # noqa: PLW2901
+            joins.append(join)
+        return without_waiting(replace(plan, joins=tuple(joins)), waiting)
 
     def follow(self, plan: Plan) -> Plan:
         """Add new columns to the stored tables. A resource whose columns were removed or changed otherwise waits."""
@@ -45,10 +60,11 @@ class TypedTables:
         for resource in (*typed, *joins):
             reasons: list[str] = []
             new: list[str] = []
-            for table, wanted in self._stored(plan, resource):
-                added, problems = self._widen(table, wanted)
-                reasons += problems
-                new += added
+            with made_to_wait(waiting, resource.ref):
+                for table, wanted in self._stored(plan, resource):
+                    added, problems = self._widen(table, wanted)
+                    reasons += problems
+                    new += added
             if new:
                 names = ", ".join(dict.fromkeys(new))
                 notices.append(f"{resource.ref} has more columns from now on: {names}. Rows get them when they change")
@@ -58,7 +74,7 @@ class TypedTables:
                     f"{'; '.join(dict.fromkeys(reasons))}: change it back, or make the {kind} anew with"
                     f" `kaspr-delta delete {kind} {resource.name} --purge`"
                 )
-        return replace(without(plan, waiting), notices=tuple(notices))
+        return replace(without_waiting(plan, waiting), notices=tuple(notices))
 
     def _columns_of(self, table: str) -> tuple[Column, ...] | str | None:
         """Implements ColumnsOf: by delta-rs in a folder of this machine if it can, else by Spark."""
@@ -74,11 +90,17 @@ class TypedTables:
 
     def _as_stored(self, join: JoinPlan) -> JoinPlan:
         """A join with the types of its sides from its channel, if that exists and has types."""
-        if not isinstance(join, TableTableJoinPlan) or not self._is_there(join.log):
+        if not isinstance(join, TableTableJoinPlan):
             return join
+        return replace(join, stored=self.stored_types(join))
+
+    def stored_types(self, join: TableTableJoinPlan) -> StoredTypes:
+        """The types of left and right in a join's channel; None: text, or there is no channel."""
+        if not self._is_there(join.log):
+            return None, None
         types = {column.name: column.type for column in self.delta.columns(self.spark, join.log)}
         left, right = (types[side] if types[side].name == "STRUCT" else None for side in ("left", "right"))
-        return replace(join, stored=(left, right))
+        return left, right
 
     def _is_there(self, table: str) -> bool:
         from pyspark.errors import AnalysisException
@@ -104,7 +126,7 @@ class TypedTables:
         """Add missing columns. Returns their names, and the differences that added columns cannot solve."""
         has, should = (Type("STRUCT", fields=one) for one in (self.delta.columns(self.spark, table), wanted))
         added, problems = changed_columns(has, should)
-        if added and not problems:
+        if added and not problems and self.adds:
             self.delta.add_columns(self.spark, table, added)
-            return [name for name, _ in added], []
+            return [".".join(map(quoted, path)) for path, _ in added], []
         return [], problems

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
-from kaspr_delta.spec.ddl import Column, Type
+from kaspr_delta.spec.ddl import Column, Type, names_in
 from kaspr_delta.spec.near import suggestion
 
 KeyKind = Literal["text", "number", "boolean", "date", "time", "local time", "bytes"]
@@ -27,6 +28,7 @@ _OTHERS = {"FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT"}
 _MAP_KEYS = {"STRING", "TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN"}
 # The columns of Delta's change data feed, and the column that this package adds to the author's.
 _RESERVED = {"_change_type", "_commit_version", "_commit_timestamp", "_timestamp"}
+_RENAME = "give it another name"
 
 
 def key_kind(of: Type) -> KeyKind | None:
@@ -39,9 +41,10 @@ def key_kind(of: Type) -> KeyKind | None:
 
 def column_problems(columns: tuple[Column, ...], *, written: bool) -> Iterator[tuple[str, str]]:
     """The problems with columns, each with a hint. Columns that are ``written`` here are made from JSON."""
+    names = [column.name for column in columns]
+    yield from name_problems(names, written=written)
+    yield from unwritable_names(name for name in names_in(columns) if name not in names)
     for column in columns:
-        if column.name.lower() in _RESERVED:
-            yield f"column '{column.name}' has a name that Delta or this package uses", "give it another name"
         for part in column.type.parts():
             if part.name not in _KINDS and part.name not in _OTHERS:
                 yield f"column '{column.name}' is {column.type}, and {part.name} cannot be joined", "leave it out"
@@ -50,6 +53,26 @@ def column_problems(columns: tuple[Column, ...], *, written: bool) -> Iterator[t
             elif part.name == "MAP" and part.inner[0].name not in ({"STRING"} if written else _MAP_KEYS):
                 hint = "use `MAP<STRING, …>`" if written else "leave it out"
                 yield f"column '{column.name}' has a map with keys of type {part.inner[0]}", hint
+
+
+def name_problems(names: Collection[str], *, written: bool) -> Iterator[tuple[str, str]]:
+    """The problems with names of columns, each with a hint."""
+    alike = Counter(name.lower() for name in names)
+    for name in names:
+        if alike[name.lower()] > 1:
+            yield f"column '{name}' stands there twice: Delta takes capitals for small letters", _RENAME
+        elif name.lower() in _RESERVED:
+            yield f"column '{name}' has a name that Delta or this package uses", _RENAME
+        elif written and "`" in name:  # a MERGE into a table with a change data feed fails
+            yield f"column '{name}' has a backtick in its name, with which Delta cannot change rows", _RENAME
+    yield from unwritable_names(names)
+
+
+def unwritable_names(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The names of columns, or of fields of columns, that no statement of Spark can hold, each with a hint."""
+    for name in names:
+        if "${" in name:  # also inside backticks
+            yield f"column '{name}' has ${{ in its name, which Spark takes for a variable", _RENAME
 
 
 def key_problems(columns: tuple[Column, ...], key: tuple[str, ...]) -> Iterator[tuple[str, str]]:

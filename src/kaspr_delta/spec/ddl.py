@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,14 @@ class Column:
         return f"{quoted(self.name)} {self.type}"
 
 
+def names_in(columns: Iterable[Column]) -> Iterator[str]:
+    """The names of columns and of all fields in them."""
+    for column in columns:
+        yield column.name
+        for part in column.type.parts():
+            yield from (field.name for field in part.fields)
+
+
 def quoted(name: str) -> str:
     """The name in backticks: SQL takes any name in this form."""
     return "`" + name.replace("`", "``") + "`"
@@ -77,13 +85,7 @@ def columns_of(text: str) -> tuple[Column, ...]:
     ['`order_id` STRING', '`unit price` DECIMAL(10,2)']
     """
     reader = _Reader(_tokens(text))
-    columns = reader.fields("")
-    counts = Counter(column.name.lower() for column in columns)
-    twice = next((column.name for column in columns if counts[column.name.lower()] > 1), None)
-    if twice is not None:
-        msg = f"column '{twice}' stands there twice"
-        raise ValueError(msg)
-    return columns
+    return reader.fields("")
 
 
 def columns_of_json(fields: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
@@ -133,6 +135,11 @@ class _Reader:
             self._next()
             found.append(self._field())
         self._expect(end)
+        counts = Counter(column.name.lower() for column in found)  # Delta's names differ in more than their case
+        twice = next((column.name for column in found if counts[column.name.lower()] > 1), None)
+        if twice is not None:
+            msg = f"column '{twice}' stands there twice"
+            raise ValueError(msg)
         return tuple(found)
 
     def _field(self) -> Column:

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from kaspr_delta.spec.base import Problem, Spec, Text
-from kaspr_delta.spec.column_types import column_problems
+from kaspr_delta.spec.column_types import column_problems, name_problems
 from kaspr_delta.spec.ddl import Column, columns_of
 
-_NAMES = re.compile(r"(left|right)(\.[^.]+)+")
+_NAMES = re.compile(r"(left|right)(\.(`([^`]|``)+`|[^.`][^.]*))+", re.DOTALL)
 # Columns that a result has in addition to the author's.
 _OWN = {"key", "_pair"}
 _EXAMPLE = "for example `columns: {order: left.order_id, price: right.price}`"
@@ -70,6 +70,8 @@ class Select(Spec):
         for message, hint in column_problems(declared, written=True):
             yield Problem(message, hint, ("schema",))
         names = [column.name for column in declared]
+        for message, hint in () if declared else name_problems(self.columns or (), written=True):
+            yield Problem(message, hint, ("columns",))
         if self.columns and declared and set(names) != set(self.columns):
             yield Problem("'schema' and 'columns' do not have the same columns", "name each in both", ("schema",))
         for name in (*(self.columns or ()), *names):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.serde.table_text import column_type
-from kaspr_delta.spec.ddl import Column, Type, columns_of
+from kaspr_delta.spec.ddl import Column, Type, columns_of, names_in
 
 HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 PROBLEM = "STRUCT<reason: STRING, detail: STRING, value: STRING>"
@@ -46,6 +48,17 @@ UNLIKE = ("left", "left_hash", "emitted")
 
 _FILES, _LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 
+MAPPED = {"delta.columnMapping.mode": "name"}
+"""The property with which Parquet files have other names of columns than the table, so that these may be any text."""
+
+
+def needs_mapping(columns: Iterable[Column]) -> bool:
+    """Whether a column, or a field of one, has a name that Delta refuses without column mapping."""
+    return any(_NEEDS_MAPPING.search(name) for name in names_in(columns))
+
+
+_NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -69,8 +82,10 @@ class Layout:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Delta table properties."""
+        """Delta table properties. Only a table whose names need it has column mapping: delta-rs cannot write one."""
         properties = {"delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
+        if needs_mapping(columns_of(self.columns)):
+            properties |= MAPPED
         if self.change_feed:
             properties[CHANGE_FEED] = "true"
             # As long as Delta keeps the log by default: the feed needs both.

@@ -24,6 +24,9 @@ class SystemTables(Protocol):
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table; none where it does not exist."""
 
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        """The rows of a SELECT over any Delta table, which it calls ``t``; none where it does not exist."""
+
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Replace all rows by these, which have their values in the order of the table's columns."""
 
@@ -53,6 +56,9 @@ class SessionSystemTables:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         return self.tables.query(self.spark, table, "SELECT * FROM t")
+
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        return self.tables.query(self.spark, table, sql) if self.tables.exists(self.spark, table) else []
 
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.tables.replace(self.spark, frame_of(self.spark, arrow_rows(table, rows)), table)

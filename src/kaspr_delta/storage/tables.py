@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.spec.ddl import Column, Type
 from kaspr_delta.storage.layout import Layout
 from kaspr_delta.storage.limits import Limits
@@ -147,8 +148,8 @@ class Tables(Protocol):
     def set_properties(self, spark: SparkSession, table: str, properties: Mapping[str, str]) -> None:
         """Set table properties, unless the table has them."""
 
-    def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[str, Type]]) -> None:
-        """Add columns, and fields of columns: each by its full name in SQL."""
+    def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[Path, Type]]) -> None:
+        """Add columns, and fields of columns, by their paths."""
 
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:
         """Create a view over a table unless it exists. ``columns``: column name to SQL expression."""

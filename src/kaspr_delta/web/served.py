@@ -17,7 +17,7 @@ from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.paths import Path
 from kaspr_delta.plan.definition.resources import ResourceRef
-from kaspr_delta.plan.definition.waiting import in_words
+from kaspr_delta.plan.definition.waiting import in_words, without_waiting
 from kaspr_delta.runtime.report import Status
 from kaspr_delta.spec.webview import KasprWebView
 from kaspr_delta.storage.native.readable import readable
@@ -92,7 +92,8 @@ class Served:
     def status(self) -> Status:
         """The status of the resources, without numbers of batches if these cannot be read."""
         done = readable("the progress of resources", self.store.done)
-        return Status.summed(self.store.as_found(self.site.plan), *(({}, ()) if isinstance(done, str) else done))
+        plan = without_waiting(self.store.as_found(self.site.plan), self.store.rebuilds(self.site.plan))
+        return Status.summed(plan, *(({}, ()) if isinstance(done, str) else done))
 
     def key_counts(self) -> dict[str, int]:
         """How many rows each table has. Foreign tables are left out, and tables that cannot be read."""

@@ -9,11 +9,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kaspr_delta.control.rebuilds import rebuilds_in
 from kaspr_delta.control.source_tables import as_found, columns_in_folder
 from kaspr_delta.control.totals import Totals
 from kaspr_delta.engine.batch.counters import Metric
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.layout import TOPIC
 from kaspr_delta.storage.native.delta_rs import DeltaRs
@@ -57,6 +58,9 @@ class Store(Protocol):
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
         """The totals of resources by ``kind/name`` (see ``control.totals``), and all counters."""
+
+    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
+        """The resources of a plan that need a rebuild, with the reasons, as far as they are known."""
 
     def close(self) -> None:
         """Release threads and files, if there are any."""
@@ -112,6 +116,9 @@ class LocalStore:
 
     def done(self) -> tuple[Mapping[str, Mapping[str, Any]], list[Metric]]:
         return self._totals.resources, self._totals.metrics
+
+    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:
+        return rebuilds_in(plan, self.delta.rows)
 
     def close(self) -> None:
         self._follower.close()

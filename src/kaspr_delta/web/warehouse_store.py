@@ -16,7 +16,7 @@ from kaspr_delta.engine.batch.counters import Metric, as_metrics
 from kaspr_delta.engine.streams.effect import RECORD
 from kaspr_delta.errors import SetupError
 from kaspr_delta.plan.definition.application import Plan
-from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.plan.definition.resources import ResourceRef, TablePlan
 from kaspr_delta.spec.ddl import Column, columns_of, quoted
 from kaspr_delta.storage.layout import DEAD_LETTERS, TOPIC, WRITTEN_AT
 from kaspr_delta.storage.spark.sql_text import literal
@@ -162,6 +162,9 @@ class WarehouseStore:
         for counts in counters_by_resource(self.warehouse).values():
             counted.update(counts)
         return resources, as_metrics(counted)
+
+    def rebuilds(self, plan: Plan) -> Mapping[ResourceRef, str]:  # noqa: ARG002  a statement for each log: too slow
+        return {}
 
     def close(self) -> None:
         """Nothing to release."""

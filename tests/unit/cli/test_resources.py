@@ -7,11 +7,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 
-from kaspr_delta.storage.layout import DEAD_LETTERS, PROGRESS
+from kaspr_delta.control.registry import Registry
+from kaspr_delta.control.resource_status import plan_of
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.state_definitions import definition_of
+from kaspr_delta.storage.layout import CHANNEL, DEAD_LETTERS, PROGRESS
 from kaspr_delta.storage.namespace import Warehouse
+from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.system_tables import NativeSystemTables
 from tests.folders import delta_rs
 from tests.unit.cli.conftest import Answer, Kaspr
@@ -30,6 +37,10 @@ def on(kaspr: Kaspr, tmp_path: Path) -> Kaspr:
         return answer
 
     return run
+
+
+def tables_of(folder: Path) -> DeltaRs:
+    return delta_rs(Warehouse(str(folder / "wh")).namespace("order_system"))
 
 
 def rows(answer: Answer) -> dict[str, dict[str, str]]:
@@ -98,6 +109,42 @@ def test_hash_and_generation_change_only_with_the_spec(on: Kaspr, tmp_path: Path
     changed = applied(text.replace("type: inner", "type: left"))
     assert changed[0] != first[0]
     assert changed[1:] == (2, "configured")
+
+
+def test_a_changed_extractor_is_told_before_it_is_applied_and_shows_as_rebuild_required(
+    on: Kaspr, tmp_path: Path
+) -> None:
+    def conditions() -> dict[str, tuple[str, str]]:
+        items = json.loads(on("get", "all", "-o", "json").out)["items"]
+        found = {f"{one['kind']}/{one['metadata']['name']}": one["status"]["conditions"][0] for one in items}
+        return {name: (one["status"], one["reason"]) for name, one in found.items()}
+
+    on("apply", "-f", BUNDLE)
+    documents = Registry(NativeSystemTables(tables_of(tmp_path))).documents()
+    plan, ref = plan_of(documents, "order_system"), ResourceRef("join", "orders-products-join")
+    assert plan is not None
+    start = Start(definition_of(plan, ref), {"left": 0, "right": 0}).to_json()
+    log = plan.log_of(ref)
+    tables_of(tmp_path).ensure(log, CHANNEL)
+    tables_of(tmp_path).append(log, pa.table({"checkpoint": ["c00000001-0"], "batch": [-1], "start": [start]}))
+    assert {status for status, _ in conditions().values()} == {"True"}
+
+    file = tmp_path / "join.yaml"
+    file.write_text(JOIN.read_text().replace("order.get", "order['spare'] or order.get"))
+    told = on("apply", "-f", file).err
+    assert "its extractor has changed" in told
+    assert "kaspr-delta rebuild join/orders-products-join" in told
+    assert on("apply", "-f", file).err == ""
+    found = conditions()
+    assert found["KasprJoin/orders-products-join"] == ("False", "RebuildRequired")
+    assert found["KasprAgent/process-enriched-orders"] == ("False", "NotReady")
+    assert found["KasprAgent/ingest-products"] == found["KasprTable/orders"] == ("True", "Healthy")
+    described = on("describe", "kj", "orders-products-join").out
+    assert "kaspr-delta rebuild join/orders-products-join" in described
+    assert [reason for reason in reasons(on) if reason[0] == "Warning"] == [("Warning", "RebuildRequired")]
+
+    on("apply", "-f", JOIN)
+    assert {status for status, _ in conditions().values()} == {"True"}
 
 
 def test_apply_deletes_resources_only_with_prune(on: Kaspr, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_log_has_a_line_for_every_batch_and_every_failure(capsys: pytest.Captu
     assert printed.err.splitlines() == [
         "  join/j: 3000 rows in, 2000 out, lag 1, 1.0 s",
         "  join/j: 1 rows in, 1 out, 1 dead letters, lag 1, 2.0 s",
-        "  agent/a: failed, the others go on",
+        "  agent/a: failed, the others go on: ValueError: no",
     ]
 
 

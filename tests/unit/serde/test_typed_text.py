@@ -69,8 +69,8 @@ def struct(text: str) -> Type:
 def test_new_columns_are_added_and_other_changes_are_named() -> None:
     added, differences = changed_columns(
         struct("a INT, s STRUCT<x: INT, gone: INT>, b STRING"),
-        struct("b INT, s STRUCT<x: INT, `new one`: DATE>, c DATE"),
+        struct("b INT, s STRUCT<x: INT, `new.one`: DATE>, c DATE"),
     )
-    assert [(name, str(kind)) for name, kind in added] == [("`s`.`new one`", "DATE"), ("`c`", "DATE")]
+    assert [(path, str(kind)) for path, kind in added] == [(("s", "new.one"), "DATE"), (("c",), "DATE")]
     assert differences == ["column 'a' is gone", "column 'b' was STRING and is INT", "column 's.gone' is gone"]
     assert changed_columns(struct("a INT"), struct("a INT")) == ([], [])

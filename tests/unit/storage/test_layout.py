@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.resources import ResourceRef
 from kaspr_delta.runtime.resources import tables_of
 from kaspr_delta.spec.loader import load_text
-from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC
+from kaspr_delta.storage.layout import SUBSCRIPTIONS, TOPIC, Layout
 
 FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 MANIFESTS = """
@@ -37,9 +39,16 @@ def test_topics_keep_removed_files_for_thirty_days() -> None:
     assert FILES not in SUBSCRIPTIONS.properties
 
 
+@pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "{a", "a)", "a\nb", "a\tb", "a=b"])
+def test_only_names_that_delta_refuses_get_column_mapping(name: str) -> None:
+    mode = "delta.columnMapping.mode"
+    assert Layout(f"key STRING, v ARRAY<STRUCT<a: MAP<STRING, STRUCT<`{name}`: INT>>>>").properties[mode] == "name"
+    assert mode not in Layout("key STRING, `a.b` INT, `a``b` STRUCT<`ä`: INT, `select`: INT>").properties
+
+
 def test_a_table_may_override_the_feed_retention_of_the_application() -> None:
     (plan,), _ = build_plans(load_text(MANIFESTS, "shop.yaml"))
-    properties = {table: layout.properties for table, layout in tables_of(plan)}
+    properties = {table: layout.properties for _, table, layout in tables_of(plan)}
     for table in ("orders", "joined"):
         assert properties[table][FILES] == properties[table][LOG] == "interval 7776000000 milliseconds"
     assert properties["prices"][FILES] == "interval 60000 milliseconds"

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from kaspr_delta.engine.agent.table_state import Cell
 from kaspr_delta.plan.definition.resources import TablePlan
+from kaspr_delta.storage.layout import RESULT
 from kaspr_delta.storage.native.delta_rs import DeltaRs, Head
 from kaspr_delta.web import local_copy
 from kaspr_delta.web.local_copy import LocalCopy, State
@@ -189,18 +190,20 @@ def test_rows_are_found_in_all_pieces_in_which_a_file_is_read(
 
 
 def test_a_commit_with_a_deletion_vector_and_no_change_file_is_not_followed(tmp_path: Path, shop: Shop) -> None:
+    shop.delta.ensure("t", RESULT)
     log = tmp_path / "wh" / "shop" / "t" / "_delta_log"
-    log.mkdir(parents=True)
-    vector = {"storageType": "u"}
+    file = {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
+    vector = {"storageType": "u", "pathOrInlineDv": "vBn[lx{q8@P<9BNH/isA", "sizeInBytes": 1, "cardinality": 1}
+    with_vector = {"add": {**file, "deletionVector": vector}}
     commits: list[list[Any]] = [
-        [{"add": {"path": "a", "dataChange": True}}],
-        [{"remove": {"path": "a", "dataChange": True}}, {"add": {"path": "a", "deletionVector": vector}}],
-        [{"cdc": {"path": "c"}}, {"add": {"path": "a", "deletionVector": vector}}],
-        [{"add": {"path": "a", "deletionVector": vector, "dataChange": False}}],
+        [{"add": file}],
+        [{"remove": {"path": "a", "dataChange": True}}, with_vector],
+        [{"cdc": {**file, "path": "c", "dataChange": False}}, with_vector],
+        [{"add": {**file, "deletionVector": vector, "dataChange": False}}],
     ]
     for version, actions in enumerate(commits):
-        (log / f"{version:020}.json").write_text("\n".join(map(json.dumps, actions)))
-    assert [shop.delta.followable("t", version, version) for version in range(5)] == [True, False, True, True, False]
+        (log / f"{version + 1:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    assert [shop.delta.followable("t", at + 1, at + 1) for at in range(5)] == [True, False, True, True, False]
 
 
 def test_rows_with_raw_keys_or_windows_are_fetched_and_scanned(shop: Shop, tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from kaspr_delta.engine.batch.checkpoint import BatchId, Start
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import Decision, SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
-from kaspr_delta.engine.joins.table_join import identity
 from kaspr_delta.engine.joins.touched import touched_keys
 from kaspr_delta.engine.rows.expressions import text
 from kaspr_delta.engine.rows.keyed_table import KeyedTable
@@ -79,14 +78,6 @@ class TableAggregation(Aggregation):
     def origin(self) -> KeyedTable:
         """The table that this one is made from."""
         return KeyedTable(self.delta, self.application.table_or_result(str(self.plan.origin)))
-
-    @property
-    def definition(self) -> Mapping[str, str]:
-        plan = self.plan
-        functions = {"groupBy": plan.group, "initializer": plan.initializer, "adder": plan.adder}
-        functions["subtractor"] = plan.subtractor
-        fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
-        return {"table": identity(self.origin.plan), "kind": plan.kind, **fingerprints}
 
     @property
     def renewed(self) -> Renewed:

@@ -16,6 +16,7 @@ from kaspr_delta.engine.batch.progress import folded_batches
 from kaspr_delta.engine.batch.resource import Resource, Streamed
 from kaspr_delta.engine.batch.source_errors import is_gap, why_the_feed_ends
 from kaspr_delta.errors import KasprError, RebuildNeededError, SetupError
+from kaspr_delta.plan.definition.state_definitions import rebuild_needed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,8 +159,6 @@ def _check(resource: Resource[Any], start: Start) -> None:
             f" {STATE_FORMAT}: use the version that wrote it, or a new warehouse"
         )
         raise SetupError(msg)
-    now = resource.definition
-    changed = [name for name in {**start.definition, **now} if start.definition.get(name) != now.get(name)]
-    if changed:
-        verb = "has" if len(changed) == 1 else "have"
-        raise RebuildNeededError(str(ref), f"its {' and '.join(changed)} {verb} changed since its state was made")
+    error = rebuild_needed(ref, start.definition, resource.definition)
+    if error is not None:
+        raise error

@@ -18,6 +18,7 @@ from kaspr_delta.engine.rows.planning import side_by_side
 from kaspr_delta.engine.rows.rows import Rows
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.state_definitions import definition_of
 from kaspr_delta.storage.tables import Merged, Tables
 
 if TYPE_CHECKING:
@@ -83,11 +84,8 @@ class Resource(Generic[PlanT]):
 
     @property
     def definition(self) -> Mapping[str, str]:
-        """The definition of its state, by names that people use. A change makes a rebuild due.
-
-        Empty: no state. Changed code continues at the current position.
-        """
-        return {}
+        """The definition of its state: see ``definition_of``."""
+        return definition_of(self.application, self.ref)
 
     @property
     def event_timeout(self) -> float:

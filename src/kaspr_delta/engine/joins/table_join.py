@@ -23,7 +23,6 @@ from kaspr_delta.engine.rows.keyed_table import KeyedTable
 from kaspr_delta.engine.rows.planning import plan_for, side_by_side
 from kaspr_delta.engine.rows.rows import Rows, union_of
 from kaspr_delta.plan.definition.joins import TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.spec.ddl import Type
 from kaspr_delta.storage.layout import PAIR, RECORDS, WRITTEN_AT
 from kaspr_delta.storage.tables import Commit, Merged, Scan, Upsert
@@ -63,12 +62,6 @@ class TableJoin(Join[TableJoinPlanT]):
     def right(self) -> KeyedTable:
         """The table that they are joined with."""
         return self.sides["right"]
-
-    @property
-    def definition(self) -> Mapping[str, str]:
-        tables = {f"{side} table": identity(table.plan) for side, table in self.sides.items()}
-        select = {"select": self.select_fingerprint} if self.plan.select else {}
-        return {"type": self.plan.type, **tables, **select}
 
     def source(self, spark: SparkSession, start: Start) -> DataFrame:
         """The change feeds in one query, so that one checkpoint covers both."""
@@ -171,12 +164,3 @@ def stored_in_log(rows: Rows, condition: str, *, several: bool) -> Scan | None:
     None for the rows of several batches, and for rows that are not read back from the log.
     """
     return None if rows.scan is None or several else rows.scan.where(condition)
-
-
-def identity(table: TablePlan) -> str:
-    """The identity of a table for a join's state: its name, and the serializers of keys and values.
-
-    Columns of a typed table are not part of it: one that is added changes no row.
-    """
-    spelled = ", ".join(table.typed.key) if table.typed else f"{table.serializers.key}, {table.serializers.value}"
-    return f"{table.delta_name} ({spelled})"

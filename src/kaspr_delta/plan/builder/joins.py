@@ -7,7 +7,7 @@ from typing import Any
 
 import networkx as nx
 
-from kaspr_delta.functions.column_paths import Picked, picked
+from kaspr_delta.functions.column_paths import Picked, path_of, picked
 from kaspr_delta.functions.snippet import Snippet
 from kaspr_delta.plan.builder.applications import Declared, DeclaredApplication, channel_of
 from kaspr_delta.plan.builder.copartitioning import Copartitioning
@@ -173,7 +173,7 @@ def _select(join: Declared[JoinSpec]) -> SelectPlan | None:
     function = None
     if select.python is not None:
         function = join.source.snippet(Code(python=select.python, entrypoint=select.entrypoint), "spec", "select")
-    paths = tuple((name, tuple(path.split("."))) for name, path in (select.columns or {}).items())
+    paths = tuple((name, path_of(path)) for name, path in (select.columns or {}).items())
     return SelectPlan(paths, function, select.declared)
 
 

@@ -153,6 +153,14 @@ class Plan:
         """The aggregation that makes the table of that name, if there is one."""
         return next((aggregation for aggregation in self.aggregations if aggregation.name == name), None)
 
+    def log_of(self, ref: ResourceRef) -> str:
+        """The Delta table of the log of a join, or of a table that is made. Raises LookupError for other resources."""
+        made = self.join(ref.name) if ref.kind == "join" else self.aggregation(ref.name)
+        if made is None:
+            msg = f"{ref} keeps no state"
+            raise LookupError(msg)
+        return made.log
+
     def origin_of(self, aggregation: AggregationPlan) -> str:
         """The origin of an aggregation as ``kind/name``: a topic, a table or a join."""
         origin = aggregation.origin

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kaspr_delta.spec.ddl import Column, Type, quoted
+from kaspr_delta.functions.column_paths import Path
+from kaspr_delta.spec.ddl import Column, Type
 
 
-def changed_columns(has: Type, wanted: Type, name: str = "") -> tuple[list[tuple[str, Type]], list[str]]:
-    """The columns to add to type ``has`` to become ``wanted``, by full SQL names, and the differences that remain.
+def changed_columns(has: Type, wanted: Type, path: Path = ()) -> tuple[list[tuple[Path, Type]], list[str]]:
+    """The columns to add to type ``has`` to become ``wanted``, by their paths, and the differences that remain.
 
     These are sentences: a column is gone, or has another type.
     """
     if has == wanted:
         return [], []
     if has.name != "STRUCT" or wanted.name != "STRUCT":
-        return [], [f"column '{name}' was {has} and is {wanted}"]
-    added: list[tuple[str, Type]] = []
+        return [], [f"column '{'.'.join(path)}' was {has} and is {wanted}"]
+    added: list[tuple[Path, Type]] = []
     before, now = ({column.name: column.type for column in one.fields} for one in (has, wanted))
-    differences = [f"column '{_below(name, gone)}' is gone" for gone in before if gone not in now]
+    differences = [f"column '{'.'.join((*path, gone))}' is gone" for gone in before if gone not in now]
     for column, kind in now.items():
         if column not in before:
-            added.append((".".join(map(quoted, _below(name, column).split("."))), kind))
+            added.append(((*path, column), kind))
             continue
-        more, problems = changed_columns(before[column], kind, _below(name, column))
+        more, problems = changed_columns(before[column], kind, (*path, column))
         added += more
         differences += problems
     return added, differences
@@ -44,10 +45,6 @@ def arranged(of: Type, like: Type | None) -> Type:
     has, order = {one.name: one for one in of.fields}, {one.name: one.type for one in like.fields}
     names = dict.fromkeys([*(name for name in order if name in has), *has])
     return replace(of, fields=tuple(Column(name, arranged(has[name].type, order.get(name))) for name in names))
-
-
-def _below(name: str, column: str) -> str:
-    return f"{name}.{column}" if name else column
 
 
 @dataclass(frozen=True, slots=True)

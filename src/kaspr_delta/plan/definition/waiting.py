@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import networkx as nx
@@ -14,7 +14,7 @@ _FOR = "waits for "
 
 
 def reason_of_reader(ref: ResourceRef, reason: str) -> str:
-    """The reason of a resource that reads one that waits: it names the resource that waits for something else.
+    """The reason of a resource that depends on one that waits: it names the resource that waits for something else.
 
     >>> reason_of_reader(ResourceRef("table", "wards"), "its change data feed is off")
     'waits for table/wards'
@@ -39,13 +39,10 @@ def what_for(reason: str) -> str:
 
 
 def with_readers(plan: Plan, reasons: Mapping[ResourceRef, str]) -> dict[ResourceRef, str]:
-    """The reasons of resources that wait, and of the resources that read them."""
-    # Only tables and joins: the output of an agent that waits exists all the same.
-    read = [(edge.source, edge.target) for edge in plan.edges if edge.source.startswith(("table/", "join/"))]
-    graph: nx.DiGraph[str] = nx.DiGraph(read)
-    pipelines: tuple[AgentPlan | TaskPlan | WebViewPlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
-    graph.add_edges_from((f"table/{table}", str(one.ref)) for one in pipelines for table in one.tables)
-    refs = {str(one.ref): one.ref for one in (*plan.tables, *plan.joins, *pipelines)}
+    """The reasons of resources that wait, and of the resources that depend on them."""
+    graph: nx.DiGraph[str] = nx.DiGraph(_dependencies(plan, reasons))
+    kinds = (plan.topics, plan.tables, plan.joins, plan.agents, plan.tasks, plan.web_views)
+    refs = {str(one.ref): one.ref for kind in kinds for one in kind}
     found = dict(reasons)
     for ref, reason in reasons.items():
         for reader in nx.descendants(graph, str(ref)) if str(ref) in graph else ():
@@ -55,18 +52,19 @@ def with_readers(plan: Plan, reasons: Mapping[ResourceRef, str]) -> dict[Resourc
 
 
 def waiting_with(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Plan:
-    """The plan with further resources, and the resources that read them, marked as waiting."""
+    """The plan with further resources, and the resources that depend on them, marked as waiting."""
     return replace(plan, waiting=tuple(sorted({**with_readers(plan, reasons), **dict(plan.waiting)}.items())))
 
 
-def without(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Plan:
-    """The plan without the resources that wait and the resources that read them."""
+def without_waiting(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Plan:
+    """The plan without the resources that wait and without those that depend on them."""
     if not reasons:
         return plan
     gone = with_readers(plan, reasons)
     stages = (replace(stage, resources=tuple(r for r in stage.resources if r not in gone)) for stage in plan.stages)
     return replace(
         waiting_with(plan, reasons),
+        topics=tuple(one for one in plan.topics if one.ref not in gone),
         tables=tuple(one for one in plan.tables if one.ref not in gone),
         joins=tuple(one for one in plan.joins if one.ref not in gone),
         aggregations=tuple(one for one in plan.aggregations if one.ref not in gone),
@@ -76,3 +74,20 @@ def without(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Plan:
         groups=tuple(kept for group in plan.groups if (kept := tuple(ref for ref in group if ref not in gone))),
         stages=tuple(stage for stage in stages if stage.resources),
     )
+
+
+def _dependencies(plan: Plan, reasons: Mapping[ResourceRef, str]) -> Iterator[tuple[str, str]]:
+    """Pairs of a resource and one that depends on it.
+
+    A topic waits alone if its own table cannot be used: then its readers and writers wait. The output of an agent that
+    waits exists all the same.
+    """
+    lost = {str(ref) for ref in reasons if ref.kind == "topic"}
+    for edge in plan.edges:
+        if edge.source.startswith(("table/", "join/")) or edge.source in lost:
+            yield edge.source, edge.target
+        if edge.target in lost:
+            yield edge.target, edge.source
+    pipelines: tuple[AgentPlan | TaskPlan | WebViewPlan, ...] = (*plan.agents, *plan.tasks, *plan.web_views)
+    for one in pipelines:
+        yield from ((f"table/{table}", str(one.ref)) for table in one.tables)

@@ -92,13 +92,14 @@ class DeltaRs:
         """Whether delta-rs reads all changes of these commits from the change feed.
 
         delta-rs leaves out rows that only a deletion vector removed, and misreads some times (``int96_timestamps``).
-        False also where a commit is gone.
+        It refuses the feed of a table with column mapping. False also where a commit is gone.
         """
         folder = self.folder(table)
         try:
-            return all(_tells_all(folder, version) for version in range(first, last + 1))
+            tells_all = all(_tells_all(folder, version) for version in range(first, last + 1))
         except FileNotFoundError:
             return False
+        return tells_all and self.property(table, "delta.columnMapping.mode") in {None, "none"}
 
     def rows_changed(self, table: str, first: int) -> int:
         """The rows that the commits from a version on wrote, changed and deleted, by the metrics of the commits."""

@@ -96,7 +96,7 @@ class NativePageReads:
         if self.delta.property(table, CHANGE_FEED, version) != "true":
             return "the change data feed was off"
         if not self.delta.followable(table, version, version):
-            return "it removed rows by deletion vectors, which only Spark reads"
+            return "only Spark reads them: rows were removed by deletion vectors, or the table has column mapping"
         feed = (row for batch in self.delta.changes(table, version, version) for row in batch.to_pylist())
         wanted = (row for row in feed if all(row[name] in among for name, among in texts.items()))
         return [{**_seen(columns, row), "_change_type": row["_change_type"]} for row in wanted]

@@ -21,6 +21,9 @@ class NativeSystemTables:
     def rows(self, table: str) -> list[dict[str, Any]]:
         return self.delta.rows(table)
 
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        return self.delta.rows(table, sql)
+
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.delta.ensure(table, SYSTEM[table])
         self.delta.replace(table, arrow_rows(table, rows))

@@ -58,17 +58,16 @@ def merge_statement(rows: DataFrame, identifier: str, how: Upsert, keys: Collect
     values = ", ".join(f"s.{quoted(name)}" for name in how.columns)
     same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.on)
     if keys:
-        # `sql` would take braces in it for names of data frames.
-        listed = ", ".join(map(literal, keys)).replace("{", "{{").replace("}", "}}")
-        same += f" AND t.{quoted(how.on[0])} IN ({listed})"
+        same += f" AND t.{quoted(how.on[0])} IN ({', '.join(map(literal, keys))})"
     assignments = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in how.changed)
     keep = f"s.{quoted(how.keep)}"
-    return (
-        f"MERGE INTO {identifier} t USING {{rows}} s ON {same}"
-        f" WHEN MATCHED AND NOT {keep} THEN DELETE"
+    clauses = (
+        f"{same} WHEN MATCHED AND NOT {keep} THEN DELETE"
         f" WHEN MATCHED AND ({different}) THEN UPDATE SET {assignments}"
         f" WHEN NOT MATCHED AND {keep} THEN INSERT ({names}) VALUES ({values})"
     )
+    # `sql` would take braces in them for names of data frames.
+    return f"MERGE INTO {identifier} t USING {{rows}} s ON {clauses.replace('{', '{{').replace('}', '}}')}"
 
 
 def _different(rows: DataFrame, column: str) -> str:

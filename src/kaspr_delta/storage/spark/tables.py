@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 import pyarrow.types as pt
 
+from kaspr_delta.functions.column_paths import Path
 from kaspr_delta.spec.ddl import Column, Type, columns_of_json, quoted
-from kaspr_delta.storage.layout import CHANGE_FEED, TRACKED, Layout
+from kaspr_delta.storage.layout import CHANGE_FEED, MAPPED, TRACKED, Layout, needs_mapping
 from kaspr_delta.storage.limits import Limits
 from kaspr_delta.storage.namespace import Namespace
 from kaspr_delta.storage.spark.frames import frame_of
@@ -66,8 +67,10 @@ class SparkTables:
             change = f"ALTER TABLE {self.namespace.identifier(table)} SET TBLPROPERTIES ({listed(properties)})"
             self._commit(spark, table, change)
 
-    def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[str, Type]]) -> None:
-        added = ", ".join(f"{name} {kind}" for name, kind in columns)
+    def add_columns(self, spark: SparkSession, table: str, columns: Sequence[tuple[Path, Type]]) -> None:
+        if needs_mapping(Column(name, kind) for path, kind in columns for name in path):
+            self.set_properties(spark, table, MAPPED)
+        added = ", ".join(f"{'.'.join(map(quoted, path))} {kind}" for path, kind in columns)
         self._commit(spark, table, f"ALTER TABLE {self.namespace.identifier(table)} ADD COLUMNS ({added})")
 
     def create_view(self, spark: SparkSession, view: str, table: str, columns: Mapping[str, str]) -> None:

@@ -160,6 +160,13 @@ class WarehouseSystemTables:
     def rows(self, table: str) -> list[dict[str, Any]]:
         return self.warehouse.system_rows(table)
 
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        try:
+            found = self.warehouse.named_rows(sql.replace("FROM t", f"FROM {self.warehouse.identifier(table)}"))
+        except MissingTableError:
+            return []
+        return [dict(row) for row in found]
+
     def replace(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
         self.warehouse.insert(table, SYSTEM[table].columns, rows, overwrite=True)
 

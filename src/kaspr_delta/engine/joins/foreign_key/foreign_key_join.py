@@ -56,10 +56,6 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
 
     counted = ("kind", "failed", "stale")
 
-    @property
-    def definition(self) -> Mapping[str, str]:
-        return {**super().definition, "extractor": self.plan.extractor.fingerprint}
-
     def begin(
         self, spark: SparkSession, state: Mapping[str, Any], *, log_is_new: bool
     ) -> tuple[Decision, Mapping[str, int]]:

@@ -55,11 +55,6 @@ class StreamStreamJoin(Join[StreamStreamJoinPlan]):
         """The window of the join."""
         return JoinWindow(self.plan.before, self.plan.after, self.plan.grace)
 
-    @property
-    def definition(self) -> Mapping[str, str]:
-        window = f"{self.plan.before}, {self.plan.after}, {self.plan.grace} ms"
-        return {"type": self.plan.type, "window": window, **{side: of.plan.name for side, of in self.sides.items()}}
-
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         return {side: SourceTable(of.table, by_offset=True) for side, of in self.sides.items()}
 

@@ -82,10 +82,6 @@ class RightForeignKeyJoin(StreamTable[RightForeignKeyJoinPlan]):
     __slots__ = ()
 
     @property
-    def definition(self) -> Mapping[str, str]:
-        return {**super().definition, "rightExtractor": self.plan.extractor.fingerprint}
-
-    @property
     def renewed(self) -> Renewed:
         """The dead letters of table rows: a new checkpoint rebuilds the index."""
         return Renewed((self.plan.right,))

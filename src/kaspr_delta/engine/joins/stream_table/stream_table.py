@@ -73,10 +73,6 @@ class StreamTable(Join[StreamTablePlanT]):
         """Whether a record sees the table as of its time; a global table is seen at its newest version."""
         return True
 
-    @property
-    def definition(self) -> Mapping[str, str]:
-        return {"stream": self.plan.left.name, "table": self.right.plan.delta_name}
-
     def sources(self, spark: SparkSession) -> Mapping[str, SourceTable]:
         table = {"table": SourceTable(self.right.plan.delta_name)} if self.follows_table else {}
         return {"stream": SourceTable(self.left.table, by_offset=True), **table}

@@ -1,0 +1,33 @@
+"""The resources whose state was made by another definition than the applied one, read from their logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kaspr_delta.engine.batch.checkpoint import Start
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.state_definitions import definition_of, rebuild_needed
+
+Query = Callable[[str, str], Sequence[dict[str, Any]]]
+"""Returns the rows of a SELECT over a Delta table, which it calls ``t``; none where there is no table."""
+
+_NEWEST = "SELECT start FROM t WHERE start IS NOT NULL ORDER BY checkpoint DESC LIMIT 1"
+
+
+def start_in(query: Query, log: str) -> Start | None:
+    """The start of the newest checkpoint of a log; None if none has begun."""
+    return next((Start.from_json(row["start"]) for row in query(log, _NEWEST)), None)
+
+
+def rebuilds_in(plan: Plan, query: Query) -> dict[ResourceRef, str]:
+    """The resources that cannot go on from their states, with the reasons and remedies."""
+    found = {}
+    for ref in plan.runs:
+        definition = definition_of(plan, ref)
+        start = start_in(query, plan.log_of(ref)) if definition else None
+        error = None if start is None else rebuild_needed(ref, start.definition, definition)
+        if error is not None:
+            found[ref] = str(error)
+    return found

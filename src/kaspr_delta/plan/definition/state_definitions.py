@@ -1,0 +1,76 @@
+"""The definitions of states: a state that another one has made is not continued, but rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kaspr_delta.errors import RebuildNeededError
+from kaspr_delta.plan.definition.aggregations import AggregationPlan
+from kaspr_delta.plan.definition.application import Plan
+from kaspr_delta.plan.definition.joins import (
+    ForeignKeyJoinPlan,
+    JoinPlan,
+    RightForeignKeyJoinPlan,
+    SameKeyJoinPlan,
+    StreamStreamJoinPlan,
+    StreamTableJoinPlan,
+)
+from kaspr_delta.plan.definition.resources import ResourceRef
+
+
+def definition_of(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:
+    """The definition of a resource's state, by names that people use. A change makes a rebuild due.
+
+    Empty: no state. Changed code continues at the current position. Columns of typed tables are not part of it: one
+    that is added changes no row.
+    """
+    join = plan.join(ref.name) if ref.kind == "join" else None
+    made = plan.aggregation(ref.name) if ref.kind == "table" else None
+    if join is not None:
+        return _of_join(plan, join)
+    return _of_table(plan, made, made.origin) if made is not None and isinstance(made.origin, str) else {}
+
+
+def rebuild_needed(ref: ResourceRef, before: Mapping[str, str], now: Mapping[str, str]) -> RebuildNeededError | None:
+    """The error that a state was made by another definition; None if it was not."""
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if not changed:
+        return None
+    verb = "has" if len(changed) == 1 else "have"
+    return RebuildNeededError(str(ref), f"its {' and '.join(changed)} {verb} changed since its state was made")
+
+
+def _of_join(plan: Plan, join: JoinPlan) -> Mapping[str, str]:
+    match join:
+        case ForeignKeyJoinPlan() | SameKeyJoinPlan():
+            tables = {
+                f"{side} table": _identity(plan, name) for side, name in (("left", join.left), ("right", join.right))
+            }
+            select = {"select": join.select.fingerprint} if join.select else {}
+            extractor = {"extractor": join.extractor.fingerprint} if isinstance(join, ForeignKeyJoinPlan) else {}
+            return {"type": join.type, **tables, **select, **extractor}
+        case StreamTableJoinPlan():
+            return _of_sides(plan, join)
+        case RightForeignKeyJoinPlan():
+            return {**_of_sides(plan, join), "rightExtractor": join.extractor.fingerprint}
+        case StreamStreamJoinPlan():
+            window = f"{join.before}, {join.after}, {join.grace} ms"
+            return {"type": join.type, "window": window, "left": join.left.name, "right": join.right.name}
+
+
+def _of_sides(plan: Plan, join: StreamTableJoinPlan | RightForeignKeyJoinPlan) -> Mapping[str, str]:
+    return {"stream": join.left.name, "table": plan.table_or_result(join.right).delta_name}
+
+
+def _of_table(plan: Plan, made: AggregationPlan, origin: str) -> Mapping[str, str]:
+    functions = {"groupBy": made.group, "initializer": made.initializer, "adder": made.adder}
+    functions["subtractor"] = made.subtractor
+    fingerprints = {name: snippet.fingerprint for name, snippet in functions.items() if snippet is not None}
+    return {"table": _identity(plan, origin), "kind": made.kind, **fingerprints}
+
+
+def _identity(plan: Plan, name: str) -> str:
+    """The identity of a table for a state: its name, and the columns of its key or the serializers."""
+    table = plan.table_or_result(name)
+    spelled = ", ".join(table.typed.key) if table.typed else f"{table.serializers.key}, {table.serializers.value}"
+    return f"{table.delta_name} ({spelled})"
