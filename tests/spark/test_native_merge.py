@@ -109,6 +109,20 @@ def test_null_differs_from_every_value(spark: SparkSession, delta: Tables) -> No
     )
 
 
+def test_minus_zero_differs_from_zero_and_nan_from_nothing(spark: SparkSession, delta: Tables) -> None:
+    columns = "key STRING, x DOUBLE, s STRUCT<f: FLOAT>"
+    upsert = Upsert(compare=("x", "s"), also=(), keep="keep")
+    stored = [("zero", 0.0, (1.0,)), ("nan", float("nan"), None), ("field", 1.0, (0.0,)), ("same", 0.1, (0.1,))]
+    given = [("zero", -0.0, (1.0,)), ("nan", float("nan"), None), ("field", 1.0, (-0.0,)), ("same", 0.1, (0.1,))]
+    rows = spark.createDataFrame([(*row, True) for row in given], f"{columns}, keep BOOLEAN").coalesce(1)
+    for table, frame in (("floats_by_spark", rows), ("floats_by_delta_rs", collected(rows))):
+        delta.create(spark, table, Layout(columns))
+        delta.append(spark, spark.createDataFrame(stored, columns).coalesce(1), table)
+        assert delta.merge(spark, frame, table, upsert).rows == 2
+        found = {row["key"]: repr((row["x"], row["s"])) for row in delta.read(spark, table).collect()}
+        assert (found["zero"], found["field"]) == ("(-0.0, Row(f=1.0))", "(1.0, Row(f=-0.0))")
+
+
 def test_a_null_key_matches_no_row(spark: SparkSession, delta: Tables) -> None:
     assert_equal_merges(spark, delta, ((None, "b", None, 2, True, BEGAN), True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,10 @@ from kaspr_delta.storage.tables import Upsert
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
+
+
+# The types whose values are compared as JSON, in the JSON of a type.
+_BY_JSON = re.compile('"(map|float|double)"')
 
 
 def as_stored(rows: DataFrame, table: StructType) -> DataFrame:
@@ -71,8 +76,11 @@ def merge_statement(rows: DataFrame, identifier: str, how: Upsert, keys: Collect
 
 
 def _different(rows: DataFrame, column: str) -> str:
-    """The condition that a column differs between `t` and `s`. Spark does not compare maps: their JSON is compared."""
+    """The condition that a column differs between `t` and `s`.
+
+    Spark does not compare maps, and takes -0.0 for 0.0: their JSON is compared.
+    """
     name, compared = quoted(column), "{}"
-    if '"type":"map"' in rows.schema[column].dataType.json():
-        compared = "to_json({})"
+    if _BY_JSON.search(rows.schema[column].dataType.json()):
+        compared = "to_json(named_struct('v', {}))"
     return f"NOT ({compared.format(f't.{name}')} <=> {compared.format(f's.{name}')})"
