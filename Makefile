@@ -13,8 +13,9 @@ LANE = $(if $(filter 4.2,$(SPARK)),$(VENV),$(VENV)-spark-$(SPARK))
 found = $(shell for one in python$(1) $$HOME/.pyenv/versions/$(1)*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
 # Install the versions of a lock, and this package in editable mode, into an environment.
 define install
-$(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes -r $(2)
-$(BIN)/uv pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation -e .
+@echo "$(1): installing the $$(grep -c '==' $(2)) packages of $(2), and this one"
+@$(BIN)/uv pip install --quiet --python $(1)/bin/python --require-hashes -r $(2)
+@$(BIN)/uv pip install --quiet --python $(1)/bin/python --no-deps --no-build-isolation -e .
 endef
 compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-emit-index-url --no-annotate \
   --custom-compile-command "make lock"
@@ -30,7 +31,8 @@ setup: $(READY) ## Create .venv with everything the other targets need
 
 $(READY): requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed, $(PYTHON) is " + sys.version.split()[0] + ": name another one with make PYTHON=...") if sys.version_info < (3, 10) else None'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python || { echo "$(VENV): a virtual environment of $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/uv || echo "$(VENV): uv, which installs the rest"
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(call install,$(VENV),requirements-dev.lock)
 	@touch $@
@@ -41,8 +43,8 @@ demo: setup ## Run the order-enrichment example end to end
 java: setup ## Check that local Spark has what it needs
 	@$(BIN)/kaspr-delta doctor >/dev/null || { $(BIN)/kaspr-delta doctor | grep '^missing'; exit 1; }
 
-test: java ## Run the tests (without the slow ones)
-	$(BIN)/python -m pytest -m "not slow"
+test: java ## Run the tests without the slow ones (DURATIONS=1: with the time that each file takes)
+	$(BIN)/python -m pytest -m "not slow" $(if $(DURATIONS),--file-durations)
 
 test-fast: setup ## Run the tests that need no Java
 	$(BIN)/python -m pytest -m "not spark and not slow"

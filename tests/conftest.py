@@ -13,6 +13,7 @@ import pytest
 from kaspr_delta import Application
 from kaspr_delta.storage.native.tables import NativeTables
 from tests.connect import ON_CONNECT, connect_session
+from tests.durations import FileDurations
 from tests.empty_tables import Create, empty_tables_copied_from
 from tests.unity_catalog import CATALOG, EXTERNAL, ON_UNITY_CATALOG, configure
 
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OrderSystem = Callable[[], Application]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--file-durations`` prints the time of each file."""
+    parser.addoption("--file-durations", action="store_true", help="print the seconds that each test file takes")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count the time of each file if it is asked for."""
+    if config.getoption("--file-durations"):
+        config.pluginmanager.register(FileDurations())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -460,7 +460,7 @@ class Application:
     def _not_found(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
         reason = dict(self.plan.waiting).get(ResourceRef(kind, name))
         if reason is not None:
-            return UsageError(f"{kind} {name!r} has no rows that can be read: it waits, because {reason}")
+            return UsageError(f"{kind} {name!r} has no rows that can be read: it {in_words(reason)}")
         return NotFoundError.among(kind, name, known)
 
     def _made_from(self, table: str) -> str | None:

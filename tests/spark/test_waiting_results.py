@@ -135,7 +135,7 @@ def test_an_open_application_waits_for_a_changed_table_as_a_reopened_one_does(
     assert len(again.channel("j-channel").records()) == 1
     assert again.table("made").to_dict() == {"a": 1}
     if again.plan.table("p") is None:
-        with pytest.raises(UsageError, match="table 'p' has no rows that can be read: it waits, because"):
+        with pytest.raises(UsageError, match="table 'p' has no rows that can be read: it waits: "):
             again.table("p")
 
 
