@@ -106,13 +106,13 @@ def last_batches(found: Status) -> Table:
     """The cost of each resource's last batch, step by step."""
     from kaspr_delta.runtime.report import STEPS
 
-    files, merges = ("files read", "files pruned"), ("rows merged", "rows copied", "files rewritten")
+    merges = ("rows merged", "rows copied", "files rewritten")
     steps = tuple(f"{step} (s)" for step in STEPS)
-    table = _table(("last batch of",), ("rows in", "rows out", *files, *merges, *steps, "all (s)"))
+    table = _table(("last batch of",), ("rows in", "rows out", *merges, *steps, "all (s)"))
     for one in found.resources:
         if one.last is not None:
             last = one.last
-            numbers = (last.read, last.pruned, last.merged, last.copied, last.rewritten)
+            numbers = (last.merged, last.copied, last.rewritten)
             shown = ("" if n is None else str(n) for n in numbers)
             seconds = (f"{last.steps[step]:.1f}" if step in last.steps else "" for step in STEPS)
             table.add_row(

@@ -46,17 +46,14 @@ class LastBatch:
     """The work and the cost of a resource's last batch.
 
     ``steps`` are seconds: ``decide`` (the computation of the batch; of many rows only its plan), ``commit`` (the append
-    to the log; of many rows also the computation) and ``fold``. ``read`` and ``pruned`` count the files that look-ups
-    in tables read and skipped. The other numbers are those of its MERGEs: see ``storage.tables.Merged``. A number is
-    None if the batch does not have it, or if it is unknown.
+    to the log; of many rows also the computation) and ``fold``. The other numbers are those of its MERGEs: see
+    ``storage.tables.Merged``. A number is None if the batch does not have it, or if it is unknown.
     """
 
     rows_in: int
     rows_out: int
     seconds: float
     steps: Mapping[str, float] = field(default_factory=dict)
-    read: int | None = None
-    pruned: int | None = None
     merged: int | None = None
     copied: int | None = None
     rewritten: int | None = None
@@ -66,7 +63,7 @@ class LastBatch:
         """The last batch from the columns of its progress row."""
         work = work_of(json.loads(counts or "{}"))
         steps = {step: work[step] / 1_000 for step in STEPS if step in work}
-        numbers = [work.get(name) for name in ("files_read", "files_pruned", "rows", "copied", "rewritten")]
+        numbers = [work.get(name) for name in ("rows", "copied", "rewritten")]
         return cls(rows_in, rows_out, seconds, steps, *numbers)
 
 

@@ -35,12 +35,10 @@ class Counted:
 class Statistics:
     """The counts of one backend.
 
-    ``conflicts``: statements that ran again because another commit came first. ``files_looked_up``: files that look-ups
-    read; joins of tables report them. ``native_failures``: see NativeFailure.
+    ``conflicts``: statements that ran again because another commit came first. ``native_failures``: see NativeFailure.
     """
 
     conflicts: Counted = field(default_factory=Counted)
-    files_looked_up: Counted = field(default_factory=Counted)
     native_failures: Counter[NativeFailure] = field(default_factory=Counter)
 
     def drain_native_failures(self) -> dict[NativeFailure, int]:

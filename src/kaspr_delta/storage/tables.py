@@ -128,7 +128,7 @@ class Tables(Protocol):
 
     @property
     def statistics(self) -> Statistics:
-        """Counts of conflicts, of files read by look-ups, and of native operations that failed."""
+        """Counts of conflicts, and of native operations that failed."""
 
     @property
     def limits(self) -> Limits:
@@ -182,9 +182,6 @@ class Tables(Protocol):
 
     def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
         """The number of rows at a version, or at the newest one."""
-
-    def file_count(self, table: str, version: int | None = None) -> int | None:
-        """The number of files at a version; None where only a query could tell."""
 
     def change_file_count(self, table: str, version: int) -> int | None:
         """The number of change data files in the commit of a version; None where only a query could tell."""

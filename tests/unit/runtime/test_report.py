@@ -13,8 +13,6 @@ COUNTS = {
     work("decide"): 1_240,
     work("commit"): 300,
     work("fold"): 2_900,
-    work("files_read"): 3,
-    work("files_pruned"): 40,
     work("rows"): 2,
     work("copied"): 125_000,
     work("rewritten"): 1,
@@ -25,7 +23,6 @@ COUNTS = {
 def test_the_last_batch_has_seconds_of_steps_and_counts_of_merges() -> None:
     batch = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
     assert batch.steps == {"decide": 1.24, "commit": 0.3, "fold": 2.9}
-    assert (batch.read, batch.pruned) == (3, 40)
     assert (batch.merged, batch.copied, batch.rewritten) == (2, 125_000, 1)
 
 
@@ -34,7 +31,7 @@ def test_a_batch_without_counts_has_no_steps_and_no_merges() -> None:
     assert (batch.steps, batch.merged) == ({}, None)
 
 
-def test_a_wide_status_shows_files_rows_and_seconds_of_the_last_batch() -> None:
+def test_a_wide_status_shows_rows_files_and_seconds_of_the_last_batch() -> None:
     last = LastBatch.of(1, 1, 4.5, json.dumps(COUNTS))
     ran = ResourceStatus(ResourceRef("join", "orders-products"), "ran", 1, 1, 0, None, last)
     new = ResourceStatus(ResourceRef("agent", "ingest"), "new")
@@ -42,6 +39,6 @@ def test_a_wide_status_shows_files_rows_and_seconds_of_the_last_batch() -> None:
     with console.capture() as shown:
         console.print(last_batches(Status((ran, new), ())))
     heading, row = shown.get().splitlines()
-    names = ("files read", "files pruned", "rows merged", "rows copied", "files rewritten", "decide (s)", "fold (s)")
+    names = ("rows merged", "rows copied", "files rewritten", "decide (s)", "fold (s)")
     assert [name for name in names if name not in heading] == []
-    assert row.split() == ["join/orders-products", "1", "1", "3", "40", "2", "125000", "1", "1.2", "0.3", "2.9", "4.5"]
+    assert row.split() == ["join/orders-products", "1", "1", "2", "125000", "1", "1.2", "0.3", "2.9", "4.5"]

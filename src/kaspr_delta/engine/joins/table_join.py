@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kaspr_delta.engine.batch.checkpoint import BatchId, Start
-from kaspr_delta.engine.batch.counters import work
 from kaspr_delta.engine.batch.dead_letters import Renewed
 from kaspr_delta.engine.batch.decision import SourceTable
 from kaspr_delta.engine.batch.resource import Fold, Found, kinds_of
@@ -94,18 +93,6 @@ class TableJoin(Join[TableJoinPlanT]):
     def pinned(self, spark: SparkSession) -> Pinned:
         """The newest versions, which the batch reads from now on."""
         return Pinned(*side_by_side([partial(table.newest, spark) for table in (self.left, self.right)]))
-
-    def files_of(self, pinned: Pinned, state: str) -> Mapping[str, int]:
-        """Counters of the files that look-ups read in both tables and in a table with state, and of all other files."""
-        read = self.delta.statistics.files_looked_up.drain()
-        if not read:
-            return {}
-        tables = (self.left.plan.delta_name, self.right.plan.delta_name, state)
-        there = map(self.delta.file_count, tables, (pinned.left.version, pinned.right.version, None))
-        known = [files for files in there if files is not None]
-        if len(known) < len(tables):
-            return {}
-        return {work("files_read"): read, work("files_pruned"): sum(known) - read}
 
     @property
     def select_fingerprint(self) -> str:

@@ -10,7 +10,7 @@ from kaspr_delta.engine.rows.local_rows import are_few
 from kaspr_delta.engine.rows.rows import Rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 _ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -34,11 +34,6 @@ def plan_for(spark: SparkSession, *rows: Rows) -> None:
     wanted = str(not are_few(*rows)).lower()
     if spark.conf.get(_ADAPTIVE) != wanted:
         spark.conf.set(_ADAPTIVE, wanted)
-
-
-def files_read(rows: DataFrame) -> int:
-    """The number of files that a query reads after file skipping; 0 on Spark Connect. The query reuses the plan."""
-    return len(rows.inputFiles()) if runs_here(rows.sparkSession) else 0
 
 
 def runs_here(session: SparkSession) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from kaspr_delta.engine.rows.local_rows import LocalRows, rows_within, union_all
-from kaspr_delta.engine.rows.planning import files_read, plan_for
+from kaspr_delta.engine.rows.planning import plan_for
 from kaspr_delta.engine.rows.rows import Rows, ValueFunction
 from kaspr_delta.engine.rows.spark_rows import SparkRows
 from kaspr_delta.storage.arrow_types import arrow_schema
@@ -48,7 +48,6 @@ def rows_with(delta: Tables, spark: SparkSession, table: str, keys_of: Mapping[s
     if isinstance(found, LocalRows):
         return found
     rows = SparkRows(having(delta.read(spark, table), texts, delta.limits), limits=delta.limits)
-    delta.statistics.files_looked_up.drain()  # a part of the files that are read
     plan_for(spark, rows)
     return replace(rows, max_rows=rows.count())
 
@@ -89,10 +88,8 @@ def among(rows: DataFrame, keys: Keys, row_key_columns: Sequence[str], delta: Ta
 def collected_with(keys: Rows, found: Rows, delta: Tables) -> Rows:
     """Rows that were found for keys, on the driver if the keys are and the rows fit there; one Spark action at most.
 
-    Rows that Spark finds fit up to ``Limits.small_batch``. Of few keys the files that it reads are counted.
+    Rows that Spark finds fit up to ``Limits.small_batch``.
     """
     if not isinstance(keys, LocalRows) or isinstance(found, LocalRows):
         return found
-    if keys.max_rows <= delta.limits.few.rows:
-        delta.statistics.files_looked_up.add(files_read(found.df))
     return rows_within(found.df, delta.limits.small_batch, delta.limits)

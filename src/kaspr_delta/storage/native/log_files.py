@@ -14,8 +14,6 @@ from kaspr_delta.storage.gone import table_gone
 from kaspr_delta.storage.tables import Commit
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint")
-# The most commits to read for one number of files.
-_FAR_BACK = 100
 
 
 def commit_file(location: Path, version: int) -> Path:
@@ -62,24 +60,6 @@ def notes_in(location: Path, versions: Iterable[int]) -> dict[str, int]:
     found = (_actions(location, version) or () for version in versions)
     notes = ((_about(actions).get("userMetadata"), actions) for actions in found)
     return {note: rows_of_commit(actions) for note, actions in notes if note is not None}
-
-
-def files_of(location: Path, version: int) -> int | None:
-    """The number of files at a version; None where the log does not tell it.
-
-    Spark's commits leave it beside the log, others do not: what those added and removed is counted.
-    """
-    since = 0
-    for number in range(version, max(version - _FAR_BACK, -1), -1):
-        try:
-            summed = json.loads(commit_file(location, number).with_suffix(".crc").read_text())
-            return int(summed["numFiles"]) + since
-        except FileNotFoundError:
-            actions = _actions(location, number)
-        if actions is None:
-            return None
-        since += sum(("add" in action) - ("remove" in action) for action in actions)
-    return None
 
 
 def change_files_of(location: Path, version: int) -> int | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,14 +22,7 @@ if TYPE_CHECKING:
     from kaspr_delta.storage.tables import Texts
 
 
-class LookedUp(NamedTuple):
-    """The rows that were found, and the number of files that may hold them by their statistics."""
-
-    rows: pa.Table
-    files: int
-
-
-def look_up(location: Path, opened: DeltaTable, texts: Texts, limits: Limits) -> LookedUp | None:
+def look_up(location: Path, opened: DeltaTable, texts: Texts, limits: Limits) -> pa.Table | None:
     """The rows that have one of the texts in one of the columns; None if there are too many texts or rows."""
     wanted = sum(map(len, texts.values()))
     if wanted > limits.looked_up.rows:
@@ -44,8 +36,7 @@ def look_up(location: Path, opened: DeltaTable, texts: Texts, limits: Limits) ->
     else:
         condition = " OR ".join(_is_one(quoted(column), some) for column, some in texts.items() if some) or "false"
         batches = selected(f"SELECT * FROM t WHERE {condition} LIMIT {limits.looked_up.rows + 1}", t=opened)
-    rows = _bounded(batches, pa.schema(opened.schema().to_arrow()), limits.looked_up)
-    return None if rows is None else LookedUp(rows, _files(files, texts))
+    return _bounded(batches, pa.schema(opened.schema().to_arrow()), limits.looked_up)
 
 
 def _is_one(column: str, some: Collection[str]) -> str:
@@ -83,17 +74,3 @@ def _bounded(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most: Size) -
             return None
         found.append(one)
     return pa.concat_tables(found)
-
-
-def _files(files: pa.Table, texts: Texts) -> int:
-    """The number of files that may hold one of the texts, by their least and greatest values."""
-    may_have = [False] * files.num_rows
-    for column, some in texts.items():
-        wanted = sorted(some)
-        bounds = [f"{bound}.{column}" for bound in ("min", "max")]
-        if not set(bounds) <= set(files.column_names):  # no statistics
-            return int(files.num_rows)
-        for number, (least, greatest) in enumerate(zip(*(files[name].to_pylist() for name in bounds), strict=True)):
-            unknown = least is None or greatest is None
-            may_have[number] |= unknown or bisect_left(wanted, least) < bisect_right(wanted, greatest)
-    return sum(may_have)

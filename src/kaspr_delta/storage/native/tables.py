@@ -16,7 +16,6 @@ from kaspr_delta.storage.native.delta_rs import DeltaRs, append_to
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     change_files_of,
-    files_of,
     metrics_of,
     newest_in,
     notes_in,
@@ -88,15 +87,6 @@ class NativeTables(SparkTables):
     def table_id(self, spark: SparkSession, table: str) -> str | None:
         return self._delta.table_id(table) if self._delta.has_folder(table) else super().table_id(spark, table)
 
-    def file_count(self, table: str, version: int | None = None) -> int | None:
-        folder = self.namespace.folder(table)
-        if folder is None:
-            return None
-        counted = files_of(folder, newest_in(folder).version if version is None else version)
-        if counted is not None:
-            return counted
-        return self._attempts.attempt("scan", table, lambda opened: len(opened.file_uris()), version)
-
     def change_file_count(self, table: str, version: int) -> int | None:
         folder = self.namespace.folder(table)
         return None if folder is None else change_files_of(folder, version)
@@ -120,8 +110,7 @@ class NativeTables(SparkTables):
                 "look up", table, lambda opened: look_up(folder, opened, texts, self.limits), version
             )
             if found is not None:
-                self.statistics.files_looked_up.add(found.files)
-                return found.rows
+                return found
         return super().look_up(spark, table, texts, version)
 
     def appended_rows(self, spark: SparkSession, table: str) -> DataFrame | None:

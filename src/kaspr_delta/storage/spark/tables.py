@@ -119,9 +119,6 @@ class SparkTables:
     def count(self, spark: SparkSession, table: str, version: int | None = None) -> int:
         return self.read(spark, table, version).count()
 
-    def file_count(self, table: str, version: int | None = None) -> int | None:  # noqa: ARG002
-        return None
-
     def change_file_count(self, table: str, version: int) -> int | None:  # noqa: ARG002
         return None
 
@@ -262,8 +259,8 @@ class SparkTables:
         self._filled.add(table)
         if self.newest(spark, table).version:
             return False
-        files = self.file_count(table)
-        return self.read(spark, table).isEmpty() if files is None else files == 0
+        scan = self.scan(spark, table)
+        return not scan.rows(scan.df.columns[:1], 1).num_rows
 
     def _properties(self, spark: SparkSession, table: str) -> dict[str, str]:
         rows = spark.sql(f"SHOW TBLPROPERTIES {self.namespace.identifier(table)}").collect()

@@ -9,7 +9,6 @@ import pytest
 from kaspr_delta.storage.native.log_files import (
     actions_of,
     commit_file,
-    files_of,
     metrics_of,
     notes_in,
     rows_changed_after,
@@ -78,15 +77,3 @@ def test_notes_of_commits_come_with_the_number_of_rows_written(tmp_path: Path) -
         noted = {"commitInfo": {**json.loads(about)["commitInfo"], **({"userMetadata": note} if note else {})}}
         (log / f"{version:020}.json").write_text("\n".join([json.dumps(noted), *files]))
     assert notes_in(tmp_path, range(1, 6)) == {"a batch": 2, "another": 3}
-
-
-def test_the_file_count_is_sparks_checksum_plus_later_changes(tmp_path: Path) -> None:
-    assert files_of(tmp_path, 0) is None
-    log = tmp_path / "_delta_log"
-    log.mkdir()
-    for version, (added, removed) in enumerate(((9, 0), (5, 0), (2, 1), (0, 3))):
-        actions = [*commit("WRITE", *([1] * added)), *(['{"remove": {}}'] * removed)]
-        (log / f"{version:020}.json").write_text("\n".join(actions))
-    assert files_of(tmp_path, 3) is None
-    (log / f"{1:020}.crc").write_text('{"numFiles": 14}')
-    assert [files_of(tmp_path, version) for version in range(4)] == [None, 14, 15, 12]

@@ -12,7 +12,6 @@ from kaspr_delta.storage.layout import CHECKPOINT_INTERVAL, Layout
 from kaspr_delta.storage.namespace import LocalNamespace
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.native.merge import merge as native_merge
-from kaspr_delta.storage.opening import open_tables
 from kaspr_delta.storage.tables import Merged, Upsert
 from tests.folders import folder_of
 
@@ -58,11 +57,3 @@ def test_files_have_statistics_only_of_look_up_columns(delta: DeltaRs) -> None:
     (file,) = pa.table(opened.get_add_actions(flatten=True)).to_pylist()
     assert (file["min.key"], file["max.key"]) == ("a", "b")
     assert "min.value" not in file
-
-
-def test_files_are_counted_after_many_commits_without_spark(delta: DeltaRs) -> None:
-    delta.ensure("rows", Layout("key STRING, value STRING"))
-    for number in range(2 * CHECKPOINT_INTERVAL + 10):
-        merge(delta, ("a", str(number)))
-    delta.append("rows", pa.table({"key": ["b"], "value": ["1"]}))
-    assert open_tables(delta.namespace).file_count("rows") == 2

@@ -94,8 +94,7 @@ class ForeignKeyJoin(TableJoin[ForeignKeyJoinPlan], FoldsTogether):
         results = respond(answered, self.plan.type, self.select_fingerprint)
         # Step 4: difference.
         effects = in_order(emit(results).union(touched.refused))
-        counts = self.files_of(pinned, self.plan.subscriptions)
-        return Decision(self.with_selected(effects), touched.number, counts=counts)
+        return Decision(self.with_selected(effects), touched.number)
 
     def _subscriptions(self, touched: Touched, unmerged: Sequence[pa.Table]) -> Rows:
         """At least the subscriptions of touched left keys, and all that refer to touched right keys.

@@ -75,8 +75,7 @@ class SameKeyJoin(TableJoin[SameKeyJoinPlan]):
         of_rows = nw.when(exists("result")).then(later(nw.col("left_timestamp"), nw.col("right_timestamp")))
         results = results.with_columns(result_timestamp=nw.coalesce(of_rows, nw.col("changed_at")))
         effects = in_order(logged(results).union(touched.refused))
-        counts = self.files_of(pinned, self.plan.result)
-        return Decision(self.with_selected(effects), touched.number, counts=counts)
+        return Decision(self.with_selected(effects), touched.number)
 
     def _emissions(self, keys: Rows) -> Rows:
         """The identities of the stored results of keys: columns key, emitted."""
