@@ -9,15 +9,17 @@ from typing import Any, BinaryIO
 
 from kaspr_delta.serde.files.read import file_rows
 from kaspr_delta.serde.files.rows import FileRow, without_problems
+from kaspr_delta.serde.long_fraction import ExactEncoder, holds_long_fraction
 
 
 def json_line(record: dict[str, Any]) -> str:
     """One record as a line of JSON: bytes as text, datetimes in UTC, text that has no UTF-8 escaped."""
-    line = json.dumps(record, default=_as_text, ensure_ascii=False, separators=(",", ":"))
+    how = ExactEncoder if holds_long_fraction(record) else None
+    line = json.dumps(record, cls=how, default=_as_text, ensure_ascii=False, separators=(",", ":"))
     try:
         line.encode()
     except UnicodeEncodeError:
-        return json.dumps(record, default=_as_text, separators=(",", ":"))
+        return json.dumps(record, cls=how, default=_as_text, separators=(",", ":"))
     return line
 
 

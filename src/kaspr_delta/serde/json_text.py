@@ -10,10 +10,9 @@ floating point loses (``LongFraction``).
 from __future__ import annotations
 
 import json
-import math
 import reprlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -24,7 +23,7 @@ from uuid import UUID
 import msgspec
 
 from kaspr_delta.errors import SerializationError
-from kaspr_delta.serde.long_fraction import LongFraction, fraction_of, holds_long_fraction
+from kaspr_delta.serde.long_fraction import ExactEncoder, fraction_of, holds_long_fraction
 
 
 def canonical_key(key: Any) -> str:
@@ -82,7 +81,7 @@ def is_canonical(text: str) -> bool:
 def _dump(value: Any, *, sort_keys: bool = False) -> str:
     try:
         encode = _ENCODERS[sort_keys]
-        if LongFraction.are_read and holds_long_fraction(value):
+        if holds_long_fraction(value):
             encode = _EXACT_ENCODERS[sort_keys]
         text = encode(value)
         if not text.isascii():
@@ -140,28 +139,7 @@ def _encoder(*, sort_keys: bool) -> Callable[[Any], str]:
     return lambda value: "".join(pieces(value, 0))
 
 
-class _ExactEncoder(json.JSONEncoder):
-    """Writes the digits of a LongFraction, which the encoder in C does not ask for. It is slower."""
-
-    def iterencode(self, o: Any, _one_shot: bool = False) -> Iterator[str]:  # noqa: FBT001, FBT002  json's own
-        text_of, skip, once = json.encoder.encode_basestring, False, True
-        make = json.encoder._make_iterencode  # type: ignore[attr-defined]  # noqa: SLF001
-        made: Iterator[str] = make(
-            None, self.default, text_of, None, _float_text, ":", ",", self.sort_keys, skip, once
-        )(o, 0)
-        return made
-
-
-def _float_text(number: float) -> str:
-    if isinstance(number, LongFraction):
-        return number.digits
-    if not math.isfinite(number):
-        msg = f"Out of range float values are not JSON compliant: {number}"
-        raise ValueError(msg)
-    return float.__repr__(number)
-
-
 _ENCODERS = {sort_keys: _encoder(sort_keys=sort_keys) for sort_keys in (False, True)}
 _EXACT_ENCODERS = {
-    sort_keys: _ExactEncoder(default=_plain, sort_keys=sort_keys, **_SETTINGS).encode for sort_keys in (False, True)
+    sort_keys: ExactEncoder(default=_plain, sort_keys=sort_keys, **_SETTINGS).encode for sort_keys in (False, True)
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Iterator
 from decimal import Context, Decimal
 from typing import Any
 
@@ -55,8 +58,35 @@ def fraction_of(text: str) -> float:
 
 def holds_long_fraction(value: Any) -> bool:
     """Whether a value of lists and dictionaries holds one."""
+    return LongFraction.are_read and _holds_one(value)
+
+
+class ExactEncoder(json.JSONEncoder):
+    """Writes the digits of a LongFraction, which the encoder in C does not ask for. It is slower."""
+
+    def iterencode(self, o: Any, _one_shot: bool = False) -> Iterator[str]:  # noqa: FBT001, FBT002  json's own
+        encoder, skip, once = json.encoder, False, True
+        text_of = encoder.encode_basestring_ascii if self.ensure_ascii else encoder.encode_basestring
+        make = encoder._make_iterencode  # type: ignore[attr-defined]  # noqa: SLF001
+        separators = (self.key_separator, self.item_separator)
+        made: Iterator[str] = make(
+            None, self.default, text_of, None, _float_text, *separators, self.sort_keys, skip, once
+        )(o, 0)
+        return made
+
+
+def _holds_one(value: Any) -> bool:
     if isinstance(value, dict):
-        return any(map(holds_long_fraction, value)) or any(map(holds_long_fraction, value.values()))
+        return any(map(_holds_one, value)) or any(map(_holds_one, value.values()))
     if isinstance(value, list | tuple):
-        return any(map(holds_long_fraction, value))
+        return any(map(_holds_one, value))
     return isinstance(value, LongFraction)
+
+
+def _float_text(number: float) -> str:
+    if isinstance(number, LongFraction):
+        return number.digits
+    if not math.isfinite(number):
+        msg = f"Out of range float values are not JSON compliant: {number}"
+        raise ValueError(msg)
+    return float.__repr__(number)
