@@ -83,7 +83,7 @@ def value(of: str, **other: str) -> dict[str, str]:
     return {name: f"{of}{number}" for number, name in enumerate(EVERY)} | other
 
 
-@pytest.mark.parametrize("place", ["folder", "catalog"])
+@pytest.mark.parametrize("place", ["folder", pytest.param("catalog", marks=pytest.mark.slow)])
 def test_columns_of_any_name_pass_through_tables_joins_and_files(
     spark: SparkSession, tmp_path: Path, catalog: str, place: str
 ) -> None:

@@ -103,7 +103,11 @@ class Changed:
         self.create("n STRING")
 
 
-CHANGES = (Changed.widened, Changed.renamed, Changed.feed_off, Changed.gone, Changed.replaced)
+CHANGES = (
+    Changed.widened,
+    Changed.gone,
+    *(pytest.param(one, marks=pytest.mark.slow) for one in (Changed.renamed, Changed.feed_off, Changed.replaced)),
+)
 
 
 @pytest.mark.parametrize("change", CHANGES)
