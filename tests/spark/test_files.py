@@ -172,7 +172,7 @@ def test_each_row_of_a_file_becomes_one_record_or_a_dead_letter(
     assert details['{"id": "caf\ufffd"}'].startswith("b.json:7:12: this is not UTF-8 text: byte 0xe9")
     assert details["P2;x;1.00;2026-01-02"] == "a.csv:3: n is INT, and 'x' is not"
     assert details["P4;4"] == "a.csv:5: expected 4 fields, found 2"
-    assert details["P5;5;0.125;2026-01-02"] == "a.csv:6: price is DECIMAL(6,2), and Decimal('0.125') is not"
+    assert details["P5;5;0.125;2026-01-02"] == "a.csv:6: price is DECIMAL(6,2), and '0.125' is not"
     assert details['{"id": 8, "id": 9}'] == "b.json:8: the name 'id' stands twice in an object"
     assert letters["no json"]["resource"] == "topic/lines"
     assert letters["no json"]["source"].endswith("/lines/b.json")

@@ -9,12 +9,13 @@ import base64
 import binascii
 import json
 import math
-import reprlib
+import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timezone
+from datetime import date, datetime, time, timezone
 from decimal import Context, Decimal, InvalidOperation
 from struct import pack, unpack
 from typing import Any
+from uuid import UUID
 
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde import json_text
@@ -34,6 +35,10 @@ SPARK_FORMATS = {
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 # Twice as many digits as a DECIMAL may have.
 _WIDE = Context(prec=76)
+# A fraction of a second that microseconds do not hold: Python would cut it.
+_NANOSECONDS = re.compile(r"[.,]\d{6,}[1-9]", re.ASCII)
+# So many characters of a value are in a message.
+_SHOWN = 60
 
 
 def key_text(of: Type, value: Any, name: str) -> str:
@@ -71,7 +76,7 @@ def read(of: Type, value: Any) -> Any:
     try:
         return _READERS[of.name](of, value)
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, binascii.Error) as error:
-        msg = f"{reprlib.repr(value)} cannot be read as {of}"
+        msg = f"{shown(value)} cannot be read as {of}"
         raise SerializationError(msg) from error
 
 
@@ -142,7 +147,7 @@ def _exact(of: Type, value: Any, name: str) -> str:
 
 def _decimal(value: Any, name: str) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        msg = f"{name} is a number, and {reprlib.repr(value)} is none"
+        msg = f"{name} is a number, and {shown(value)} is none"
         raise SerializationError(msg)
     number = exact_number(value)
     if not number.is_finite():
@@ -186,6 +191,10 @@ def _floating(of: Type, value: Any, name: str) -> float | str:
 def _text(of: Type, value: Any, name: str) -> str:
     if not isinstance(value, str) or (of.size and len(value) > of.size[0]):
         raise misfit(of, value, name)
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        raise misfit(of, value, name) from None
     return value
 
 
@@ -222,7 +231,10 @@ def _date(of: Type, value: Any, name: str) -> str:
 
 def _moment(of: Type, value: Any, name: str) -> str:
     moment = _datetime(of, value, name)
-    utc = moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
+    try:
+        utc = moment.replace(tzinfo=timezone.utc) if moment.tzinfo is None else moment.astimezone(timezone.utc)
+    except OverflowError:  # before the year 1 or after 9999 in UTC
+        raise misfit(of, value, name) from None
     return utc.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
@@ -241,6 +253,8 @@ def _datetime(of: Type, value: Any, name: str) -> datetime:
 
 
 def _from_iso(text: str) -> datetime:
+    if _NANOSECONDS.search(text):
+        raise ValueError(text)
     return datetime.fromisoformat(text.replace("Z", "+00:00"))  # Python reads Z only since 3.11
 
 
@@ -253,7 +267,28 @@ def _parsed(parse: Callable[[str], Any], of: Type, text: str, name: str) -> Any:
 
 def misfit(of: Type, value: Any, name: str) -> SerializationError:
     """The error for a value that is not of a type."""
-    return SerializationError(f"{name} is {of}, and {reprlib.repr(value)} is not")
+    return SerializationError(f"{name} is {of}, and {shown(value)} is not")
+
+
+def shown(value: Any) -> str:
+    """A value in a message: text in quotes, others as JSON or as their own text has them, cut if that is long.
+
+    >>> shown("9.9"), shown(Decimal("9.9")), shown(date(2024, 5, 1)), shown([1, None, True])
+    ("'9.9'", '9.9', '2024-05-01', '[1,null,true]')
+    """
+    match value:
+        case str():
+            text = repr(value)
+        case bytes():
+            text = f"{len(value)} bytes"
+        case Decimal() | date() | time() | UUID():
+            text = str(value)
+        case _:
+            try:
+                text = json_text.value_text(value)
+            except SerializationError:
+                text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 20]}...{text[-17:]}"
 
 
 _WRITERS: dict[str, Callable[[Type, Any, str], Any]] = {
@@ -297,7 +332,7 @@ _READERS: dict[str, Callable[[Type, Any], Any]] = {
     "BINARY": lambda _, value: base64.b64decode(value, validate=True),
     "DATE": lambda _, value: date.fromisoformat(value),
     "TIMESTAMP": lambda _, value: _from_iso(value).astimezone(timezone.utc),
-    "TIMESTAMP_NTZ": lambda _, value: datetime.fromisoformat(value),
+    "TIMESTAMP_NTZ": lambda _, value: _from_iso(value),
 }
 _FROM_ARROW: dict[str, Callable[[Type, Any], Any]] = {
     "TIMESTAMP": lambda _, value: value.astimezone(timezone.utc),

@@ -67,7 +67,12 @@ def _of_text(of: Type, cell: str | None, name: str) -> Any:
     if of.name == "STRING":
         return cell
     parsed = _FROM_TEXT.get(of.name, _as_it_is)(of, cell, name)
-    return read(of, written(of, parsed, name))
+    try:
+        return read(of, written(of, parsed, name))
+    except SerializationError:
+        if of.inner or of.fields:  # the message says which item or field it is
+            raise
+        raise misfit(of, cell, name) from None
 
 
 def _of_object(of: Type, cell: Any, name: str) -> Any:
