@@ -37,6 +37,8 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _WIDE = Context(prec=76)
 # A fraction of a second that microseconds do not hold: Python would cut it.
 _NANOSECONDS = re.compile(r"[.,]\d{6,}[1-9]", re.ASCII)
+# The name of a row in messages: its columns are named without it.
+_ROW = "the row"
 # So many characters of a value are in a message.
 _SHOWN = 60
 
@@ -108,7 +110,8 @@ def _struct(of: Type, value: Any, name: str) -> dict[str, Any]:
     if unknown := [str(field) for field in value if field not in known]:
         msg = f"{name} has no column {', '.join(unknown)}: its columns are {', '.join(known)}"
         raise SerializationError(msg)
-    return {column.name: written(column.type, value.get(column.name), column.name) for column in of.fields}
+    inside = "" if name == _ROW else f"{name}."
+    return {one.name: written(one.type, value.get(one.name), inside + one.name) for one in of.fields}
 
 
 def _array(of: Type, value: Any, name: str) -> list[Any]:
@@ -183,6 +186,8 @@ def _floating(of: Type, value: Any, name: str) -> float | str:
             number = _single(number)
         except OverflowError:
             raise misfit(of, value, name) from None
+    if math.isinf(number) and exact_number(value).is_finite():
+        raise misfit(of, value, name)
     if math.isnan(number):
         return "NaN"
     return number if math.isfinite(number) else "Infinity" if number > 0 else "-Infinity"
@@ -218,7 +223,9 @@ def _boolean(of: Type, value: Any, name: str) -> bool:
     return value
 
 
-def _bytes(of: Type, value: Any, name: str) -> str:  # noqa: ARG001  called like the others
+def _bytes(of: Type, value: Any, name: str) -> str:
+    if not isinstance(value, bytes | str):
+        raise misfit(of, value, name)
     return base64.b64encode(raw_bytes(value)).decode()
 
 

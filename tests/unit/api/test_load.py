@@ -176,6 +176,43 @@ def test_every_cell_that_does_not_fit_its_type_is_named_by_its_place(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("kind", "text", "found"),
+    [
+        ("STRUCT<d: DECIMAL(20, 2)>", '{"d":12345678901234567.890}', {"d": Decimal("12345678901234567.89")}),
+        ("STRUCT<d: DECIMAL(20, 2)>", '{"d":1.005}', "c.d is DECIMAL(20,2), and 1.005 is not"),
+        ("STRUCT<d: DECIMAL(20, 2)>", '{"d":"1.005"}', "c.d is DECIMAL(20,2), and 1.005 is not"),
+        ("STRUCT<a: INT>", '{"a":1,"b":2}', "c has no column b: its columns are a"),
+        (
+            "STRUCT<a: INT>",
+            '{"a":1,"a":2}',
+            "c is STRUCT<`a`: INT>, and '{\"a\":1,\"a\":2}' is not: the name 'a' stands twice",
+        ),
+        (
+            "STRUCT<t: TIMESTAMP>",
+            '{"t":"2024-05-01T10:00:00.1234567Z"}',
+            "c.t is TIMESTAMP, and '2024-05-01T10:00:00.12345",
+        ),
+        ("STRUCT<x: DOUBLE, y: DOUBLE>", '{"x":"-Infinity","y":null}', {"x": float("-inf"), "y": None}),
+        ("STRUCT<x: DOUBLE>", '{"x":1e400}', "c.x is DOUBLE, and 1E+400 is not"),
+        ("MAP<DECIMAL(5, 2), BINARY>", '{"1.5":"YWJj"}', [(Decimal("1.50"), b"abc")]),
+        ("MAP<DECIMAL(5, 2), BINARY>", '{"1.505":""}', "a key of c is DECIMAL(5,2), and '1.505' is not"),
+        ("MAP<INT, INT>", '{"1":1,"1.0":2}', "c is MAP<INT, INT>, and one of its keys stands twice"),
+        ("MAP<BOOLEAN, INT>", '{"null":1}', "a key of c is BOOLEAN, and 'null' is not"),
+        ("ARRAY<BINARY>", '["caf\u00e9"]', "c[0] is BINARY, and 'caf\u00e9' is not base64"),
+        ("ARRAY<STRING>", '["\\ud800"]', r"c[0] is STRING, and '\ud800' is not"),
+    ],
+)
+def test_a_nested_value_is_checked_like_a_cell(tmp_path: Path, kind: str, text: str, found: Any) -> None:
+    quoted = text.replace('"', '""')
+    file = written(tmp_path / "f.csv", f'id,c\n1,"{quoted}"\n')
+    schema = f"id STRING, c {kind}"
+    if isinstance(found, str):
+        assert refusal(file, plan_of(schema))[0].startswith(f"f.csv:2: {found}")
+    else:
+        assert columns(file, schema)[0]["c"] == found
+
+
+@pytest.mark.parametrize(
     ("text", "problems"),
     [
         ("id,note\n7,Smith, John\n8\n", ["f.csv:2: expected 2 fields, found 3", "f.csv:3: expected 2 fields, found 1"]),

@@ -87,10 +87,12 @@ def test_values_that_fit_a_type_are_converted(text: str, given_as: Any, kept_as:
         ("DECIMAL(4, 2)", "much", "c is DECIMAL(4,2), and 'much' is not"),
         ("DECIMAL(4, 2)", Decimal("NaN"), "c is a number that one can count with, and NaN is none"),
         ("DOUBLE", "1", "c is DOUBLE, and '1' is not"),
+        ("DOUBLE", Decimal("1E+400"), "c is DOUBLE, and 1E+400 is not"),
+        ("STRUCT<a: STRUCT<b: INT>>", {"a": {"b": 1.5}}, "c.a.b is INT, and 1.5 is not"),
         ("STRING", 1, "c is STRING, and 1 is not"),
         ("VARCHAR(2)", "abc", "c is VARCHAR(2), and 'abc' is not"),
         ("BOOLEAN", 1, "c is BOOLEAN, and 1 is not"),
-        ("BINARY", 1, "raw keys and values are bytes or text, not int"),
+        ("BINARY", 1, "c is BINARY, and 1 is not"),
         ("DATE", "soon", "c is DATE, and 'soon' is not"),
         ("DATE", datetime(2024, 1, 1), "c is DATE, and 2024-01-01 00:00:00 is not"),  # noqa: DTZ001
         ("TIMESTAMP", 1, "c is TIMESTAMP, and 1 is not"),

@@ -21,12 +21,13 @@ def json_rows(stream: TextIO, name: str) -> Iterator[FileRow]:
             yield FileRow(f"{place}:{found[1]}", None, readable(line), found[2])
             continue
         try:
-            yield FileRow(place, _parsed(line), line)
+            yield FileRow(place, parse_line(line), line)
         except SerializationError as error:
             yield FileRow(place, None, line, str(error))
 
 
-def _parsed(line: str) -> Any:
+def parse_line(line: str) -> Any:
+    """The value of a JSON text. Raises SerializationError, also for an object in which a name stands twice."""
     try:
         return _unique.decode(line)
     except (ValueError, RecursionError):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import math
 import re
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta, timezone
@@ -12,10 +10,10 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde.files.json_rows import parse_line
 from kaspr_delta.serde.files.rows import FileRow
-from kaspr_delta.serde.json_text import parse
 from kaspr_delta.serde.long_fraction import fraction_of
-from kaspr_delta.serde.typed_values import misfit, read, written
+from kaspr_delta.serde.typed_values import misfit, read, shown, written
 from kaspr_delta.spec.ddl import Column, Type
 
 _TRUTH = {
@@ -96,13 +94,8 @@ def _number(of: Type, text: str, name: str) -> Decimal:
         raise misfit(of, text, name) from None
 
 
-def _floating(of: Type, text: str, name: str) -> float:
-    if _NOT_FINITE.fullmatch(text.strip()):
-        return float(text)
-    number = float(_number(of, text, name))
-    if math.isinf(number):
-        raise misfit(of, text, name)
-    return number
+def _floating(of: Type, text: str, name: str) -> float | Decimal:
+    return float(text) if _NOT_FINITE.fullmatch(text.strip()) else _number(of, text, name)
 
 
 def _boolean(of: Type, text: str, name: str) -> bool:
@@ -127,7 +120,7 @@ def _moment(of: Type, text: str, name: str) -> datetime:
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     digits = (fraction or "").rstrip("0")
     if len(digits) > _MICROSECOND_DIGITS:
-        raise SerializationError(f"{name} is {of}, and {text!r} has more than microseconds")
+        raise SerializationError(f"{name} is {of}, and {shown(text)} has more than microseconds")
     micros = int(digits.ljust(_MICROSECOND_DIGITS, "0") or 0)
     try:
         clock = time(int(hour or 0), int(minute or 0), int(second or 0), micros, None if zone is None else _zone(zone))
@@ -147,15 +140,39 @@ def _zone(text: str) -> timezone:
 def _bytes(of: Type, text: str, name: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
-        raise SerializationError(f"{name} is {of}, and {text[:60]!r} is not base64") from None
+    except ValueError:  # also for letters outside ASCII
+        raise SerializationError(f"{name} is {of}, and {shown(text)} is not base64") from None
 
 
 def _nested(of: Type, text: str, name: str) -> Any:
     try:
-        return read(of, parse(text))
+        parsed = parse_line(text)
     except SerializationError as error:
-        raise SerializationError(f"{name} is {of}, and {text[:60]!r} is not: {error}") from None
+        raise SerializationError(f"{name} is {of}, and {shown(text)} is not: {error}") from None
+    return _of_json(of, parsed, name)
+
+
+def _of_json(of: Type, value: Any, name: str) -> Any:
+    """A value of JSON with its texts read as cells are: each becomes a value of its type, or ``written`` refuses it."""
+    match value:
+        case dict() if of.name == "STRUCT":
+            types = {column.name: column.type for column in of.fields}
+            return {
+                one: _of_json(types[one], item, f"{name}.{one}") if one in types else item
+                for one, item in value.items()
+            }
+        case list() if of.name == "ARRAY":
+            return [_of_json(of.inner[0], item, f"{name}[{n}]") for n, item in enumerate(value)]
+        case dict() if of.name == "MAP":
+            keys = [_of_text(of.inner[0], key, f"a key of {name}") for key in value]
+            if len(set(keys)) < len(keys):
+                raise SerializationError(f"{name} is {of}, and one of its keys stands twice")
+            items = [_of_json(of.inner[1], item, f"{name}[{key}]") for key, item in value.items()]
+            return dict(zip(keys, items, strict=True))
+        case str() if of.name in _TEXT_IN_JSON:
+            return _FROM_TEXT[of.name](of, value, name)
+        case _:
+            return value
 
 
 _FROM_TEXT: dict[str, Callable[[Type, str, str], Any]] = {
@@ -167,3 +184,5 @@ _FROM_TEXT: dict[str, Callable[[Type, str, str], Any]] = {
     "BINARY": _bytes,
     **dict.fromkeys(("ARRAY", "MAP", "STRUCT"), _nested),
 }
+# The types whose values JSON has as text.
+_TEXT_IN_JSON = {"DECIMAL", "FLOAT", "DOUBLE", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
