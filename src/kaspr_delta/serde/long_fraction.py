@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from decimal import Context, Decimal
+from contextlib import suppress
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 # A float of this size keeps all digits of a fraction that is no longer.
@@ -13,6 +14,8 @@ _KEPT_DIGITS = 15
 _SMALL, _LARGE = 1e-300, 1e300
 # Of a fraction of any length all digits are kept: the default context would round to 28.
 _ALL_DIGITS = Context(prec=999_999_999)
+# Written without an exponent, a number has no more digits than this.
+_MOST_DIGITS = 999_999
 
 
 class LongFraction(float):
@@ -42,7 +45,7 @@ class LongFraction(float):
 
 
 def fraction_of(text: str) -> float:
-    """The number that a JSON fraction stands for.
+    """The number that a JSON fraction stands for. Raises ValueError for an exponent of millions.
 
     >>> fraction_of("9.50"), fraction_of("12345678901234567.890").digits
     (9.5, '12345678901234567.89')
@@ -50,10 +53,14 @@ def fraction_of(text: str) -> float:
     number = float(text)
     if len(text) <= _KEPT_DIGITS and _SMALL < abs(number) < _LARGE:
         return number
-    exact = Decimal(text)
-    if exact == Decimal(repr(number)):
-        return number
-    return LongFraction(str(exact.normalize(_ALL_DIGITS)))
+    with suppress(InvalidOperation):  # an exponent that no Decimal has
+        exact = Decimal(text)
+        if exact == Decimal(repr(number)):
+            return number
+        if abs(exact.adjusted()) <= _MOST_DIGITS:
+            return LongFraction(str(exact.normalize(_ALL_DIGITS)))
+    msg = f"the exponent of {text[:30]} is too large"
+    raise ValueError(msg)
 
 
 def holds_long_fraction(value: Any) -> bool:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kaspr_delta.errors import SerializationError
+from kaspr_delta.serde.files.json_rows import parse_line
 from kaspr_delta.serde.json_lines import json_line
 from kaspr_delta.serde.json_text import canonical_key, parse, value_text
 from kaspr_delta.serde.long_fraction import LongFraction
@@ -56,3 +58,15 @@ def test_a_copy_keeps_the_digits(copy: Any) -> None:
 
 def test_equal_numbers_are_one_key() -> None:
     assert canonical_key(parse(f"{LONG}0")) == canonical_key(parse(LONG))
+
+
+@pytest.mark.parametrize("text", ["1e999999999999", "1e-999999999999", "1e99999999999999999999", "1e1000000"])
+def test_a_number_that_nobody_can_write_out_is_not_read(text: str) -> None:
+    for read in (parse, parse_line):
+        with pytest.raises(SerializationError, match="is too large"):
+            read(f"[{text}]")
+
+
+@pytest.mark.parametrize(("text", "kept"), [("1e400", "1E+400"), ("1e-999", "1E-999"), ("0e999999999999", "0.0")])
+def test_a_number_outside_of_floating_point_keeps_its_digits(text: str, kept: str) -> None:
+    assert value_text(parse(text)) == value_text(parse_line(text)) == kept
