@@ -388,6 +388,12 @@ def test_bytes_are_read_back_too(tmp_path: Path, ending: str) -> None:
     assert content(file, plan_of(serializer="raw")).texts == {"a/8=": "dgA="}
 
 
+def test_only_bytes_of_an_export_are_base64(tmp_path: Path) -> None:
+    assert pairs(written(tmp_path / "f.csv", "id,a:base64\n1,YWJj\n"), key="id") == {"1": {"id": 1, "a:base64": "YWJj"}}
+    file = written(tmp_path / "f.csv", "key:base64,value:base64\nYQ==,Y*Q==\n")
+    assert refusal(file, plan_of(serializer="raw")) == ["f.csv:2: column value:base64: Only base64 data is allowed"]
+
+
 def test_plain_values_are_plain_cells(tmp_path: Path) -> None:
     write_pairs(VALUES["flat"], {}, str(tmp_path / "f.csv"), None)
     assert (tmp_path / "f.csv").read_text() == (

@@ -26,21 +26,25 @@ def delimited_rows(
 ) -> Iterator[FileRow]:
     """The rows of a file. Without ``columns`` the first row names them.
 
-    Raises UsageError if it gives a column no name, or two of them one name.
+    Raises UsageError if it cannot be read, gives a column no name, or two of them one name.
     """
     names = None if columns is None else list(columns)
     for line, fields, text, problem in _records(stream, delimiter):
         place = f"{name}:{line}"
-        if problem is None and names is None:
+        if problem is not None:
+            found = not_utf8(text)
+            row = FileRow(place, None, text, problem)
+            if found:
+                row = FileRow(f"{name}:{line + found[0]}:{found[1]}", None, readable(text), found[2])
+            if names is None:  # without names no row can be read
+                raise UsageError(f"{row.place}: {row.problem}")
+            yield row
+        elif names is None:
             names = _header(fields, place)
-        elif problem is None and names is not None and len(fields) != len(names):
+        elif len(fields) != len(names):
             yield FileRow(place, None, text, f"expected {len(names)} fields, found {len(fields)}")
-        elif problem is None and names is not None:
-            yield FileRow(place, dict(zip(names, _cells(fields, text, delimiter), strict=True)), text)
-        elif found := not_utf8(text):
-            yield FileRow(f"{name}:{line + found[0]}:{found[1]}", None, readable(text), found[2])
         else:
-            yield FileRow(place, None, text, problem)
+            yield FileRow(place, dict(zip(names, _cells(fields, text, delimiter), strict=True)), text)
 
 
 def _records(stream: TextIO, delimiter: str) -> Iterator[tuple[int, list[str], str, str | None]]:

@@ -134,8 +134,9 @@ class UntypedCells:
                 if name.endswith(JSON_COLUMN):
                     if cell is not None:
                         values[name.removesuffix(JSON_COLUMN)] = parse(cell)
-                elif name.endswith(BASE64_COLUMN) and row.text is not None:
-                    values[name.removesuffix(BASE64_COLUMN)] = None if cell is None else base64.b64decode(cell)
+                elif name.removesuffix(BASE64_COLUMN) in self.raw - {name} and row.text is not None:
+                    content = None if cell is None else base64.b64decode(cell, validate=True)
+                    values[name.removesuffix(BASE64_COLUMN)] = content
                 else:
                     values[name] = cell if cell is None else self._value(name, cell, row)
             except (SerializationError, ValueError) as error:

@@ -85,6 +85,19 @@ def test_the_first_line_must_give_each_column_a_name_of_its_own(header: bytes) -
         rows(header + b"\n1,2,3\n")
 
 
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ("id,é\n1,2\n3\n".encode("latin-1"), "f:1:4: this is not UTF-8 text: byte 0xe9"),
+        ("id,n\n1,2\n".encode("utf-16"), "f:1:1: this is not UTF-8 text: byte 0xff"),
+        (b'id,"n\n1,2\n', "f:1: a quote is opened here and not closed"),
+    ],
+)
+def test_without_names_of_columns_no_row_is_read(data: bytes, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        rows(data)
+
+
 def test_tsv_has_tabs_and_other_separators_and_names_can_be_given() -> None:
     assert rows(b"id\tnote\n1\ta,b\n", "tsv") == [{"id": "1", "note": "a,b"}]
     assert rows(b"1;a\n", delimiter=";", columns=["id", "note"]) == [{"id": "1", "note": "a"}]
