@@ -15,7 +15,9 @@ from kaspr_delta.plan.definition.bindings import FilesPlan
 from kaspr_delta.serde.files.read import checked_format, file_rows
 from kaspr_delta.serde.files.rows import FileRow
 from kaspr_delta.serde.files.typed import json_of, typed_row
+from kaspr_delta.serde.files.untyped import json_value
 from kaspr_delta.serde.json_text import canonical_key, value_text
+from kaspr_delta.serde.typed_values import shown
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.storage.arrow_types import arrow_schema
 
@@ -73,17 +75,22 @@ class FileRecords:
     def _record(self, row: FileRow) -> _Record:
         if row.problem is not None:
             return _Record(None, row.text, None, f"{row.place}: {row.problem}")
-        if not self._columns:
-            return self._line(row)
         if missing := [one.name for one in self._columns if one.name not in row.cells and row.text is not None]:
             raise UsageError(f"{row.place}: there is no column {missing[0]} (there are: {', '.join(row.cells)})")
         try:
+            if not self._columns:
+                return self._line(row)
             values = typed_row(row, self._columns)
             fields = {one.name: json_of(one.type, values.get(one.name)) for one in self._columns}
             key, at = (None if name is None else fields[name] for name in (self.plan.key, self.plan.timestamp))
             return _Record(_key_text(key), value_text(fields), _text(at), None)
         except SerializationError as error:
-            return _Record(None, row.text or str(row.cells), None, f"{row.place}: {error}")
+            return _Record(
+                None,
+                row.text or value_text({name: _shown(one) for name, one in row.cells.items()}),
+                None,
+                f"{row.place}: {error}",
+            )
 
     def _line(self, row: FileRow) -> _Record:
         fields = row.cells if isinstance(row.cells, dict) else {}
@@ -93,6 +100,14 @@ class FileRecords:
     @property
     def _columns(self) -> Any:
         return columns_of(self.plan.schema) if self.plan.schema else ()
+
+
+def _shown(cell: Any) -> Any:
+    """A cell of Parquet in a dead letter."""
+    try:
+        return json_value(cell)
+    except SerializationError:
+        return shown(cell)
 
 
 def _key_text(key: Any) -> str | None:
