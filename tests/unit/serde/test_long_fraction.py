@@ -62,9 +62,9 @@ def test_equal_numbers_are_one_key() -> None:
 
 @pytest.mark.parametrize("text", ["1e999999999999", "1e-999999999999", "1e99999999999999999999", "1e1000000"])
 def test_a_number_that_nobody_can_write_out_is_not_read(text: str) -> None:
-    for read in (parse, parse_line):
+    for reader in (parse, parse_line):
         with pytest.raises(SerializationError, match="is too large"):
-            read(f"[{text}]")
+            reader(f"[{text}]")
 
 
 @pytest.mark.parametrize(("text", "kept"), [("1e400", "1E+400"), ("1e-999", "1E-999"), ("0e999999999999", "0.0")])

@@ -39,9 +39,9 @@ def nested(depth: int, before: str, behind: str = "", innermost: str = "x") -> s
 
 
 def findings(text: str) -> list[str]:
-    started = time.monotonic()
+    started = time.process_time()
     _, found = build_plans(load_text(text, "m.yaml"))
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     return [str(finding) for finding in found]
 
 
