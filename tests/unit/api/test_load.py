@@ -321,12 +321,52 @@ def test_parquet_of_pandas_is_read(tmp_path: Path) -> None:
     [
         (pa.array([1], pa.timestamp("ns")), "column c has nanoseconds, and tables have microseconds"),
         (pa.array([1], pa.duration("s")), "column c is duration[s], which no table here holds: write it as text"),
+        (pa.array([10**15], pa.timestamp("s")), "column c has a date or a time that is not in the years 1 to 9999"),
+        (pa.array([10**8], pa.date32()), "column c has a date or a time that is not in the years 1 to 9999"),
+        (
+            pa.array([[([1], 1)]], pa.map_(pa.list_(pa.int8()), pa.int8())),
+            "which no table here holds: write it as text",
+        ),
+        (
+            pa.array([[(1, "a"), (1, "b")]], pa.map_(pa.int8(), pa.string())),
+            "row 1: column c: a key stands twice in a map",
+        ),
+        (pa.array(pd.period_range("2024-01", periods=1, freq="M")), "column c is pandas.period, which no table here"),
         (pa.array([float("nan")]), "column c: nan is a number that JSON does not have: make it null"),
     ],
 )
 def test_parquet_that_no_table_holds_is_refused_in_a_sentence(tmp_path: Path, column: pa.Array, problem: str) -> None:
     (found,) = refusal(parquet(tmp_path / "f.parquet", pa.table({"id": [1], "c": column})), plan_of(), key="id")
     assert problem in found
+
+
+def test_two_columns_of_parquet_with_one_name_are_refused(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["id", "id"])
+    problem = "f.parquet: two columns are called id: give each a name of its own"
+    assert refusal(parquet(tmp_path / "f.parquet", table), plan_of(), key="id") == [problem]
+
+
+def test_times_of_spark_have_all_years(tmp_path: Path) -> None:
+    table = pa.table({"id": [1], "at": pa.array([datetime(9999, 12, 31)], pa.timestamp("us"))})  # noqa: DTZ001
+    write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True)
+    assert pairs(tmp_path / "f.parquet", key="id") == {"1": {"id": 1, "at": "9999-12-31T00:00:00"}}
+
+
+def test_uuids_and_keys_of_maps_are_text_as_cells_are(tmp_path: Path) -> None:
+    uuid = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)], pa.binary(16)))
+    table = pa.table(
+        {
+            "id": uuid,
+            "l": pa.ListArray.from_arrays([0, 1], uuid),
+            "m": pa.array([[(date(2024, 5, 1), 1)]], pa.map_(pa.date32(), pa.int8())),
+            "at": pa.array([0], pa.timestamp("us", "No/Place")),
+            "ok": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8())),
+        }
+    )
+    zeros = "00000000-0000-0000-0000-000000000000"
+    assert pairs(parquet(tmp_path / "f.parquet", table), key="id") == {
+        f'"{zeros}"': {"id": zeros, "l": [zeros], "m": {"2024-05-01": 1}, "at": "1970-01-01T00:00:00Z", "ok": True}
+    }
 
 
 def test_maps_bytes_decimals_and_views_of_parquet_are_read(tmp_path: Path) -> None:

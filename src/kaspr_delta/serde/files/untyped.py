@@ -52,7 +52,9 @@ def json_value(value: Any, *, exact: bool = False) -> Any:  # noqa: PLR0911  one
     """
     match value:
         case Mapping():
-            fields = ((name if isinstance(name, str) else value_text(name), one) for name, one in value.items())
+            fields = (
+                (name if isinstance(name, str) else _text_of(json_value(name)), one) for name, one in value.items()
+            )
             return _parsed(fields) if exact else {name: json_value(one) for name, one in fields}
         case list() | tuple():
             return [json_value(item, exact=exact) for item in value]
