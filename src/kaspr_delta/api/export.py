@@ -58,7 +58,7 @@ def write_pairs(pairs: list[tuple[Any, Any]], further: dict[str, pa.Array], path
     wanted = export_format(path, file_format)
     keys, values = [key for key, _ in pairs], [value for _, value in pairs]
     if wanted == "csv":
-        cells = dict([*_csv_columns("key", keys), *_csv_columns("value", values)])
+        cells = dict([_csv_column("key", keys), *_csv_columns("value", values)])
         table = pa.table({name: pa.array(column) for name, column in cells.items()} | further)
     else:
         columns = dict([_parquet_column("key", keys), _parquet_column("value", values)])
@@ -90,12 +90,16 @@ def _csv_columns(name: str, cells: list[Any]) -> Iterator[tuple[str, list[Any]]]
     if fields and not any("." in one for one in fields):
         for one in fields:
             yield from _csv_columns(f"{name}.{one}", [cell.get(one, _MISSING) for cell in cells])
-    elif all(isinstance(cell, bytes) for cell in cells) and cells:
-        yield f"{name}{BASE64_COLUMN}", [base64.b64encode(cell).decode() for cell in cells]
-    elif all(_is_plain(cell) for cell in cells):
-        yield name, _as_written(cells)
     else:
-        yield f"{name}{JSON_COLUMN}", [None if cell is _MISSING else value_text(cell) for cell in cells]
+        yield _csv_column(name, cells)
+
+
+def _csv_column(name: str, cells: list[Any]) -> tuple[str, list[Any]]:
+    if all(isinstance(cell, bytes) for cell in cells) and cells:
+        return f"{name}{BASE64_COLUMN}", [base64.b64encode(cell).decode() for cell in cells]
+    if all(_is_plain(cell) for cell in cells):
+        return name, _as_written(cells)
+    return f"{name}{JSON_COLUMN}", [None if cell is _MISSING else value_text(cell) for cell in cells]
 
 
 def _as_written(cells: list[Any]) -> list[Any]:

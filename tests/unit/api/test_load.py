@@ -20,6 +20,7 @@ from kaspr_delta.api.load import Content, LoadOptions, load_format, read_content
 from kaspr_delta.errors import UsageError
 from kaspr_delta.plan.definition.resources import SerializerName, Serializers, TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
+from kaspr_delta.serde.json_text import value_text
 from kaspr_delta.spec.ddl import columns_of
 from kaspr_delta.spec.diagnostics import Location
 
@@ -405,6 +406,8 @@ VALUES: dict[str, list[tuple[Any, Any]]] = {
     "no objects": [("a", 1), (2, "x"), ([1, "b"], [1])],
     "names": [("a", {"a.b": 1, "c d": 2}), ("b", {"a.b": 2, "c d": 3})],
     "large": [("a", {"n": 10**30, "x": 12345678901234567.0})],
+    "keys of objects": [({"a": 1}, 1), ({"a": "b", "c": None}, 2)],
+    "odd letters": [("\ufeffa", {"x": "\0"}), ("\u2028", {"x": "\r"}), (" ", {"x": "\ufeff"})],
     "no fields": [("a", {}), ("b", {})],
     "none": [],
 }
@@ -417,7 +420,7 @@ def test_what_export_writes_load_reads_back_equal(tmp_path: Path, rows: list[tup
     plan = plan_of()
     times = pa.array([0] * len(rows), pa.timestamp("us", "UTC"))
     assert write_pairs(rows, {"timestamp": times}, str(file), None) == len(rows)
-    text = {json.dumps(key, separators=(",", ":")): json.dumps(one, separators=(",", ":")) for key, one in rows}
+    text = {value_text(key): value_text(one) for key, one in rows}
     assert content(file, plan).texts == text
 
 
