@@ -22,7 +22,7 @@ from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.files.read import checked_format, file_rows, format_named, rows_of_path
 from kaspr_delta.serde.files.rows import FileRow, first_row, without_problems
 from kaspr_delta.serde.files.typed import typed_row
-from kaspr_delta.serde.files.untyped import UntypedCells, nested_value
+from kaspr_delta.serde.files.untyped import UntypedCells, nested_value, whole_or_fraction
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import Column
 from kaspr_delta.storage.arrow_types import arrow_schema
@@ -155,7 +155,7 @@ def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:
             raise UsageError(f"there is no column {name!r} (there are: {', '.join(map(str, found))[:200]})")
         if found[name] is None:
             raise UsageError(f"the key column {name} is empty")
-    parts = [found[name] for name in key]
+    parts = [whole_or_fraction(found[name]) for name in key]
     return (parts[0] if len(parts) == 1 else parts), dict(found)
 
 

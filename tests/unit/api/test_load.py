@@ -268,6 +268,11 @@ def test_a_cell_is_the_same_in_every_file(tmp_path: Path) -> None:
     assert pairs(parquet(tmp_path / "c.parquet", table), key="id")["1"] == {"sku": 100, "id": 1}
 
 
+def test_a_whole_number_as_key_has_no_fraction_in_any_format(tmp_path: Path) -> None:
+    lines = written(tmp_path / "f.jsonl", '{"id":100.0}\n{"id":9.5}\n')
+    assert pairs(lines, key="id") == {"100": {"id": 100.0}, "9.5": {"id": 9.5}}
+
+
 def test_options_say_what_is_text_and_what_is_a_number(tmp_path: Path) -> None:
     file = written(tmp_path / "a.csv", "sku,zip\n100,01067\n")
     assert pairs(file, key="sku", text="sku", number="zip") == {'"100"': {"sku": "100", "zip": 1067}}

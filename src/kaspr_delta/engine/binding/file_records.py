@@ -15,7 +15,7 @@ from kaspr_delta.plan.definition.bindings import FilesPlan
 from kaspr_delta.serde.files.read import checked_format, file_rows
 from kaspr_delta.serde.files.rows import FileRow
 from kaspr_delta.serde.files.typed import json_of, typed_row
-from kaspr_delta.serde.files.untyped import json_value
+from kaspr_delta.serde.files.untyped import json_value, whole_or_fraction
 from kaspr_delta.serde.json_text import canonical_key, value_text
 from kaspr_delta.serde.typed_values import shown
 from kaspr_delta.spec.ddl import columns_of
@@ -111,7 +111,7 @@ def _shown(cell: Any) -> Any:
 
 
 def _key_text(key: Any) -> str | None:
-    return None if key is None else canonical_key(key)
+    return None if key is None else canonical_key(whole_or_fraction(key))
 
 
 def _text(at: Any) -> str | None:

@@ -41,7 +41,7 @@ def field_value(text: str) -> Any:
     match = _NUMBER.fullmatch(text)
     if match is None:
         return _TRUTH.get(text, text)
-    return int(text) if match[1] is None else _whole_or_fraction(fraction_of(text))
+    return int(text) if match[1] is None else whole_or_fraction(fraction_of(text))
 
 
 def json_value(value: Any, *, exact: bool = False) -> Any:  # noqa: PLR0911  one a kind of values
@@ -65,9 +65,9 @@ def json_value(value: Any, *, exact: bool = False) -> Any:  # noqa: PLR0911  one
         case float():
             if not math.isfinite(value):
                 raise SerializationError(f"{value} is a number that JSON does not have: make it null")
-            return value if exact else _whole_or_fraction(value)
+            return value if exact else whole_or_fraction(value)
         case Decimal():
-            return _whole_or_fraction(fraction_of(str(value)))
+            return whole_or_fraction(fraction_of(str(value)))
         case datetime():
             utc = value if value.tzinfo is None else value.astimezone(timezone.utc)
             return utc.isoformat().replace("+00:00", "Z")
@@ -109,7 +109,12 @@ def _parsed(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _whole_or_fraction(number: float) -> int | float:
+def whole_or_fraction(number: Any) -> Any:
+    """A float as a whole number, if it is one; another value as it is.
+
+    >>> [whole_or_fraction(one) for one in (100.0, 9.5, "100.0")]
+    [100, 9.5, '100.0']
+    """
     is_whole = type(number) is float and number.is_integer() and abs(number) < _WHOLE
     is_minus_zero = number == 0 and math.copysign(1, number) < 0
     return int(number) if is_whole and not is_minus_zero else number

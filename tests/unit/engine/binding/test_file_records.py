@@ -20,7 +20,7 @@ def records(data: bytes, file_format: Literal["json", "csv", "parquet"], schema:
 
 
 def test_a_line_without_a_key_that_can_be_stored_is_a_dead_letter() -> None:
-    first, *letters, last = records(b'{"id":1}\n{"id":"\\ud800"}\n{"id":1e999999999999}\n{"id":2}\n', "json")
+    first, *letters, last = records(b'{"id":1.0}\n{"id":"\\ud800"}\n{"id":1e999999999999}\n{"id":2}\n', "json")
     assert (first[0], last[0]) == ("1", "2")
     assert [letter[:2] for letter in letters] == [(None, '{"id":"\\ud800"}'), (None, '{"id":1e999999999999}')]
     assert [letter[3][:10] for letter in letters] == ["f.json:2: ", "f.json:3: "]
