@@ -21,7 +21,7 @@ from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.files.read import checked_format, file_rows, format_named, rows_of_path
 from kaspr_delta.serde.files.rows import FileRow, first_row, without_problems
-from kaspr_delta.serde.files.typed import typed_row
+from kaspr_delta.serde.files.typed import of_json, typed_row
 from kaspr_delta.serde.files.untyped import UntypedCells, nested_value, whole_or_fraction
 from kaspr_delta.serde.typed_text import text_of
 from kaspr_delta.spec.ddl import Column
@@ -127,6 +127,8 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
                 key, value = _pair(
                     cells.row(row) if not json or (with_types and isinstance(row.cells, Mapping)) else row, options.key
                 )
+                if plan.typed is not None:
+                    key, value = _of_lines(plan.typed, key, value)
                 yield row._replace(cells=(table.key(key), table.row(key, value)))
             except (SerializationError, UsageError) as error:
                 yield row._replace(problem=str(error))
@@ -157,6 +159,18 @@ def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:
             raise UsageError(f"the key column {name} is empty")
     parts = [whole_or_fraction(found[name]) for name in key]
     return (parts[0] if len(parts) == 1 else parts), dict(found)
+
+
+def _of_lines(typed: TypedPlan, key: Any, value: Any) -> tuple[Any, Any]:
+    """A key and a value of JSON lines with the types of a table, of which JSON has some as text, as ``dump`` prints."""
+    types = {column.name: column.type for column in typed.columns}
+    if len(typed.key) == 1:
+        key = of_json(types[typed.key[0]], key, typed.key[0])
+    elif isinstance(key, list) and len(key) == len(typed.key):
+        key = [of_json(types[name], part, name) for name, part in zip(typed.key, key, strict=True)]
+    if isinstance(value, Mapping):
+        value = {name: of_json(types[name], one, name) if name in types else one for name, one in value.items()}
+    return key, value
 
 
 def _columns(typed: TypedPlan, table: str, source: str, rows: Iterator[FileRow], key: Sequence[str]) -> Content:

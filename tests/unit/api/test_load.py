@@ -152,6 +152,22 @@ def test_each_format_gives_the_same_rows_with_columns(tmp_path: Path) -> None:
     assert '"price":"12345678901234567.89"' in str(found)
 
 
+def test_what_dump_prints_of_a_table_with_columns_load_reads_back_equal(tmp_path: Path) -> None:
+    line = (
+        '{"key":["/w==","2024-05-01",5.5],"value":{"b":"/w==","d":"2024-05-01","n":"5.50","x":"NaN","f":"-Infinity",'
+        '"t":"0001-01-01T00:00:00.000000Z","s":{"b":"YWJj"},"m":{"k":null}}}\n'
+    )
+    plan = plan_of(
+        "b BINARY, d DATE, n DECIMAL(5, 2), x DOUBLE, f FLOAT, t TIMESTAMP, s STRUCT<b: BINARY>, m MAP<STRING, INT>",
+        ("b", "d", "n"),
+    )
+    ((key, value),) = content(written(tmp_path / "f.jsonl", line), plan).texts.items()
+    assert f'{{"key":{key},"value":{value}}}\n' == line
+    assert refusal(written(tmp_path / "g.jsonl", line.replace("YWJj", "é")), plan) == [
+        "g.jsonl:1: s.b is BINARY, and 'é' is not base64"
+    ]
+
+
 # -- what is refused --------------------------------------------------------------------------------------------------
 
 

@@ -149,25 +149,24 @@ def _nested(of: Type, text: str, name: str) -> Any:
         parsed = parse_line(text)
     except SerializationError as error:
         raise SerializationError(f"{name} is {of}, and {shown(text)} is not: {error}") from None
-    return _of_json(of, parsed, name)
+    return of_json(of, parsed, name)
 
 
-def _of_json(of: Type, value: Any, name: str) -> Any:
+def of_json(of: Type, value: Any, name: str) -> Any:
     """A value of JSON with its texts read as cells are: each becomes a value of its type, or ``written`` refuses it."""
     match value:
         case dict() if of.name == "STRUCT":
             types = {column.name: column.type for column in of.fields}
             return {
-                one: _of_json(types[one], item, f"{name}.{one}") if one in types else item
-                for one, item in value.items()
+                one: of_json(types[one], item, f"{name}.{one}") if one in types else item for one, item in value.items()
             }
         case list() if of.name == "ARRAY":
-            return [_of_json(of.inner[0], item, f"{name}[{n}]") for n, item in enumerate(value)]
+            return [of_json(of.inner[0], item, f"{name}[{n}]") for n, item in enumerate(value)]
         case dict() if of.name == "MAP":
             keys = [_of_text(of.inner[0], key, f"a key of {name}") for key in value]
             if len(set(keys)) < len(keys):
                 raise SerializationError(f"{name} is {of}, and one of its keys stands twice")
-            items = [_of_json(of.inner[1], item, f"{name}[{key}]") for key, item in value.items()]
+            items = [of_json(of.inner[1], item, f"{name}[{key}]") for key, item in value.items()]
             return dict(zip(keys, items, strict=True))
         case str() if of.name in _TEXT_IN_JSON:
             return _FROM_TEXT[of.name](of, value, name)
