@@ -15,7 +15,7 @@ from kaspr_delta.plan.definition.resources import TablePlan
 from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde import json_text
 from kaspr_delta.serde.table_text import TableText
-from kaspr_delta.serde.typed_values import key_text, read, written
+from kaspr_delta.serde.typed_values import key_text, read, shown, written
 from kaspr_delta.spec.ddl import Type
 
 
@@ -31,7 +31,9 @@ class TypedText(TableText):
         if len(types) == 1:
             return key_text(types[0], key, self.typed.key[0])
         if not isinstance(key, list | tuple) or len(key) != len(types):
-            msg = f"the key has {len(types)} columns, {', '.join(self.typed.key)}, and {key!r} is no list of as many"
+            msg = (
+                f"the key has {len(types)} columns, {', '.join(self.typed.key)}, and {shown(key)} is no list of as many"
+            )
             raise SerializationError(msg)
         parts = map(key_text, types, key, self.typed.key)
         return f"[{','.join(parts)}]"

@@ -259,6 +259,12 @@ def test_a_file_that_does_not_fit_a_table_without_columns_is_refused(
     assert refusal(written(tmp_path / "f.csv", text), plan_of(), key="sku") == problems
 
 
+@pytest.mark.parametrize("names", ["value.a,value.a.b", "value.a.b,value.a", "value.a,value.a:json"])
+def test_two_columns_that_are_one_field_are_refused(tmp_path: Path, names: str) -> None:
+    (problem,) = refusal(written(tmp_path / "f.csv", f"key,{names}\n1,2,3\n"), plan_of())
+    assert problem.startswith("f.csv:2: column value.a")
+
+
 def test_a_line_of_json_is_refused_with_its_place(tmp_path: Path) -> None:
     lines = '{"key":"a","value":{"price":9.999}}\n{"key":"b","value":{"other":1}}\n[1]\n{"id":1}\n'
     assert refusal(written(tmp_path / "f.jsonl", lines), plan_of("id STRING, price DECIMAL(20, 2)")) == [

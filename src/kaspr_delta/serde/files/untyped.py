@@ -80,6 +80,8 @@ def json_value(value: Any, *, exact: bool = False) -> Any:  # noqa: PLR0911  one
 def nested_value(cells: Mapping[str, Any], ignored: Collection[str]) -> tuple[Any] | None:
     """The value in the columns ``value`` or ``value.…`` of a row with a key; None if there is none, or other columns.
 
+    Raises SerializationError if two columns are one field.
+
     >>> nested_value({"key": 1, "value.name": "Lamp", "value.size.cm": 3, "timestamp": 0}, {"timestamp"})
     ({'name': 'Lamp', 'size': {'cm': 3}},)
     """
@@ -91,9 +93,11 @@ def nested_value(cells: Mapping[str, Any], ignored: Collection[str]) -> tuple[An
     value: dict[str, Any] = {}
     for name in names:
         *above, last = name.split(".")[1:]
-        inner = value
+        inner: Any = value
         for one in above:
-            inner = inner.setdefault(one, {})
+            inner = inner.setdefault(one, {}) if isinstance(inner, dict) else inner
+        if not isinstance(inner, dict) or last in inner:
+            raise SerializationError(f"column {name} and another one are the same field")
         inner[last] = cells[name]
     return (value,)
 
@@ -137,6 +141,8 @@ class UntypedCells:
         """A row with JSON values as cells. Raises SerializationError, with the column, for a cell that has none."""
         values = {}
         for name, cell in row.cells.items():
+            if name.endswith(JSON_COLUMN) and name.removesuffix(JSON_COLUMN) in row.cells:
+                raise SerializationError(f"column {name}: there is a column {name.removesuffix(JSON_COLUMN)} too")
             try:
                 if name.endswith(JSON_COLUMN):
                     if cell is not None:
