@@ -117,12 +117,15 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
     cells = UntypedCells(frozenset(options.text), frozenset(options.number), keeps_bytes)
     with_types = bool(options.text or options.number)
     table, texts, count = text_of(plan), dict[str, str | None](), 0
+    unseen = {*options.text, *options.number}
 
     def checked() -> Iterator[FileRow]:
         for row in rows:
             if row.problem is not None:
                 yield row
                 continue
+            if unseen and isinstance(row.cells, Mapping):
+                unseen.difference_update(row.cells)
             try:
                 key, value = _pair(
                     cells.row(row) if not json or (with_types and isinstance(row.cells, Mapping)) else row, options.key
@@ -137,6 +140,8 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
         key, value = row.cells
         texts[key] = value
         count += 1
+    if count and unseen:
+        raise UsageError(f"{source} has no column {_listed(unseen)}, which is to hold texts or numbers")
     return Content(source, count, texts, kinds=cells.kinds, key=options.key or ("key",))
 
 

@@ -301,6 +301,14 @@ def test_options_say_what_is_text_and_what_is_a_number(tmp_path: Path) -> None:
     lines = written(tmp_path / "a.jsonl", '{"sku":100}\n{"sku":"A7"}\n')
     assert pairs(lines, key="sku", text=("sku",)).keys() == {'"100"', '"A7"'}
     assert refusal(lines, plan_of(), key="sku", number="sku") == ["a.jsonl:2: column sku: 'A7' is no number"]
+    assert refusal(file, plan_of(), key="sku", text="sk") == [
+        "a.csv has no column sk, which is to hold texts or numbers"
+    ]
+    odd = written(tmp_path / "b.csv", "sku\n1_0\n\uff11\n")
+    assert refusal(odd, plan_of(), key="sku", number="sku") == [
+        "b.csv:2: column sku: '1_0' is no number",
+        "b.csv:3: column sku: '\uff11' is no number",
+    ]
     with pytest.raises(UsageError, match="table 't' has a schema"):
         content(file, plan_of("sku STRING, zip STRING", ("sku",)), text="sku")
 

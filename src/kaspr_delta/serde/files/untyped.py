@@ -21,6 +21,7 @@ from kaspr_delta.errors import SerializationError
 from kaspr_delta.serde.files.rows import FileRow
 from kaspr_delta.serde.json_text import parse, value_text
 from kaspr_delta.serde.long_fraction import fraction_of
+from kaspr_delta.serde.typed_values import shown
 
 JSON_COLUMN, BASE64_COLUMN = ":json", ":base64"
 """Ends of names of columns with JSON text, or with base64: ``export`` writes there what no plain cell holds."""
@@ -176,14 +177,15 @@ def _text_of(value: Any) -> str:
 
 
 def _number_of(value: Any) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise SerializationError(f"{value!r} is no number")
+    odd = isinstance(value, str) and (not value.isascii() or "_" in value)  # of numbers in Python only
+    if odd or isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise SerializationError(f"{shown(value)} is no number")
     try:
         number = Decimal(value.strip() if isinstance(value, str) else value_text(value))
     except InvalidOperation:
-        raise SerializationError(f"{value!r} is no number") from None
+        raise SerializationError(f"{shown(value)} is no number") from None
     if not number.is_finite():
-        raise SerializationError(f"{value!r} is a number that JSON does not have")
+        raise SerializationError(f"{shown(value)} is a number that JSON does not have")
     return int(number) if "E" not in str(number) and number == number.to_integral_value() else fraction_of(str(number))
 
 
