@@ -22,7 +22,7 @@ compile = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
 EXTRAS = --extra local --extra databricks --extra notebooks --extra serve
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-fast test-all test-spark test-lowest oracle chaos lint fmt notebooks docs bench bench-large bench-docs lock clean
+.PHONY: help setup java demo test test-fast test-all test-spark test-lowest oracle chaos mutants lint fmt notebooks docs bench bench-large bench-docs lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,9 @@ oracle: java ## Run recorded Kafka Streams cases on the engine (CASES=DIR, TYPED
 
 chaos: java ## Hunt for wrong answers in random histories (MINUTES=10, SEED=1); build/chaos holds those that fail
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) --seed $(SEED)
+
+mutants: $(if $(NO_JAVA),setup,java) ## Ask which test finds which seeded fault (NO_JAVA=1, ONLY="NAME ...", COMPARE=FILE); build/mutants.json
+	$(BIN)/python -m tests.mutants $(if $(NO_JAVA),--no-java) $(if $(ONLY),--only $(ONLY)) $(if $(COMPARE),--compare $(COMPARE))
 
 lint: setup ## Check style, types and the imports between rooms
 	$(BIN)/ruff check
