@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from filelock import Timeout
 
 from kaspr_delta.errors import AlreadyRunningError, UsageError
 from kaspr_delta.storage.heartbeat import Record
@@ -28,6 +29,13 @@ def test_in_a_folder_a_running_resource_is_refused_and_others_start(tmp_path: Pa
             pass
     with namespace.resource_lock("agent/orders"):
         pass
+
+
+@pytest.mark.parametrize("lock", ["commit_lock", "table_group_lock"])
+def test_in_a_folder_the_locks_of_commits_and_of_batches_are_held_once(tmp_path: Path, lock: str) -> None:
+    one, other = (getattr(Warehouse(str(tmp_path)).namespace("shop"), lock) for _ in range(2))
+    with one("orders"), other("products"), pytest.raises(Timeout):
+        other("orders").acquire(timeout=0)
 
 
 def test_on_a_volume_a_running_resource_is_refused(tmp_path: Path) -> None:

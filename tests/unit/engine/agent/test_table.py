@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,9 @@ from kaspr_delta.engine.agent.table import Table
 from kaspr_delta.engine.agent.table_state import TableState, Written
 from kaspr_delta.errors import SerializationError
 from kaspr_delta.plan.definition.resources import Serializers
+from kaspr_delta.plan.definition.typed_tables import TypedPlan
 from kaspr_delta.serde.table_text import hashable
+from kaspr_delta.spec.ddl import columns_of
 from tests.unit.engine.agent.agents import NOON, FakeReader, table_plan, table_state
 
 ROWS = {'"a"': '{"n":1}', "1": '"number"', '"1"': '"text"', '["eu",1]': "7", '{"id":1}': "8"}
@@ -218,6 +221,15 @@ def test_drop_undoes_only_writes_that_were_not_kept() -> None:
     assert (rows["a"], "b" in rows) == (2, False)
 
 
+def test_drop_undoes_all_writes_of_one_key() -> None:
+    state = table_state({'"a"': "1"})
+    rows = Table(state)
+    rows["a"] = 2
+    rows["a"] = 3
+    state.drop()
+    assert rows["a"] == 1
+
+
 def test_the_last_write_of_a_key_is_kept_with_its_time() -> None:
     state, later = table_state(), NOON + 1_000_000
     rows = Table(state)
@@ -228,3 +240,11 @@ def test_the_last_write_of_a_key_is_kept_with_its_time() -> None:
     del rows["b"]
     state.keep(later)
     assert state.written == {'"a"': Written("2", later), '"b"': Written(None, later)}
+
+
+def test_a_table_that_others_write_is_only_read() -> None:
+    typed = TypedPlan(("id",), columns_of("id BIGINT, n BIGINT"), source="main.sales.orders")
+    rows = Table(TableState(replace(table_plan(), typed=typed), FakeReader({"1": '{"id":1,"n":2}'})))
+    assert rows[1] == {"id": 1, "n": 2}
+    with pytest.raises(TypeError, match="others write"):
+        rows[1] = {"id": 1, "n": 3}

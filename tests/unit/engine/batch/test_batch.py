@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from filelock import Timeout
 
 from kaspr_delta.engine.batch.batch import BatchRunner
 from kaspr_delta.engine.batch.checkpoint import BatchId
@@ -112,3 +113,25 @@ def test_after_a_failed_batch_no_batch_runs_before_recovery(batch: BatchRunner) 
     batch.failure = None  # as recovery does
     batch.tick(None, ending=False)  # type: ignore[arg-type]
     assert due_states(batch) == [{}, {}]
+
+
+def test_a_batch_that_the_log_has_is_not_run_again(batch: BatchRunner) -> None:
+    rows: Any = SimpleNamespace(sparkSession=None)
+    batch.end = COMMITTED
+    batch.process(rows, 3)
+    with pytest.raises(TypeError, match="reads no stream"):  # the next one runs
+        batch.process(rows, 4)
+
+
+def test_a_batch_holds_the_lock_of_its_table_group(batch: BatchRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock: Any = batch.delta.namespace.table_group_lock("agent/a")
+    tried: list[bool] = []
+
+    def due(*_: object, **__: object) -> None:
+        with pytest.raises(Timeout):
+            lock.acquire(timeout=0)
+        tried.append(True)
+
+    monkeypatch.setattr(TimedResource, "due", due)
+    batch.tick(None, ending=False)  # type: ignore[arg-type]  # nothing is read
+    assert tried == [True]

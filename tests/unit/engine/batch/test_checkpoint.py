@@ -25,6 +25,7 @@ def test_the_first_batch_of_a_checkpoint_comes_before_those_of_its_stream() -> N
     assert first.transaction("log").version == 0  # transaction versions are never negative
     assert BatchId(first.checkpoint, 0).transaction("log").version == 1
     assert first.transaction("log").app_id != first.transaction("dead-letters").app_id
+    assert first.transaction("log").app_id != BatchId("c00000001-bbbbbbbb").transaction("log").app_id
 
 
 def test_the_newest_checkpoint_is_known_before_the_first_fold() -> None:

@@ -124,3 +124,10 @@ def test_unchanged_rows_are_not_extracted(calls: list[str]) -> None:
     (found,) = extract("of_value")([pa.RecordBatch.from_pylist(rows, SCHEMA)])
     assert (found["fk"].to_pylist(), found["left"].to_pylist()) == ([None, None], ["no json", "no json"])
     assert calls == []
+
+
+def test_a_row_that_cannot_be_read_counts_as_deleted() -> None:
+    rows = [*usual(1).to_pylist(), {**usual(2).to_pylist()[1], "left": "no json"}]
+    (found,) = extract("of_value")([pa.RecordBatch.from_pylist(rows, SCHEMA)])
+    assert (found["left"].to_pylist(), found["left_hash"].to_pylist()) == (['{"p":"P0"}', None], ["h", None])
+    assert [one and one["reason"] for one in found["problem"].to_pylist()] == [None, "value cannot be read"]

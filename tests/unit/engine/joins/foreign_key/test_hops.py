@@ -122,12 +122,13 @@ def test_an_inner_join_needs_both_rows_and_a_left_join_only_the_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("right_only", "stale", "expected"), [(False, False, 100), (True, False, 60), (True, True, 100)]
+    ("right_only", "stale", "right_time", "expected"),
+    [(False, False, 60, 100), (False, False, 130, 130), (True, False, 60, 60), (True, True, 60, 100)],
 )
 def test_a_result_has_the_greater_time_unless_only_right_triggered_it(
-    right_only: bool, stale: bool, expected: int
+    right_only: bool, stale: bool, right_time: int, expected: int
 ) -> None:
-    left, right = (datetime.fromtimestamp(seconds, tz=timezone.utc) for seconds in (100, 60))
+    left, right = (datetime.fromtimestamp(seconds, tz=timezone.utc) for seconds in (100, right_time))
     times = {"left_timestamp": left, "right_timestamp": right}
     found = answered(triggered_by_right=right_only, stale=stale, left="l", left_hash="h", fk="a", right="r", **times)
     (row,) = listed(respond(found, "inner"))
