@@ -153,7 +153,9 @@ def test_a_folder_is_loaded_recursively_in_sorted_order(tmp_path: Path, monkeypa
     (tmp_path / ".git" / "other.yaml").write_text("not: ours")
     (tmp_path / "notes.txt").write_text("not: yaml")
     monkeypatch.chdir(tmp_path)
-    assert [manifest.location.file for manifest in load_path(Path()).manifests] == ["a.yaml", "b/table.yml"]
+    loaded = load_path(Path())
+    assert [manifest.location.file for manifest in loaded.manifests] == ["a.yaml", "b/table.yml"]
+    assert loaded.findings == ()
 
 
 def test_a_file_elsewhere_is_named_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
