@@ -68,6 +68,17 @@ def test_d_6_posted_records_are_on_their_topic_before_the_response(serving: Serv
         assert float(sent[1]) == 2
 
 
+def test_a_view_whose_records_cannot_be_written_answers_503(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("kaspr_delta.web.outbox.Outbox.send", refuse)
+    with serving(manifest("KasprWebView", "topic-publisher", PUBLISHER)) as shop:
+        answer = shop.client.post("/topics/t1", json={"content": [{"key": "k", "value": 1}]})
+        assert answer.status_code == 503
+        assert answer.json()["detail"].endswith("topic-publisher sends cannot be written now")
+
+
 def test_d_7_a_later_operation_gets_a_path_parameter_through_the_value(serving: Serving) -> None:
     """In Kaspr only the first operation gets path parameters. Its value passes them on."""
     spec = """

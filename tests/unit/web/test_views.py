@@ -83,6 +83,13 @@ def test_the_content_type_decides_how_the_value_is_written(
         assert (answer.headers["content-type"], answer.text, answer.status_code) == (*expected, 200)
 
 
+def test_a_view_does_not_set_headers_that_the_server_sets(serving: Serving) -> None:
+    response = 'headers: {Content-Length: "1", X-Shop: "1"}'
+    with serving(view("v", "GET", "/v", "def f(request): return 'text'", response=response)) as shop:
+        answer = shop.client.get("/v")
+        assert (answer.text, answer.headers["content-length"], answer.headers["x-shop"]) == ("text", "4", "1")
+
+
 def test_a_body_that_the_content_type_cannot_carry_is_an_error(serving: Serving) -> None:
     with serving(view("v", "GET", "/v", "def f(request): return {}", response="contentType: text/html")) as shop:
         assert shop.client.get("/v").status_code == 500
