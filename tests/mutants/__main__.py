@@ -22,8 +22,8 @@ _RESULTS = ROOT / "build" / "mutants.json"
 _NOT_COPIED = shutil.ignore_patterns(".*", "build", "dist", "spark-warehouse", "metastore_db")
 # A fault may make a test wait for ever: a test is stopped, and has found the fault, after so many seconds.
 _LONGEST_TEST = 300
-_FAILED, _INTERRUPTED = 1, -2
-_FIRST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = 1
+_FIRST = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

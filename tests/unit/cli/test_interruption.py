@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from kaspr_delta.cli.interruption import Stop
+
 
 @pytest.mark.parametrize("seconds", [0.2, 0.5, 1])
 def test_ctrl_c_while_a_command_is_loaded_prints_no_stack(seconds: float) -> None:
@@ -21,3 +23,7 @@ def test_ctrl_c_while_a_command_is_loaded_prints_no_stack(seconds: float) -> Non
     _, printed = process.communicate(timeout=60)
     assert process.returncode in {0, 130}
     assert "Traceback" not in printed
+
+
+def test_the_exit_code_tells_which_signal_stopped_a_run() -> None:
+    assert [Stop(by=number).code for number in (signal.SIGINT, signal.SIGTERM, None)] == [130, 143, 0]

@@ -45,6 +45,7 @@ def test_a_missing_or_empty_table_has_no_changes(delta: DeltaRs) -> None:
     assert past.versions == range(1)
     assert past.last_change() is None
     assert past.then(0).count == 0
+    assert past.then(5).version == 0  # the nearest one that exists
 
 
 def test_rows_show_their_windows_and_are_sorted_by_key_and_window(delta: DeltaRs) -> None:
