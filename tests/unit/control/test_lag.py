@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kaspr_delta.control import lag
 from kaspr_delta.control.lag import lags_of
 from kaspr_delta.plan.builder.build import build_plans
 from kaspr_delta.plan.definition.application import Plan
@@ -99,3 +100,8 @@ def test_a_new_checkpoint_without_a_batch_does_not_hide_the_one_before(delta: De
     checkpoint(delta, INGEST, "1", offset(delta, "topic__raw_orders", 2))
     (delta.namespace.checkpoints / "agent-ingest-orders" / "2" / "commits").mkdir(parents=True)
     assert lag_of(delta, plan, INGEST) == 0
+
+
+def test_the_commit_at_which_a_checkpoint_began_is_read() -> None:
+    read = lag._Read("orders", from_the_start=False, name="left", is_stream=False)
+    assert (read.first_unread({"left": 4}), read.first_unread({})) == (5, 0)
