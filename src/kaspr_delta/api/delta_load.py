@@ -39,13 +39,12 @@ def load_delta(  # noqa: PLR0913, PLR0917  the rows, and where they go
     for a missing key column, for columns that the table does not have, for values that a column cannot hold exactly,
     and for rows without a key or with the key of another row.
     """
-    if options.text or options.number:
-        raise UsageError(f"table {table.plan.name!r} has a schema, which says what is text and what is a number")
+    options.refuse_types(table.plan.name)
     names = dict(zip(options.key, typed.key, strict=False))
     wanted = wanted_columns(typed, table.plan.name, source, rows.columns, options.key)
     kept = [F.col(quoted(one.name)).alias(one.name) for one in wanted if one.name not in names.values()]
-    keys = [F.col(quoted(given)).alias(own) for given, own in names.items()] or []
-    found = rows.select(*kept, *keys) if names else rows.select(*kept)
+    keys = [F.col(quoted(given)).alias(own) for given, own in names.items()]
+    found = rows.select(*kept, *keys)
     types = {one.name: one.type for one in columns_of_json(found.schema.jsonValue()["fields"])}
     columns = [column for column in typed.columns if column.name in types]
     _check_types(source, columns, types)

@@ -18,6 +18,7 @@ from kaspr_delta.serde.files.arrow_rows import EXACT
 from kaspr_delta.serde.files.read import format_named
 from kaspr_delta.serde.files.untyped import BASE64_COLUMN, JSON_COLUMN, field_value
 from kaspr_delta.serde.json_text import value_text
+from kaspr_delta.spec.ddl import quoted
 from kaspr_delta.storage.spark.frames import collected
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _columns(schema: StructType, *, flat: bool, above: str = "", name: str = "")
     from kaspr_delta.engine.rows.value_functions import base64_of
 
     for field in schema.fields:
-        column_path, called = f"{above}`{field.name.replace('`', '``')}`", f"{name}{field.name}"
+        column_path, called = f"{above}{quoted(field.name)}", f"{name}{field.name}"
         column = F.col(column_path)
         match field.dataType:
             case T.StructType() as inner if flat:
@@ -174,7 +175,7 @@ def _nested_columns(schema: StructType) -> Iterator[Column]:
     from pyspark.sql import functions as F
 
     for field in schema.fields:
-        column = F.col(f"`{field.name.replace('`', '``')}`")
+        column = F.col(quoted(field.name))
         yield _without_variants(column, field.dataType).alias(field.name)
 
 

@@ -55,10 +55,23 @@ class LoadOptions:
             raise UsageError(f"column {both[0]!r} cannot hold texts and numbers: name it once")
         return given
 
+    @property
+    def says_types(self) -> bool:
+        """Whether they say what columns hold."""
+        return bool(self.text or self.number)
+
+    def refuse_types(self, table: str) -> None:
+        """Raise UsageError if they say what columns of a table with a schema hold."""
+        if self.says_types:
+            raise UsageError(f"table {table!r} has a schema, which says what is text and what is a number")
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The rows of a file for one table: ``texts`` by key, or, in a table with columns, ``columns``."""
+    """The rows of a file for one table: ``texts`` by key, or, in a table with columns, ``columns``.
+
+    ``infers``: neither the file nor the options said the kinds of the keys.
+    """
 
     source: str
     count: int
@@ -66,6 +79,7 @@ class Content:
     columns: pa.Table | None = None
     kinds: Mapping[str, Counter[str]] = field(default_factory=dict)
     key: tuple[str, ...] = ()
+    infers: bool = False
 
     def notes(self) -> Iterator[str]:
         """The kinds that were inferred: of the keys, and of columns with several kinds."""
@@ -107,15 +121,13 @@ def read_content(plan: TablePlan, source: str, rows: Iterable[FileRow], options:
     """The rows of a file as the table stores them. Raises UsageError that names every problem with its place."""
     if plan.typed is None or json:
         return _texts(plan, source, rows, options, json=json)
-    if options.text or options.number:
-        raise UsageError(f"table {plan.name!r} has a schema, which says what is text and what is a number")
+    options.refuse_types(plan.name)
     return _columns(plan.typed, plan.name, source, iter(rows), options.key)
 
 
 def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadOptions, *, json: bool) -> Content:
     keeps_bytes = frozenset(n for n in ("key", "value") if getattr(plan.serializers, n) == "raw")
     cells = UntypedCells(frozenset(options.text), frozenset(options.number), keeps_bytes)
-    with_types = bool(options.text or options.number)
     table, texts, count = text_of(plan), dict[str, str | None](), 0
     unseen = {*options.text, *options.number}
 
@@ -128,7 +140,8 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
                 unseen.difference_update(row.cells)
             try:
                 key, value = _pair(
-                    cells.row(row) if not json or (with_types and isinstance(row.cells, Mapping)) else row, options.key
+                    cells.row(row) if not json or (options.says_types and isinstance(row.cells, Mapping)) else row,
+                    options.key,
                 )
                 if plan.typed is not None:
                     key, value = _of_lines(plan.typed, key, value)
@@ -142,7 +155,8 @@ def _texts(plan: TablePlan, source: str, rows: Iterable[FileRow], options: LoadO
         count += 1
     if count and unseen:
         raise UsageError(f"{source} has no column {_listed(unseen)}, which is to hold texts or numbers")
-    return Content(source, count, texts, kinds=cells.kinds, key=options.key or ("key",))
+    infers = not (json or options.says_types)
+    return Content(source, count, texts, kinds=cells.kinds, key=options.key or ("key",), infers=infers)
 
 
 def _pair(row: FileRow, key: Sequence[str]) -> tuple[Any, Any]:

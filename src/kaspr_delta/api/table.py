@@ -81,7 +81,7 @@ class TableHandle:
         self._refuse_write()
         if known != "delta":
             content = read_content(self.table.plan, source, rows_in(source, known), options, json=known == "json")
-            return self.put_content(content, checked=bool(options.text or options.number) or known == "json")
+            return self.put_content(content)
         path = str(Path(source).absolute()) if Path(source).is_dir() else source
         rows = self.table.delta.read_elsewhere(self.spark, path)
         if self.table.plan.typed is not None:
@@ -89,17 +89,17 @@ class TableHandle:
         content = read_content(self.table.plan, source, arrow_rows(collected(rows), source), options, json=False)
         return self.put_content(content)
 
-    def put_content(self, content: Content, *, checked: bool = False) -> int:
+    def put_content(self, content: Content) -> int:
         """Write the rows of a file that was read for this table. Returns their number.
 
-        Unless they are ``checked``, keys whose kinds were inferred are compared with those of the table: raises
+        Keys whose kinds were inferred are compared with those of the table: raises
         UsageError if they would stand beside keys of another kind that look the same.
         """
         self._refuse_write()
         if content.columns is not None:
             self.table.put_rows(self.spark, content.columns)
             return content.count
-        if not checked and self.table.plan.serializers.key == "json":
+        if content.infers and self.table.plan.serializers.key == "json":
             self._check_kinds(content)
         self._write(content.texts)
         return content.count

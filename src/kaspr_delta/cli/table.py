@@ -160,7 +160,7 @@ def _load(context: typer.Context, target: Target, name: str, file: _File) -> Non
         key, text, number = file.options
         count = table.load(file.name, key=key, text=text, number=number, file_format=file_format)
     else:
-        count = table.put_content(content, checked=bool(options.text or options.number) or file_format == "json")
+        count = table.put_content(content)
     console().print(f"{count} rows loaded into {name}", style="dim", markup=False)
 
 
