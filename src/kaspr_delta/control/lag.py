@@ -11,7 +11,7 @@ from kaspr_delta.engine.rows.sequence import version_of
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.bindings import KafkaPlan
 from kaspr_delta.plan.definition.joins import RightForeignKeyJoinPlan, StreamTableJoinPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import ResourceRef
+from kaspr_delta.plan.definition.resources import AgentPlan, ResourceRef, TablePlan, TopicInput
 from kaspr_delta.storage.native.delta_rs import DeltaRs
 from kaspr_delta.storage.stream_checkpoint import positions_in
 
@@ -86,7 +86,7 @@ def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
         topic, table, join = plan.topic(name), plan.table(name), plan.join(name)
         if kind == "topic" and topic is not None:
             yield edge.source, _Read(topic.delta_name, from_the_start, name, is_stream=True)
-        elif kind == "table" and table is not None:
+        elif kind == "table" and table is not None and (agent is None or _follows(agent, table)):
             yield edge.source, _Read(table.delta_name, from_the_start=False, name=sides.get(name, ""), is_stream=False)
         elif kind == "join" and join is not None:
             # Of a table-table join only agents read the channel; other resources read its result.
@@ -94,6 +94,11 @@ def _read_by(plan: Plan, ref: ResourceRef) -> Iterator[tuple[str, _Read]]:
                 yield edge.source, _Read(join.result, from_the_start=False, name=sides.get(name, ""), is_stream=False)
             else:
                 yield edge.source, _Read(join.log, from_the_start, join.channel, is_stream=True)
+
+
+def _follows(agent: AgentPlan, table: TablePlan) -> bool:
+    """Whether the changes of a table are an input of an agent, whose functions may read its rows by key besides."""
+    return isinstance(agent.input, TopicInput) and table.changelog in agent.input.topics
 
 
 def _sides(plan: Plan, ref: ResourceRef) -> Mapping[str, str]:

@@ -104,7 +104,8 @@ def _rows_so_far(plan: Plan, edge: Edge, figures: Figures) -> int | None:
     if isinstance(figures.done, str):
         return None
     if target.kind == "agent":
-        return _sum(counted, edge.target, "messages_received_per_topic", topic=names_of(plan, edge))
+        received = _sum(counted, edge.target, "messages_received_per_topic", topic=names_of(plan, edge))
+        return received + _sum(counted, edge.target, "table_operations", table={source.name}, operation=_READ)
     if source.kind in {"agent", "task"} and target.kind == "topic":
         return _sum(counted, edge.source, "topic_messages_sent", topic={target.name})
     if source.kind in {"agent", "task"} and target.kind == "table":
@@ -132,6 +133,7 @@ def _table_of(plan: Plan, source: ResourceRef) -> str | None:
     return None if found is None else found.delta_name
 
 
+_READ = {"keys_retrieved"}
 _WRITTEN = {"keys_updated", "keys_deleted"}
 
 

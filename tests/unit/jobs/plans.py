@@ -58,7 +58,7 @@ def plan(*resources: AgentPlan | JoinPlan, packages: tuple[str, ...] = (), appli
     """The plan of an application that has these resources."""
     agents = tuple(resource for resource in resources if isinstance(resource, AgentPlan))
     joins = tuple(resource for resource in resources if isinstance(resource, JoinPlan))
-    edges = data_flow(joins, (), agents, {})
+    edges = data_flow(joins, (), agents, {}, {})
     return Plan(
         application=application,
         application_id=f"{application}-app",

@@ -75,7 +75,7 @@ def _plan(
     note_fields_without_effect(application, report)
     note_calls_from_workers(agents, report)
     bound = [topic for topic in topics if topic.binding is not None]
-    edges = data_flow(joins, aggregations, agents, changelogs)
+    edges = data_flow(joins, aggregations, agents, {table.name: table for table in tables}, changelogs)
     _refuse_circles(application, edges, report)
     plan = Plan(
         application=application.name,

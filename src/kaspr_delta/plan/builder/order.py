@@ -10,20 +10,23 @@ import networkx as nx
 from kaspr_delta.plan.definition.aggregations import AggregationPlan
 from kaspr_delta.plan.definition.application import Edge, Stage
 from kaspr_delta.plan.definition.joins import JoinPlan, StreamPlan, TableTableJoinPlan
-from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TopicInput, sends_of
+from kaspr_delta.plan.definition.resources import AgentPlan, ChannelInput, ResourceRef, TablePlan, TopicInput, sends_of
+from kaspr_delta.plan.definition.table_uses import may_write
 
 
 def data_flow(
     joins: Collection[JoinPlan],
     aggregations: Iterable[AggregationPlan],
     agents: Iterable[AgentPlan],
+    tables: Mapping[str, TablePlan],
     changelogs: Mapping[str, str],
 ) -> tuple[Edge, ...]:
     """The edges of the data flow, sorted. Topics whose names a function computes are missing: only its run tells them.
 
-    ``changelogs`` are tables by the name of their changelog: a send to a changelog writes the table.
+    ``changelogs`` are tables by the name of their changelog: a send to a changelog writes the table. A table that an
+    agent reads and writes is behind the agent.
     """
-    edges = set(_edges(joins, aggregations, agents, changelogs))
+    edges = set(_edges(joins, aggregations, agents, tables, changelogs))
     return tuple(sorted(edges, key=lambda edge: (edge.source, edge.target)))
 
 
@@ -71,6 +74,7 @@ def _edges(
     joins: Collection[JoinPlan],
     aggregations: Iterable[AggregationPlan],
     agents: Iterable[AgentPlan],
+    tables: Mapping[str, TablePlan],
     changelogs: Mapping[str, str],
 ) -> Iterator[Edge]:
     results = {join.name for join in joins if isinstance(join, TableTableJoinPlan)} - set(changelogs.values())
@@ -87,10 +91,11 @@ def _edges(
     for table, origin in made.items():
         yield Edge(origin, f"table/{table}")
     for agent in agents:
-        yield from _edges_of_agent(agent, made, changelogs)
+        written = {table for table in agent.tables if table not in made and may_write(agent, table, tables.get(table))}
+        yield from _edges_of_agent(agent, written, changelogs)
 
 
-def _edges_of_agent(agent: AgentPlan, made: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:
+def _edges_of_agent(agent: AgentPlan, written: Collection[str], changelogs: Mapping[str, str]) -> Iterator[Edge]:
     ref = str(agent.ref)
     if isinstance(agent.input, TopicInput):
         for topic in agent.input.topics:
@@ -98,8 +103,7 @@ def _edges_of_agent(agent: AgentPlan, made: Collection[str], changelogs: Mapping
     else:
         yield Edge(f"join/{agent.input.join}", ref)
     for table in agent.tables:
-        # Whether a function reads or writes a table is not known: it is taken to write, unless the table has a `from`.
-        yield Edge(f"table/{table}", ref) if table in made else Edge(ref, f"table/{table}")
+        yield Edge(ref, f"table/{table}") if table in written else Edge(f"table/{table}", ref)
     for topic in filter(None, (send.topic for send in sends_of(agent))):
         yield Edge(ref, _node(topic, changelogs))
 

@@ -1,24 +1,22 @@
 """The reads and writes of the resources that run, for people.
 
-Unlike the edges of a plan, which order the resources, they tell a table that is only read from one that is written.
+A table that an agent reads and writes is among both, while a plan has one edge for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kaspr_delta.functions.snippet import Snippet
-from kaspr_delta.functions.table_use import TableUse, table_uses
 from kaspr_delta.plan.definition.application import Plan
 from kaspr_delta.plan.definition.resources import (
     AgentPlan,
     ChannelInput,
-    OperationPlan,
     ResourceRef,
     SendPlan,
     TaskPlan,
     sends_of,
 )
+from kaspr_delta.plan.definition.table_uses import uses_of
 
 
 def flows(plan: Plan, ref: ResourceRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -42,7 +40,7 @@ def _flows_of(pipeline: AgentPlan | TaskPlan, plan: Plan) -> tuple[tuple[str, ..
     read = list(_inputs(pipeline, plan))
     written = [_target(send, plan) for send in sends_of(pipeline)]
     for table in pipeline.tables:
-        uses = _uses(pipeline, table, plan)
+        uses = uses_of(pipeline, table, plan.table(table))
         if "reads" in uses or not uses:
             read.append(f"table/{table}")
         if "writes" in uses:
@@ -71,35 +69,3 @@ def _target(send: SendPlan, plan: Plan) -> str:
 def _topic(name: str, plan: Plan) -> str:
     table = plan.changelog(name)
     return f"topic/{name}" if table is None else f"table/{table.name}"
-
-
-def _uses(pipeline: AgentPlan | TaskPlan, name: str, plan: Plan) -> frozenset[TableUse]:
-    table = plan.table(name)
-    if isinstance(pipeline, TaskPlan) or table is None or table.is_foreign:
-        return frozenset({"reads"})  # a write is refused
-    return frozenset[TableUse]().union(
-        *(
-            table_uses(function, given.parameter, windows=table.window is not None)
-            for operation in pipeline.pipeline
-            for given in operation.tables
-            if given.table == name
-            for function in _functions(operation)
-        )
-    )
-
-
-def _functions(operation: OperationPlan) -> Iterator[Snippet]:
-    """The functions that get the tables of an operation."""
-    send = operation.send
-    selectors = (
-        ()
-        if send is None
-        else (
-            send.predicate,
-            send.key_selector,
-            send.value_selector,
-            send.partition_selector,
-            send.headers_selector,
-        )
-    )
-    yield from filter(None, (operation.function, *selectors))

@@ -57,3 +57,15 @@ def test_a_bound_topic_reads_or_writes_its_endpoint() -> None:
 
 def test_a_task_reads_its_tables_and_writes_its_topics() -> None:
     assert flows_of("task", "report") == ("table/patients", "topic by function")
+
+
+def test_a_table_that_an_agent_only_reads_is_before_it_in_the_data_flow() -> None:
+    (plan,), _ = build_plans(load_text(MANIFESTS, "m.yaml"))
+    edges = {(edge.source, edge.target) for edge in plan.edges}
+    assert {pair for pair in edges if "table/patients" in pair} == {
+        ("table/patients", "agent/bill"),
+        ("agent/admit", "table/patients"),
+        ("agent/other", "table/patients"),
+    }
+    names = [{str(ref) for ref in stage.resources} & {"agent/admit", "agent/bill"} for stage in plan.stages]
+    assert [name for name in names if name] == [{"agent/admit"}, {"agent/bill"}]
