@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OrderSystem = Callable[[], Application]
+# The second compiler and a parallel collector double the CPU time of a JVM that lives for seconds.
+FOR_SHORT_LIVES = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+def spark(tmp_path_factory: pytest.TempPathFactory, short_lived_jvms: None) -> SparkSession:  # noqa: ARG001
     """The session that all tests share. The first test that needs it starts it."""
     from tests.few_rows import session_for_few_rows
 
@@ -51,7 +53,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
         return connect_session(tmp_path_factory.mktemp("connect"))
     folder = tmp_path_factory.mktemp("spark")
     configure(folder)
-    return session_for_few_rows(folder / "spark.log")
+    with pytest.MonkeyPatch.context() as patched:
+        for name in FOR_SHORT_LIVES:
+            patched.delenv(name)
+        return session_for_few_rows(folder / "spark.log")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_lived_jvms() -> Iterator[None]:
+    """Set options for the JVMs of processes that tests start."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, options in FOR_SHORT_LIVES.items():
+            patched.setenv(name, options)
+        yield
 
 
 @pytest.fixture
