@@ -1,4 +1,4 @@
-"""A few random histories; `make chaos` runs more of them."""
+"""Two random histories; `make chaos` runs more of them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ SEED, HISTORIES, STEPS = 170, 2, 16
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_random_histories_agree_with_the_naive_model_at_every_quiet_point(tmp_path: Path) -> None:
     with Hunt(tmp_path, tmp_path / "found", patience=60, steps=STEPS) as hunt:
         found = hunt.hunt(SEED, minutes=10, histories=HISTORIES)

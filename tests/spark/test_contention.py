@@ -51,6 +51,7 @@ def test_a_running_resource_is_not_started_again_but_records_can_be_produced(
             app.run()
 
 
+@pytest.mark.slow
 def test_a_run_follows_foreign_writers_and_compaction_of_its_sources(spark: SparkSession, tmp_path: Path) -> None:
     manifests = Path(__file__).parent / "applications" / "inner-and-left.yaml"
     app = Application.open(manifests, warehouse=tmp_path, spark=spark)

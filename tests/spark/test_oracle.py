@@ -180,7 +180,7 @@ def answers_in_reverse_order(rows: Rows) -> Rows:
     [
         pytest.param(Broken("respond", shows_unmatched_rows, CUTS, {HANDFUL[0], HANDFUL[3]}), marks=pytest.mark.slow),
         pytest.param(Broken("emit", emits_no_tombstones, ONE_BY_ONE, {HANDFUL[3]}), marks=pytest.mark.slow),
-        Broken("in_order", answers_in_reverse_order, ONE_BY_ONE, {HANDFUL[4]}),
+        pytest.param(Broken("in_order", answers_in_reverse_order, ONE_BY_ONE, {HANDFUL[4]}), marks=pytest.mark.slow),
     ],
     ids=lambda broken: broken.replacement.__name__,
 )

@@ -55,6 +55,7 @@ def produce(app: Application, count: int) -> None:
         app.topic(topic).produce([{"value": number} for number in range(count)])
 
 
+@pytest.mark.slow
 def test_agents_that_share_a_table_lose_no_count(app: Application) -> None:
     for number in range(1, 3):
         produce(app, 20)
@@ -64,7 +65,7 @@ def test_agents_that_share_a_table_lose_no_count(app: Application) -> None:
 
 def test_agents_that_share_a_table_lose_no_count_in_a_continuous_run(app: Application) -> None:
     with running(app) as failures:
-        for number in range(1, 4):
+        for number in range(1, 3):
             produce(app, 10)
             wait_for(app, 20 * number, failures)
 
