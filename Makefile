@@ -8,6 +8,8 @@ CASES ?= tests/oracle/visible
 MINUTES ?= 10
 SEED ?= 1
 SPARK ?= 4.0
+# What differs between Sparks and between versions of Arrow and pandas: joins, agents, typed rows, MERGE, files.
+SHORT_LANE = $(addprefix tests/spark/test_,order_enrichment.py joins.py agents.py typed.py native_merge.py files.py)
 LANE = $(if $(filter 4.2,$(SPARK)),$(VENV),$(VENV)-spark-$(SPARK))
 # The command of a Python version; empty if it is not installed.
 found = $(shell for one in python$(1) $$HOME/.pyenv/versions/$(1)*/bin/python; do $$one -c '' 2>/dev/null && echo $$one && break; done)
@@ -52,12 +54,14 @@ test-fast: setup ## Run the tests that need no Java
 test-all: java ## Run every test
 	$(BIN)/python -m pytest
 
-test-spark: $(LANE)/.kaspr-delta-ready ## Run the engine's tests on another Spark, with the libraries of its runtime (SPARK=4.0|4.1|4.2)
+test-spark: $(LANE)/.kaspr-delta-ready ## Run the engine's tests on another Spark, with the libraries of its runtime (SPARK=4.0|4.1|4.2, SHORT=1: a few)
 	$(BIN)/mypy --python-executable $(LANE)/bin/python --python-version 3.12 src
-	$(LANE)/bin/python -m pytest -m "not slow" $(LANE_WARNINGS) tests/spark tests/properties
+	$(LANE)/bin/python -m pytest -m "not slow" $(LANE_WARNINGS) $(or $(if $(SHORT),$(SHORT_LANE)),tests/spark tests/properties)
+ifndef SHORT
 	$(LANE)/bin/python -m tests.oracle $(CASES)
 	$(LANE)/bin/python -m tests.oracle --typed $(CASES)
 	$(LANE)/bin/python -m pytest $(LANE_WARNINGS) tests/spark/test_connect.py
+endif
 
 # Older Spark leaves sockets open.
 LANE_WARNINGS = -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning
