@@ -60,9 +60,9 @@ def tried(fault: Fault, tree: Path, *, java: bool) -> Outcome:
 
 
 def run(tests: Sequence[str], tree: Path) -> Outcome:
-    """Run tests of a copy of the tree until the first one fails."""
+    """Run tests of a copy of the tree, those of ``make test`` alone, until the first one fails."""
     began = time.monotonic()
-    options = ("-x", "-q", "-p", "no:cacheprovider", "-o", f"timeout={_LONGEST_TEST}")
+    options = ("-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-o", f"timeout={_LONGEST_TEST}")
     command = (sys.executable, "-m", "pytest", *options, *(f"tests/{test}" for test in tests))
     # Bytecode of the wrong source must not outlive it.
     environment = {**os.environ, "PYTHONPATH": str(tree / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -98,6 +98,7 @@ def test_an_agent_whose_topics_change_reads_each_record_once(spark: SparkSession
     assert values_of(app, "out") == [0, 1, 2, 100, 101, 200]
 
 
+@pytest.mark.slow
 def test_a_join_rebuilt_under_an_older_clock_processes_later_changes(spark: SparkSession, tmp_path: Path) -> None:
     app = open_app(spark, tmp_path, JOIN)
     app.table("products").put({"P1": 1, "P2": 2})
@@ -127,6 +128,7 @@ def test_the_status_shows_the_batch_that_was_committed_last(spark: SparkSession,
     assert status.last.rows_in == 1
 
 
+@pytest.mark.slow
 def test_take_waits_no_longer_than_within_if_the_clock_is_put_back(spark: SparkSession, tmp_path: Path) -> None:
     app = open_app(spark, tmp_path, TAKE)
     app.topic("clicks").produce([{"value": 1}, {"value": 2}])

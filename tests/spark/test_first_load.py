@@ -94,7 +94,9 @@ def test_the_shortcut_of_a_large_first_load_gives_the_common_outcome(
     [Limits(), Limits(first_load_compared=0), Limits(first_load_compared=0, first_load_hashed=0)],
     ids=["compared", "hashed", "by Spark"],
 )
-@pytest.mark.parametrize("key", ['"O000000001"', "P100", None, "1.50"])
+@pytest.mark.parametrize(
+    "key", ['"O000000001"', *(pytest.param(odd, marks=pytest.mark.slow) for odd in ("P100", None, "1.50"))]
+)
 def test_duplicate_null_or_non_canonical_keys_rule_out_the_shortcut(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, limits: Limits
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_continuous_run_leaves_a_changed_join_out_until_it_is_rebuilt(warehous
     assert not failures
 
 
+@pytest.mark.slow
 def test_the_old_extractor_brings_a_join_back_into_a_continuous_run(warehouse: Warehouse) -> None:
     app = warehouse.open()
     fill(app)

@@ -105,8 +105,10 @@ class Changed:
 
 CHANGES = (
     Changed.widened,
-    Changed.gone,
-    *(pytest.param(one, marks=pytest.mark.slow) for one in (Changed.renamed, Changed.feed_off, Changed.replaced)),
+    *(
+        pytest.param(one, marks=pytest.mark.slow)
+        for one in (Changed.gone, Changed.renamed, Changed.feed_off, Changed.replaced)
+    ),
 )
 
 
